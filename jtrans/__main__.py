@@ -1,0 +1,5 @@
+"""`python -m jtrans`."""
+
+from jtrans.cli.main import main
+
+main()

@@ -1,0 +1,64 @@
+"""`jtrans average`: one checkpoint out of several."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.options import Json
+from jtrans.errors import ConfigError
+
+
+def average(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A folder, a name, or @last.")],
+    last: Annotated[
+        int | None, typer.Option(help="How many of the newest checkpoints.", show_default="5")
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(metavar="N,N,...", help="The checkpoints of these updates instead."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the new checkpoint is called.")] = "average",
+    as_json: Json = False,
+) -> None:
+    """Average the weights of some checkpoints of a run.
+
+    Examples:
+
+        jtrans average runs/demo/transformer --last 5
+
+        jtrans average @last --steps 1000,2000,3000 --name middle
+    """
+    if last is not None and steps is not None:
+        raise ConfigError(
+            "--last and --steps exclude each other", hint="give one of them", kind="command.usage"
+        )
+    updates = _parse(steps)
+    from jtrans.runs import find_run
+    from jtrans.training.averaging import average_checkpoints, choose_checkpoints
+
+    found = find_run(run)
+    checkpoints = choose_checkpoints(found, last=5 if last is None else last, updates=updates)
+    folder = average_checkpoints(found, checkpoints, name)
+    names = [checkpoint.name for checkpoint in checkpoints]
+    if as_json:
+        console.print_json({"checkpoint": str(folder), "of": names})
+    console.talk(f"averaged {', '.join(names)} into {folder}")
+    place = shlex.quote(str(found.folder))
+    console.next_step(f"jtrans translate {place} --checkpoint {shlex.quote(name)}")
+
+
+def _parse(steps: str | None) -> list[int] | None:
+    if steps is None:
+        return None
+    parts = [part.strip() for part in steps.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise ConfigError(
+            f"--steps needs numbers of updates, not {steps!r}",
+            hint="for example --steps 1000,2000",
+            kind="command.usage",
+        )
+    return [int(part) for part in parts]

@@ -1,0 +1,102 @@
+"""`jtrans bpe`: learn and apply byte pair encoding on plain files, as subword-nmt does."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jtrans.cli import console
+
+bpe = typer.Typer(
+    name="bpe",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Learn and apply byte pair encoding on plain files; same files as subword-nmt.\n\n"
+    "[bold]Examples[/bold]\n\n"
+    "  jtrans bpe learn --merges 10000 --input a.de --input a.en --output codes\n\n"
+    "  jtrans bpe apply --codes codes < a.de > a.bpe.de",
+)
+
+
+@bpe.command()
+def learn(
+    merges: Annotated[
+        int, typer.Option("--merges", min=1, help="How many merges to learn.", show_default=False)
+    ],
+    inputs: Annotated[
+        list[Path],
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="Text with spaces between words, UTF-8; give it again for joint BPE.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", metavar="CODES", help="File to write.", show_default=False)
+    ],
+    min_frequency: Annotated[
+        int, typer.Option("--min-frequency", min=1, help="Stop at pairs rarer than this.")
+    ] = 2,
+) -> None:
+    """Learn the merges of one text, or of several together (joint BPE).
+
+    [bold]Examples[/bold]
+
+      jtrans bpe learn --merges 10000 --input a.de --input a.en --output codes
+
+      jtrans bpe learn --merges 4000 --min-frequency 5 --input a.de --output codes
+    """
+    from jtrans.files import write_text
+    from jtrans.text.bpe import count_file, count_merges
+    from jtrans.text.bpe import learn as learn_merges
+
+    counts: list[Counter[str]] = [count_file(path) for path in inputs]
+    codes = learn_merges(counts, merges, min_frequency=min_frequency)
+    write_text(output, codes)
+    learned = count_merges(codes)
+    words = sum(count.total() for count in counts)
+    console.talk(f"{'BPE':<12} {learned:,} merges learned from {words:,} words")
+    if learned < merges:
+        console.warn(
+            f"{merges:,} merges were asked for, {learned:,} learned: "
+            f"all further pairs occur fewer than {min_frequency} times"
+        )
+    console.talk(f"{'Written':<12} {output}")
+    console.next_step(f"jtrans bpe apply --codes {output} < {inputs[0]} > {inputs[0]}.bpe")
+
+
+@bpe.command()
+def apply(
+    codes: Annotated[
+        Path,
+        typer.Option(
+            "--codes", metavar="CODES", help="File of learned merges.", show_default=False
+        ),
+    ],
+) -> None:
+    """Split the words of standard input into pieces, on standard output.
+
+    A piece that is not the last of its word ends in @@.
+
+    [bold]Examples[/bold]
+
+      jtrans bpe apply --codes codes < a.de > a.bpe.de
+
+      echo "ein Haus am Meer" | jtrans bpe apply --codes codes
+    """
+    from jtrans.text.bpe import Bpe, read_codes, text_lines
+
+    bpe_codes = Bpe(read_codes(codes))
+    # Bytes: the terminal's encoding and line ends must not get in between.
+    write = sys.stdout.buffer.write
+    for line in text_lines(sys.stdin.buffer, "standard input"):
+        write(bpe_codes.apply(line).encode("utf-8"))
+        if sys.stdout.isatty():
+            sys.stdout.buffer.flush()
+    sys.stdout.buffer.flush()

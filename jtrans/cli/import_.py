@@ -1,0 +1,104 @@
+"""`jtrans import`: checkpoints of other programs as runs."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.options import Json
+from jtrans.errors import ConfigError, did_you_mean
+
+_FORMATS = ("reformer-fairseq",)
+
+
+def import_(
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CHECKPOINT",
+            help="The file, such as checkpoint_best.pt.",
+            show_default=False,
+        ),
+    ],
+    source_format: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="FORMAT",
+            help="reformer-fairseq: the original Reformer code, a fork of fairseq 0.6.",
+            show_default=False,
+        ),
+    ],
+    source_dict: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Source dictionary, such as dict.de.txt.", show_default=False
+        ),
+    ],
+    target_dict: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Target dictionary, such as dict.en.txt.", show_default=False
+        ),
+    ],
+    run: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of the new run.", show_default=False)
+    ],
+    bpe_codes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="BPE codes of both sides; without them text is read and written as pieces.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Turn a checkpoint of another program into a run that translates and scores like any other.
+
+    [bold]Examples[/bold]
+
+      jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \\
+        --target-dict dict.en.txt --run runs/original
+
+      jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \\
+        --target-dict dict.en.txt --run runs/original --bpe-codes code
+    """
+    if source_format not in _FORMATS:
+        near = did_you_mean(source_format, _FORMATS)
+        raise ConfigError(
+            f"unknown format: {source_format}",
+            where="--from",
+            hint=f"did you mean {near}?" if near else f"one of: {', '.join(_FORMATS)}",
+            kind="config.choice",
+        )
+    from jtrans.exchange.reformer_fairseq import import_checkpoint
+
+    imported = import_checkpoint(
+        checkpoint,
+        source_dict=source_dict,
+        target_dict=target_dict,
+        run_folder=run,
+        bpe_codes=bpe_codes,
+    )
+    system = imported.config.model.system
+    source, target = imported.pipeline.source.vocabulary, imported.pipeline.target.vocabulary
+    if as_json:
+        console.print_json(
+            {
+                "run": str(run),
+                "system": system,
+                "parameters": imported.parameters,
+                "update": imported.update,
+                "source_vocabulary": len(source),
+                "target_vocabulary": len(target),
+            }
+        )
+    console.talk(f"{'Imported':<12} {checkpoint}")
+    console.talk(f"{'Model':<12} {system}, {imported.parameters:,} parameters")
+    console.talk(f"{'Vocabulary':<12} source {len(source):,} · target {len(target):,}")
+    console.talk(f"{'Written':<12} {run}")
+    console.next_step(f"jtrans translate {shlex.quote(str(run))} --input FILE")

@@ -1,0 +1,101 @@
+"""`jtrans info`: versions, devices and folders, for bug reports."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+from jtrans import __version__
+from jtrans.cli import console
+from jtrans.cli.options import Json
+
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "safetensors",
+    "pydantic",
+    "sacremoses",
+    "subword-nmt",
+    "sacrebleu",
+    "jieba",
+    "typer",
+    "rich",
+)
+
+
+def info(as_json: Json = False) -> None:
+    """Print versions, devices and folders: put them into a bug report.
+
+    [bold]Examples[/bold]
+
+      jtrans info
+
+      jtrans info --json
+    """
+    facts = {
+        "jtrans": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "devices": _devices(),
+        "folders": _folders(),
+        "environment": {
+            name: value for name, value in sorted(os.environ.items()) if name.startswith("JTRANS_")
+        },
+    }
+    if as_json:
+        console.print_json(facts)
+        return
+    console.print_table(["about", "value"], _rows(facts))
+
+
+def _rows(facts: dict[str, Any]) -> list[list[str]]:
+    rows = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            rows += [[key, str(entry or "not there")] for key, entry in value.items()]
+        elif isinstance(value, list):
+            rows += [[name.removesuffix("s"), entry] for entry in value]
+        else:
+            rows.append([name, value])
+    return rows
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _devices() -> list[str]:
+    """Describe every device; the CPU's line says which library multiplies matrices."""
+    import torch
+
+    from jtrans.nn.device import prepare_device, resolve_precision
+
+    names = ["cpu"]
+    names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    names += ["mps"] if torch.backends.mps.is_available() else []
+    lines = []
+    for name in names:
+        device = torch.device(name)
+        described = prepare_device(device).describe(resolve_precision(device, "auto"))
+        lines.append(described if name == "cpu" else f"{name}: {described}")
+    return lines
+
+
+def _folders() -> dict[str, str]:
+    from jtrans.config import RECIPES
+    from jtrans.runs import RUNS
+
+    return {
+        "program": str(Path(sys.prefix)),
+        "package": str(RECIPES.parent),
+        "working folder": str(Path.cwd()),
+        "runs": f"{RUNS.resolve()}{'' if RUNS.is_dir() else ' (not there yet)'}",
+    }

@@ -1,0 +1,121 @@
+"""Lines to translate: from a file, typed at a prompt, or from a pipe as they come."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from jtrans.errors import CorpusError
+
+# Sorting by length pays within a chunk, and output comes after each chunk.
+CHUNK_LINES = 2048
+# How long a chunk waits for more lines of a pipe once it has some.
+LINGER_SECONDS = 0.05
+_END = b""
+
+
+class LineInput:
+    """Chunks of raw lines, read once.
+
+    A file is read and checked whole, so that a bad one is refused before anything is done. A
+    pipe is read as it flows: what has come is a chunk, so a slow writer gets prompt answers.
+
+    Args:
+        name: a path, or ``-`` for standard input.
+
+    Raises:
+        CorpusError: the file is missing, or no UTF-8 text.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = "standard input" if name == "-" else name
+        self.is_prompt = name == "-" and sys.stdin.isatty()
+        self.lines: list[str] | None = None
+        if name != "-":
+            from jtrans.corpora.plain import read_lines
+
+            self.lines = read_lines(Path(name))
+
+    @property
+    def total(self) -> int | None:
+        """The number of lines, where that is known."""
+        return None if self.lines is None else len(self.lines)
+
+    def chunks(self) -> Iterator[list[str]]:
+        """Yield the lines, some at a time.
+
+        Raises:
+            CorpusError: a line from a pipe is no UTF-8 text.
+        """
+        if self.lines is not None:
+            for start in range(0, len(self.lines), CHUNK_LINES):
+                yield self.lines[start : start + CHUNK_LINES]
+        elif self.is_prompt:
+            yield from _typed()
+        else:
+            first = 1
+            for chunk in _piped(sys.stdin.buffer):
+                yield [_decoded(line, first + i) for i, line in enumerate(chunk)]
+                first += len(chunk)
+
+
+def _typed() -> Iterator[list[str]]:
+    """Yield one line at a time, asked for at a terminal, until end of file (Ctrl-D)."""
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            print(file=sys.stderr)
+            return
+        yield [line.rstrip("\r\n")]
+
+
+def _piped(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """Yield the lines that have come since the last chunk, a full chunk at most."""
+    lines: queue.Queue[bytes] = queue.Queue(maxsize=2 * CHUNK_LINES)
+    threading.Thread(target=_fill, args=(stream, lines), daemon=True).start()
+    while (line := lines.get()) != _END:
+        chunk, until = [line], time.monotonic() + LINGER_SECONDS
+        try:
+            while len(chunk) < CHUNK_LINES:
+                line = lines.get(timeout=max(0.0, until - time.monotonic()))
+                if line == _END:
+                    break
+                chunk.append(line)
+        except queue.Empty:
+            pass
+        yield chunk
+        if line == _END:
+            return
+
+
+def _fill(stream: BinaryIO, lines: queue.Queue[bytes]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put(_END)
+
+
+def _decoded(line: bytes, number: int) -> str:
+    if number == 1:
+        line = line.removeprefix(b"\xef\xbb\xbf")
+    try:
+        if b"\0" in line:
+            raise ValueError("zero byte")
+        return line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except ValueError as error:  # UnicodeDecodeError is one, too
+        raise CorpusError(
+            f"standard input is not UTF-8 text: {_reason(error)} in line {number:,}",
+            hint="convert it first: iconv -f UTF-16 -t UTF-8 (or -f ISO-8859-1)",
+            kind="corpus.not-utf8",
+        ) from error
+
+
+def _reason(error: ValueError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte 0x{error.object[error.start]:02x}"
+    return str(error)

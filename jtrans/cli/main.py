@@ -1,0 +1,205 @@
+"""`jtrans`: the top command, its commands by name, and the one place that shows errors."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from jtrans import __version__
+from jtrans.cli import console
+from jtrans.errors import EXIT_BAD_INPUT, EXIT_FAILED, JtransError, did_you_mean
+
+# Command, its module under jtrans.cli, its help panel. A module is imported when its help or
+# its work is asked for; each holds one function (or Typer app) named like the command.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "quickstart": ("quickstart", "Start here"),
+    "corpora": ("corpora", "Corpora"),
+    "prepare": ("prepare", "Corpora"),
+    "bpe": ("bpe", "Corpora"),
+    "recipes": ("recipes", "Training"),
+    "models": ("models", "Training"),
+    "train": ("train", "Training"),
+    "average": ("average", "Training"),
+    "translate": ("translate", "Translation"),
+    "score": ("score", "Translation"),
+    "import": ("import_", "Exchange"),
+    "info": ("info", "About"),
+}
+
+
+# Typer carries its own copy of click in some versions: reach the class through a public one.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class Group(TyperGroup):
+    """The top command: knows its commands by name and suggests the nearest one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command, or say which one was probably meant."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = did_you_mean(name, self.list_commands(ctx))
+            raise JtransError(
+                f"no such command: {name}",
+                hint=f"did you mean jtrans {near}?" if near else "jtrans --help lists them",
+                kind="command.unknown",
+            )
+        return super().resolve_command(ctx, args)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"jtrans {__version__}")
+        raise typer.Exit
+
+
+def _top(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No talk on stderr.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="More talk.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Neural machine translation with joint source-target representations.
+
+    The whole job: prepare a corpus, train, translate, score. Start with: jtrans quickstart
+    """
+    console.settings.quiet = quiet
+    console.settings.verbose = verbose
+    console.settings.debug = debug
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+def build_app() -> typer.Typer:
+    """Assemble the application from the command modules."""
+    app = typer.Typer(
+        cls=Group,
+        name="jtrans",
+        invoke_without_command=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_top)
+    for name, (module_name, panel) in COMMANDS.items():
+        module = importlib.import_module(f"jtrans.cli.{module_name}")
+        command = getattr(module, module_name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            kind = getattr(module, "Command", None)  # a command may parse in its own way
+            app.command(name, cls=kind, rich_help_panel=panel)(command)
+    return app
+
+
+def show_error(error: JtransError, *, as_json: bool) -> None:
+    """Show one error: a paragraph on stderr, or the JSON object on stdout."""
+    if as_json:
+        console.print_json(
+            {
+                "error": {
+                    "kind": error.kind,
+                    "message": error.message,
+                    "hint": error.hint,
+                    "where": error.where,
+                }
+            }
+        )
+        return
+    place = f" ({error.where})" if error.where else ""
+    print(f"error: {error.message}{place}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+
+
+def _usage_error(error: Any) -> JtransError:
+    context = error.ctx.command_path if error.ctx else "jtrans"
+    possibilities = getattr(error, "possibilities", None)
+    hint = f"did you mean {possibilities[0]}?" if possibilities else f"{context} --help"
+    message = error.format_message().split(" Did you mean")[0].split(" (Possible")[0]
+    return JtransError(message.strip().rstrip("."), hint=hint, kind="command.usage")
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(143)
+
+
+def _run(arguments: list[str]) -> int:
+    outcome: Any = build_app()(args=arguments, prog_name="jtrans", standalone_mode=False)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave with the exit code of the contract."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr, sys.stdin):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    signal.signal(signal.SIGTERM, _terminated)
+    # waiting threads of torch that spin slow a run many times when anything else is running
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    debug = "--debug" in arguments
+    as_json = "--json" in arguments
+    try:
+        code = _run(arguments)
+    except JtransError as error:
+        if debug:
+            raise
+        show_error(error, as_json=as_json)
+        code = error.exit_code
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error, file=sys.stderr)
+        else:
+            show_error(_usage_error(error), as_json=as_json)
+        code = EXIT_BAD_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        # the reader of our output has left (head, less): not our failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except OSError as error:
+        if debug:
+            raise
+        code = _show_os_error(error, as_json=as_json)
+    except MemoryError:
+        show_error(JtransError("out of memory", kind="work.memory"), as_json=as_json)
+        code = EXIT_FAILED
+    raise SystemExit(code)
+
+
+def _show_os_error(error: OSError, *, as_json: bool) -> int:
+    from pathlib import Path
+
+    from jtrans.files import disk_errors
+
+    path = Path(str(error.filename)) if error.filename else Path()
+    try:
+        with disk_errors(path):
+            raise error
+    except JtransError as known:
+        show_error(known, as_json=as_json)
+        return known.exit_code
+    except OSError:
+        show_error(
+            JtransError(str(error), hint="run again with --debug to see where", kind="system"),
+            as_json=as_json,
+        )
+        return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    main()

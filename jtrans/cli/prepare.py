@@ -1,0 +1,236 @@
+"""`jtrans prepare`: a corpus of the catalogue, or one's own files, made ready for training."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.options import Json
+from jtrans.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jtrans.corpora.parallel import Corpus
+    from jtrans.data.prepare_options import PrepareOptions
+    from jtrans.data.prepared import PreparedCorpus
+
+TEXT, CLEANING = "Words and pieces", "Cleaning of train"
+
+
+def prepare(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A corpus of `jtrans corpora`.")
+    ] = None,
+    train: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PREFIX", help="PREFIX.de and PREFIX.en (or .gz); may repeat."),
+    ] = None,
+    valid: Annotated[str | None, typer.Option(metavar="PREFIX", help="Validation files.")] = None,
+    test: Annotated[
+        list[str] | None, typer.Option(metavar="PREFIX", help="Test files; may repeat.")
+    ] = None,
+    languages: Annotated[
+        str | None, typer.Option(metavar="SOURCE-TARGET", help="Such as de-en.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder to make.", show_default="data/prepared/NAME, with NAME"
+        ),
+    ] = None,
+    segment: Annotated[
+        str | None,
+        typer.Option(
+            help="moses, moses-escaped, jieba, whitespace, character or auto.",
+            show_default="auto",
+            rich_help_panel=TEXT,
+        ),
+    ] = None,
+    source_segment: Annotated[
+        str | None, typer.Option(help="The same for the source only.", rich_help_panel=TEXT)
+    ] = None,
+    target_segment: Annotated[
+        str | None, typer.Option(help="The same for the target only.", rich_help_panel=TEXT)
+    ] = None,
+    lowercase: Annotated[
+        bool | None,
+        typer.Option(
+            "--lowercase/--cased", help="Case.", show_default="cased", rich_help_panel=TEXT
+        ),
+    ] = None,
+    bpe: Annotated[
+        str | None,
+        typer.Option(help="joint, separate or none.", show_default="joint", rich_help_panel=TEXT),
+    ] = None,
+    bpe_merges: Annotated[
+        int | None,
+        typer.Option(min=1, help="Merges to learn.", show_default="10000", rich_help_panel=TEXT),
+    ] = None,
+    bpe_min_frequency: Annotated[
+        int | None,
+        typer.Option(min=1, help="Merge no rarer pairs.", show_default="2", rich_help_panel=TEXT),
+    ] = None,
+    vocabulary: Annotated[
+        str | None,
+        typer.Option(
+            help="separate dictionaries, or one joint (for tied embeddings).",
+            show_default="separate",
+            rich_help_panel=TEXT,
+        ),
+    ] = None,
+    min_count: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Rarer tokens become <unk>.", show_default="1", rich_help_panel=TEXT
+        ),
+    ] = None,
+    max_length: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Words of either side.", show_default="175", rich_help_panel=CLEANING
+        ),
+    ] = None,
+    max_ratio: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="Words of one side for each word of the other.",
+            show_default="1.5",
+            rich_help_panel=CLEANING,
+        ),
+    ] = None,
+    deduplicate: Annotated[
+        bool | None,
+        typer.Option(
+            "--deduplicate/--no-deduplicate",
+            help="Keep each pair once.",
+            show_default="deduplicate",
+            rich_help_panel=CLEANING,
+        ),
+    ] = None,
+    drop_leaked: Annotated[
+        bool | None,
+        typer.Option(
+            "--drop-leaked/--keep-leaked",
+            help="Pairs that also stand in valid or test.",
+            show_default="drop-leaked",
+            rich_help_panel=CLEANING,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes.", show_default="one for each processor"),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace another prepared corpus in --out.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a corpus ready for training: segment, clean, learn BPE, encode.
+
+    [bold]Examples[/bold]
+
+      jtrans prepare grammar-de-en
+
+      jtrans prepare --train corpus/train --valid corpus/valid --test corpus/test
+      --languages de-en --lowercase --bpe-merges 4000 --out data/prepared/captions
+    """
+    from jtrans.data.prepare import prepare as prepare_corpus
+
+    chosen = {
+        "source_segment": source_segment or segment,
+        "target_segment": target_segment or segment,
+        "lowercase": lowercase,
+        "bpe": bpe,
+        "bpe_merges": bpe_merges,
+        "bpe_min_frequency": bpe_min_frequency,
+        "vocabulary": vocabulary,
+        "min_count": min_count,
+        "max_length": max_length,
+        "max_ratio": max_ratio,
+        "deduplicate": deduplicate,
+        "drop_leaked": drop_leaked,
+    }
+    files = {"--train": train, "--valid": valid, "--test": test, "--languages": languages}
+    if name is None:
+        corpus, folder = _own_files(train or [], valid, test or [], languages, out)
+        options = _options({}, chosen)
+    else:
+        corpus, folder, options = _from_catalogue(name, files, out, chosen)
+    prepared = prepare_corpus(
+        corpus,
+        folder,
+        options=options,
+        workers=workers,
+        force=force,
+        progress=console.TerminalProgress(),
+    )
+    _show(prepared, as_json=as_json)
+
+
+def _from_catalogue(
+    name: str, files: dict[str, Any], out: Path | None, chosen: dict[str, Any]
+) -> tuple[Corpus, Path, PrepareOptions]:
+    from jtrans.corpora.catalogue import find_entry
+
+    given = [option for option, value in files.items() if value]
+    if given:
+        raise ConfigError(
+            f"{given[0]} does not go with NAME ({name}): give one or the other",
+            hint=f"jtrans prepare {name}",
+            kind="command.usage",
+        )
+    entry = find_entry(name)
+    options = _options(dict(entry.options), chosen)
+    return entry.load(), out or Path("data/prepared") / name, options
+
+
+def _own_files(
+    train: list[str], valid: str | None, test: list[str], languages: str | None, out: Path | None
+) -> tuple[Corpus, Path]:
+    from jtrans.corpora.plain import read_corpus
+
+    if not (train and valid and languages and out):
+        needed = {"--train": train, "--valid": valid, "--languages": languages, "--out": out}
+        missing = [option for option, value in needed.items() if not value]
+        raise ConfigError(
+            f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing",
+            hint="jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
+            "--out data/prepared/mine, or jtrans corpora for names",
+            kind="command.usage",
+        )
+    source, separator, target = languages.partition("-")
+    if not (source and target and separator) or "-" in target or source == target:
+        raise ConfigError(
+            f"--languages {languages} is not two languages with a hyphen between",
+            hint="source first, as the files end: --languages de-en",
+            kind="command.usage",
+        )
+    name = out.resolve().name
+    return read_corpus(name, (source, target), train=train, valid=valid, test=test), out
+
+
+def _options(defaults: dict[str, Any], chosen: dict[str, Any]) -> PrepareOptions:
+    """Combine the catalogue's defaults with the options given (None = not given)."""
+    from jtrans.data.prepare_options import PrepareOptions
+
+    given = {name: value for name, value in chosen.items() if value is not None}
+    options = PrepareOptions(**{**defaults, **given})
+    if options.bpe == "none" and {"bpe_merges", "bpe_min_frequency"} & set(given):
+        raise ConfigError(
+            "--bpe-merges and --bpe-min-frequency have no meaning without BPE (--bpe none)",
+            hint="leave them out, or choose --bpe joint",
+            kind="command.usage",
+        )
+    return options
+
+
+def _show(prepared: PreparedCorpus, *, as_json: bool) -> None:
+    if as_json:
+        console.print_json({"folder": str(prepared.folder), **prepared.info})
+    data = shlex.quote(str(prepared.folder))
+    run = shlex.quote(f"runs/{prepared.name}-reformer-fast")
+    console.next_step(f"jtrans train demo/reformer-fast --data {data} --run {run}")

@@ -1,0 +1,164 @@
+"""`jtrans quickstart`: the whole job on the built-in corpus, for a first look."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.options import Json
+
+if TYPE_CHECKING:
+    from jtrans.cli.score_report import Report
+    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.runs import Run
+    from jtrans.training.view import Result
+
+CORPUS = "grammar-de-en"
+# Recipe, and the share of the time it trains: a joint model needs more to show what it can do.
+SYSTEMS = {"demo/transformer": 0.25, "demo/reformer-fast": 0.60}
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Example:
+    """One test sentence, its reference, and what each system makes of it."""
+
+    source: str
+    reference: str
+    translations: dict[str, str]
+
+
+def quickstart(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where everything goes.")] = Path(
+        "runs/quickstart"
+    ),
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="Time for all of it; more gives better translations.")
+    ] = 5.0,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda or mps.", show_default="auto")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Prepare, train, translate and score two small systems on the built-in corpus.
+
+    [bold]Examples[/bold]
+
+      jtrans quickstart
+
+      jtrans quickstart --out runs/first --minutes 15
+    """
+    corpus = _prepare(out / "data")
+    runs = []
+    for recipe, share in SYSTEMS.items():
+        console.talk()
+        runs.append(_train(recipe, corpus, out, minutes * share, device))
+    console.talk()
+    console.talk(f"Translating {len(corpus.raw_lines('test', 'source')):,} test sentences")
+    report = _score(runs, device)
+    examples = _examples(runs, corpus)
+    if as_json:
+        shown = [vars(example) for example in examples]
+        console.print_json({**report.to_json(), "examples": shown, "folder": str(out)})
+    else:
+        _print(report, examples)
+    _say_next(runs)
+
+
+def _prepare(folder: Path) -> PreparedCorpus:
+    from jtrans.corpora.catalogue import find_entry
+    from jtrans.data.prepare import prepare
+    from jtrans.data.prepare_options import PrepareOptions
+
+    console.talk(f"The corpus {CORPUS}: German and English sentences from a grammar")
+    entry = find_entry(CORPUS)
+    defaults: dict[str, Any] = dict(entry.options)
+    options = PrepareOptions(**defaults)
+    return prepare(entry.load(), folder, options=options, progress=console.TerminalProgress())
+
+
+def _train(
+    recipe: str, corpus: PreparedCorpus, out: Path, minutes: float, device: str | None
+) -> Run:
+    from jtrans.cli.stop_signals import StopSignals
+    from jtrans.cli.train_table import TrainTable
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+    from jtrans.runs import Run
+    from jtrans.training.session import train
+
+    # a prescribed time, not a number of epochs: the machine decides how far it gets
+    limits: dict[str, Any] = {"training.max_minutes": minutes, "training.max_epochs": 1000}
+    config = load_config(recipe, system_configs(), options=limits)
+    folder = out / recipe.rpartition("/")[2]
+    with StopSignals() as signals, TrainTable() as table:
+        result: Result = train(
+            config,
+            data=corpus.folder,
+            run=folder,
+            device=device,
+            view=table,
+            should_stop=signals.are_set,
+        )
+    if result.reason == "stopped":
+        console.talk("stopped; the same command goes on from here")
+        raise typer.Exit(signals.exit_code or 130)
+    return Run.open(folder)
+
+
+def _score(runs: list[Run], device: str | None) -> Report:
+    from jtrans.cli.score_runs import HowToTranslate, score_runs
+
+    how = HowToTranslate("best", {}, device, "auto", None)
+    return score_runs(
+        runs,
+        "test",
+        ["bleu", "chrf"],
+        how,
+        data=None,
+        lowercase=None,
+        progress=console.TerminalProgress(),
+    )
+
+
+def _examples(runs: list[Run], corpus: PreparedCorpus) -> list[Example]:
+    """Show test sentences of middle length, with the translations that scoring has stored."""
+    from jtrans.decoding.translator import Translator
+
+    sources = corpus.raw_lines("test", "source")
+    references = corpus.raw_lines("test", "target")
+    by_length = sorted(range(len(sources)), key=lambda line: len(sources[line]))
+    chosen = [by_length[len(by_length) * (2 + part) // 6] for part in range(EXAMPLES)]
+    lines = [sources[line] for line in chosen]
+    found = {run.folder.name: Translator.from_runs([run]).translate(lines) for run in runs}
+    return [
+        Example(sources[line], references[line], {name: texts[n] for name, texts in found.items()})
+        for n, line in enumerate(chosen)
+    ]
+
+
+def _print(report: Report, examples: list[Example]) -> None:
+    report.print()
+    print("BLEU and chrF2 compare with a human reference, 0 to 100: more is better.")
+    for example in examples:
+        print()
+        width = max(len(name) for name in ("reference", *example.translations))
+        rows = {"German": example.source, "reference": example.reference, **example.translations}
+        for name, text in rows.items():
+            print(f"{name:<{width}}  {text}")
+
+
+def _say_next(runs: list[Run]) -> None:
+    joint = shlex.quote(str(runs[-1].folder))
+    console.talk()
+    console.next_step(f"echo 'Der Lehrer liest ein Buch.' | jtrans translate {joint}")
+    console.talk(f"      jtrans models {runs[-1].facts.get('system', 'reformer-fast')}")
+    console.talk(
+        "      jtrans prepare --train my/train --valid my/valid --test my/test "
+        "--languages de-en --out data/prepared/mine"
+    )

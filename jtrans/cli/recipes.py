@@ -1,0 +1,164 @@
+"""`jtrans recipes`: the published settings that come with jtrans, to read, train or change."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.options import Json
+from jtrans.errors import ConfigError
+
+_SECTION = re.compile(r"\[(\w+)\]\s*")
+_KEY = re.compile(r"(\w+)\s*=")
+_COMMENTED = re.compile(r"(\S.*?)\s+(# .*)")
+_EXTENDS = re.compile(r'^extends = "(.+)"\n+', flags=re.MULTILINE)
+_COMMENT_COLUMN = 40  # longer lines do not push the comments of the others to the right
+
+
+def recipes(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Print this recipe as TOML.")
+    ] = None,
+    copy: Annotated[
+        Path | None,
+        typer.Option("--copy", metavar="DEST", help="Write it to this new .toml file instead."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the recipes, print one, or copy one to change it.
+
+    [bold]Examples[/bold]
+
+      jtrans recipes iwslt14-de-en/reformer-fast
+
+      jtrans recipes demo/transformer --copy my.toml
+    """
+    if name is None:
+        if copy is not None:
+            raise ConfigError(
+                "--copy needs the name of a recipe",
+                hint="for example: jtrans recipes demo/transformer --copy my.toml",
+                kind="command.usage",
+            )
+        _list(as_json=as_json)
+    elif copy is None:
+        text = recipe_text(name)
+        if as_json:
+            console.print_json({"name": name, "description": description(text), "toml": text})
+        else:
+            print(text, end="")
+            console.next_step(f"jtrans train {name}")
+    else:
+        path = _copy(name, copy)
+        if as_json:
+            console.print_json({"name": name, "copy": str(path)})
+        console.talk(f"{'Written':<12} {path}")
+        console.next_step(f"jtrans train {path}")
+
+
+def description(text: str) -> str:
+    """Return the one line that says what a recipe is: its first comment."""
+    return text.partition("\n")[0].removeprefix("#").strip()
+
+
+def recipe_text(name: str) -> str:
+    """Return a recipe as one complete TOML text with its comments.
+
+    What it shares with other recipes (`extends`) is put in, so that the text stands alone.
+
+    Raises:
+        ConfigError: there is no such recipe.
+    """
+    from jtrans.config import RECIPES, find_config
+
+    path = find_config(name)
+    text = path.read_text(encoding="utf-8")
+    found = _EXTENDS.search(text)
+    if found is None or RECIPES not in path.parents:
+        return text  # a user's own file is shown as it is
+    shared = (path.parent / found[1]).read_text(encoding="utf-8")
+    return _compose(shared, text[: found.start()] + text[found.end() :])
+
+
+def _compose(shared: str, own: str) -> str:
+    """Put the lines of `own` over those of `shared`, section by section, comments kept."""
+    shared_head, shared_sections = _sections(shared)
+    head, own_sections = _sections(own)
+    names = list(dict.fromkeys(["data", "model", *shared_sections, *own_sections]))
+    parts = ["\n".join([*head, *(["#", *shared_head[2:]] if len(shared_head) > 2 else [])])]
+    for name in names:
+        lines = own_sections.get(name, {}) | {
+            key: line
+            for key, line in shared_sections.get(name, {}).items()
+            if key not in own_sections.get(name, {})
+        }
+        if lines:
+            parts.append("\n".join([f"[{name}]", *_aligned(list(lines.values()))]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _aligned(lines: list[str]) -> list[str]:
+    """Put the comments of some lines below each other."""
+    split = [match.groups() if (match := _COMMENTED.fullmatch(line)) else None for line in lines]
+    lengths = [len(each[0]) for each in split if each and len(each[0]) <= _COMMENT_COLUMN]
+    width = max(lengths, default=0)
+    return [
+        f"{each[0]:<{width}}  {each[1]}" if each else line
+        for line, each in zip(lines, split, strict=True)
+    ]
+
+
+def _sections(text: str) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """Split a recipe into its leading comment and, by section, its lines by key."""
+    head: list[str] = []
+    sections: dict[str, dict[str, str]] = {}
+    lines: dict[str, str] | None = None
+    for line in text.splitlines():
+        if match := _SECTION.fullmatch(line):
+            lines = sections.setdefault(match[1], {})
+        elif lines is None:
+            head += [line] if line.startswith("#") else []
+        elif match := _KEY.match(line):
+            lines[match[1]] = line
+    return head, sections
+
+
+def _list(*, as_json: bool) -> None:
+    from jtrans.config import recipe_names
+
+    entries = [(name, description(recipe_text(name))) for name in recipe_names()]
+    if as_json:
+        console.print_json(
+            {"recipes": [{"name": name, "description": text} for name, text in entries]}
+        )
+        return
+    console.print_table(["recipe", "what it is"], [list(entry) for entry in entries])
+    console.next_step(f"jtrans recipes {entries[0][0]}")
+
+
+def _copy(name: str, destination: Path) -> Path:
+    from jtrans.files import write_text
+
+    text = recipe_text(name)
+    if destination.is_dir():
+        destination = destination / f"{name.rpartition('/')[2]}.toml"
+    if destination.suffix != ".toml":
+        raise ConfigError(
+            f"{destination} does not end in .toml",
+            where="--copy",
+            hint=f"jtrans recipes {name} --copy {destination}.toml",
+            kind="config.copy",
+        )
+    if destination.exists():
+        raise ConfigError(
+            f"{destination} exists already; a copy never overwrites",
+            where="--copy",
+            hint="choose another name, or delete it",
+            kind="config.exists",
+        )
+    write_text(destination, text)
+    return destination

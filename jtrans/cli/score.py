@@ -1,0 +1,325 @@
+"""`jtrans score`: how good translations are, of runs or of files; how probable a run finds them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from jtrans.cli import console
+from jtrans.cli.decoding_options import (
+    BatchTokens,
+    Beam,
+    Device,
+    LengthPenalty,
+    LengthPenaltyForm,
+    MaxLength,
+    Precision,
+    WhichCheckpoint,
+    check_choice,
+)
+from jtrans.cli.options import Json
+from jtrans.errors import EXIT_CHECK_FAILED, ConfigError, CorpusError
+
+if TYPE_CHECKING:
+    from jtrans.cli.score_report import Report
+    from jtrans.cli.score_runs import HowToTranslate
+    from jtrans.runs import Run
+
+FORCE, FILES = "Given translations", "Files"
+METRICS = "bleu,chrf,ter,multi-bleu"
+_SEVERAL = ("--hyp", "--ref")
+
+
+class Command(TyperCommand):
+    """The command, with several values after one --hyp or --ref."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Turn ``--hyp A B`` into ``--hyp A --hyp B``, then parse as usual."""
+        repeated: list[str] = []
+        option = None
+        for number, argument in enumerate(args):
+            if argument.startswith("-"):
+                option = argument if argument in _SEVERAL else None
+            elif option and args[number - 1] != option:
+                repeated.append(option)
+            repeated.append(argument)
+        return super().parse_args(ctx, repeated)
+
+
+def score(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN", help="Runs; the first is the baseline.", show_default=False),
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split of the prepared corpus.")] = "test",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Which scores.",
+            show_default=f"{METRICS}; files: no multi-bleu",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Prepared corpus.", show_default="the run's own"),
+    ] = None,
+    lowercase: Annotated[
+        bool | None,
+        typer.Option(
+            "--lowercase/--cased",
+            help="Compare without case.",
+            show_default="as the run writes; files: cased",
+        ),
+    ] = None,
+    force: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Translations whose probability the run gives, line by line.",
+            rich_help_panel=FORCE,
+        ),
+    ] = None,
+    src: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Their source lines; with --hyp only counted.",
+            rich_help_panel=FORCE,
+        ),
+    ] = None,
+    hyp: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE...", help="Translations, a file a system.", rich_help_panel=FILES
+        ),
+    ] = None,
+    ref: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE...", help="References, a file a set.", rich_help_panel=FILES),
+    ] = None,
+    languages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE-TARGET",
+            help="The target chooses sacreBLEU's tokenizer.",
+            show_default="the ending of the reference file",
+            rich_help_panel=FILES,
+        ),
+    ] = None,
+    checkpoint: WhichCheckpoint = "best",
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    length_penalty_form: LengthPenaltyForm = None,
+    max_length: MaxLength = None,
+    batch_tokens: BatchTokens = None,
+    device: Device = None,
+    precision: Precision = "auto",
+    as_json: Json = False,
+) -> None:
+    """Score translations: of runs on a test set, or of files.
+
+    Several systems are compared with the first one by paired bootstrap.
+
+    Examples:
+
+        jtrans score runs/base runs/fast
+
+        jtrans score --hyp a.en b.en --ref test.en
+
+        jtrans score @last --force a.en --src test.de --json
+    """
+    from jtrans.cli.score_runs import HowToTranslate
+    from jtrans.runs import find_run
+
+    mode = _mode(runs, force, src, hyp, ref)
+    if mode == "files":
+        _show(_score_files(hyp or [], ref or [], src, languages, metric, lowercase), as_json)
+        return
+    found = [find_run(name) for name in runs or []]
+    search = {
+        "beam": beam,
+        "length_penalty": length_penalty,
+        "length_penalty_form": length_penalty_form,
+        "max_length": max_length,
+    }
+    how = HowToTranslate(checkpoint, search, device, precision, batch_tokens)
+    if mode == "force":
+        _force(found[0], how, str(force), str(src), as_json)
+    else:
+        _show(_score_runs(found, split, metric, how, data, lowercase), as_json)
+
+
+def _mode(
+    runs: Sequence[str] | None,
+    force: str | None,
+    src: str | None,
+    hyp: Sequence[str] | None,
+    ref: Sequence[str] | None,
+) -> str:
+    """Return which of the three uses this is; the options of two do not mix."""
+    fault = hint = None
+    if hyp or ref:
+        if not (hyp and ref):
+            fault, hint = "--hyp and --ref belong together", "--hyp FILE --ref FILE"
+        elif runs or force:
+            fault = "runs and files of translations cannot be scored together"
+            hint = "jtrans translate RUN --output FILE makes a file of a run's translations"
+        mode = "files"
+    elif not runs:
+        fault, hint = "nothing to score", "jtrans score RUN, or --hyp FILE --ref FILE"
+        mode = "runs"
+    elif force or src:
+        if not (force and src):
+            fault, hint = "--force and --src belong together", "--force HYPOTHESES --src SOURCE"
+        elif len(runs) > 1:
+            fault, hint = "--force takes one run", "run it once for each"
+        mode = "force"
+    else:
+        mode = "runs"
+    if fault:
+        raise ConfigError(fault, hint=hint, kind="command.usage")
+    return mode
+
+
+def _metrics(chosen: str | None, default: str) -> list[str]:
+    from jtrans.evaluation.systems import check_metrics
+
+    names = (default if chosen is None else chosen).replace("_", "-").split(",")
+    return check_metrics([name.strip().lower() for name in names])
+
+
+def _score_runs(
+    runs: Sequence[Run],
+    split: str,
+    metric: str | None,
+    how: HowToTranslate,
+    data: Path | None,
+    lowercase: bool | None,
+) -> Report:
+    from jtrans.cli.score_runs import score_runs
+
+    return score_runs(
+        runs,
+        split,
+        _metrics(metric, METRICS),
+        how,
+        data=data,
+        lowercase=lowercase,
+        progress=console.TerminalProgress(),
+    )
+
+
+def _score_files(
+    hyp: Sequence[str],
+    ref: Sequence[str],
+    src: str | None,
+    languages: str | None,
+    metric: str | None,
+    lowercase: bool | None,
+) -> Report:
+    from jtrans.cli.score_report import Report
+    from jtrans.evaluation.systems import System, compare_systems, score_systems
+
+    metrics = _metrics(metric, "bleu,chrf,ter")
+    language = _target_language(languages, ref[0])
+    references = [_lines(name) for name in ref]
+    for name, lines in zip(ref[1:], references[1:], strict=True):
+        _check_count(name, lines, ref[0], references[0])
+    if src is not None:
+        _check_count(src, _lines(src), ref[0], references[0])
+    names = [Path(name).name for name in hyp]
+    names = names if len(set(names)) == len(names) else list(hyp)
+    words = [[line.split() for line in lines] for lines in references]
+    systems = []
+    for name, path in zip(names, hyp, strict=True):
+        lines = _lines(path)
+        _check_count(path, lines, ref[0], references[0])
+        systems.append(System(name, lines, [line.split() for line in lines], words))
+    choices: dict[str, Any] = {
+        "metrics": metrics,
+        "target_language": language,
+        "lowercase": bool(lowercase),
+    }
+    scores = score_systems(systems, references, **choices)
+    return Report(metrics, scores, paired=compare_systems(systems, references, **choices))
+
+
+def _lines(name: str) -> list[str]:
+    from jtrans.corpora.plain import read_lines
+
+    lines = read_lines(Path(name))
+    if not lines:
+        raise CorpusError(
+            f"{name} is empty", hint="name a file with one line per sentence", kind="corpus.empty"
+        )
+    return lines
+
+
+def _check_count(name: str, lines: Sequence[str], other: str, others: Sequence[str]) -> None:
+    if len(lines) != len(others):
+        raise CorpusError(
+            f"{name} has {len(lines):,} lines, {other} has {len(others):,}",
+            hint="line n of every file must belong to the same sentence",
+            kind="corpus.line-counts",
+        )
+
+
+def _target_language(languages: str | None, reference: str) -> str:
+    """Return the language named, or the ending of the reference file, or English."""
+    if languages is None:
+        ending = Path(reference.removesuffix(".gz")).suffix.removeprefix(".")
+        return ending if re.fullmatch("[a-z]{2}", ending) else "en"
+    source, dash, target = languages.partition("-")
+    if not (source and dash and target):
+        raise ConfigError(
+            f"languages {languages!r} are no pair", where="--languages", hint="--languages de-en"
+        )
+    return target
+
+
+def _show(report: Report, as_json: bool) -> None:
+    if as_json:
+        console.print_json(report.to_json())
+    else:
+        report.print()
+    missed = [band for band in report.bands if not band.is_held]
+    for band in missed:
+        console.warn(
+            f"{band.system}: {band.metric} {band.value:.2f} is outside the expected "
+            f"{band.low} to {band.high}"
+        )
+    if missed:
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _force(run: Run, how: HowToTranslate, force: str, src: str, as_json: bool) -> None:
+    """Print the log-probability of every given translation and of each of its tokens."""
+    from jtrans.cli.decoding_options import PRECISIONS
+
+    check_choice("--precision", how.precision, PRECISIONS)
+    targets, sources = _lines(force), _lines(src)
+    _check_count(force, targets, src, sources)
+    translator = how.load(run)
+    found = translator.force(sources, targets, console.TerminalProgress())
+    if as_json:
+        sentences = [
+            {
+                "id": number,
+                "log_prob": sum(sentence.token_log_probs),
+                "tokens": sentence.tokens,
+                "token_log_probs": sentence.token_log_probs,
+            }
+            for number, sentence in enumerate(found)
+        ]
+        console.print_json({"sentences": sentences})
+        return
+    for sentence in found:
+        pairs = zip(sentence.tokens, sentence.token_log_probs, strict=True)
+        tokens = " ".join(f"{token}:{value:.4f}" for token, value in pairs)
+        print(f"{sum(sentence.token_log_probs):.4f}\t{tokens}")

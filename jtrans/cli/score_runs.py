@@ -1,0 +1,207 @@
+"""`jtrans score RUN...`: translate a split with each run, unless that is kept, and score it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.cli.score_report import Band, Report
+from jtrans.errors import CorpusError
+
+if TYPE_CHECKING:
+    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.decoding.options import SearchOptions
+    from jtrans.decoding.stored import SplitTranslation
+    from jtrans.decoding.translator import Translator
+    from jtrans.evaluation.systems import System, SystemScores
+    from jtrans.progress import Progress
+    from jtrans.runs import Run
+
+
+@dataclass(frozen=True)
+class HowToTranslate:
+    """The options of the command that decide translations; None leaves it to the run."""
+
+    checkpoint: str
+    search: dict[str, Any]
+    device: str | None
+    precision: str
+    batch_tokens: int | None
+
+    def options(self, run: Run) -> SearchOptions:
+        """Return the search options for a run."""
+        from jtrans.cli.decoding_options import search_options
+
+        return search_options(run, **self.search)
+
+    def load(self, run: Run) -> Translator:
+        """Load the run's model."""
+        from jtrans.cli.decoding_options import load_translator
+
+        return load_translator(
+            [run],
+            self.options(run),
+            checkpoint=self.checkpoint,
+            device=self.device,
+            precision=self.precision,
+            batch_tokens=self.batch_tokens,
+        )
+
+
+def score_runs(
+    runs: Sequence[Run],
+    split: str,
+    metrics: Sequence[str],
+    how: HowToTranslate,
+    *,
+    data: Path | None,
+    lowercase: bool | None,
+    progress: Progress,
+) -> Report:
+    """Score the translations of a split by some runs.
+
+    Args:
+        runs: the first one is the baseline.
+        split: of the prepared corpus, which must hold the same text for all runs.
+        metrics: out of `ALL_METRICS`.
+        how: checkpoint and search.
+        data: a prepared corpus to use instead of the one each run was trained on.
+        lowercase: compare without case; None: when a run writes lower case.
+        progress: told how far translating is.
+
+    Raises:
+        CorpusError: no corpus, no such split, or different texts.
+    """
+    from jtrans.evaluation.systems import compare_systems, group_by_seed, score_systems
+
+    corpora = [_corpus(run, data) for run in runs]
+    source, references = _common_text(runs, corpora, split)
+    for run in runs:
+        how.options(run)  # refuse before the first minute of work
+        run.checkpoint(how.checkpoint)
+    if lowercase is None:
+        lowercase = any(run.pipeline.target.lowercase for run in runs)
+    names = _names([run.name for run in runs], [str(run.folder) for run in runs])
+    translations = [_translate(run, split, source, how, progress) for run in runs]
+    systems = [
+        _system(name, run, translation, references)
+        for name, run, translation in zip(names, runs, translations, strict=True)
+    ]
+    language = runs[0].pipeline.target.language
+    scores = score_systems(
+        systems, [references], metrics=metrics, target_language=language, lowercase=lowercase
+    )
+    paired = compare_systems(
+        systems, [references], metrics=metrics, target_language=language, lowercase=lowercase
+    )
+    facts = {
+        name: _facts(run, split, translation)
+        for name, run, translation in zip(names, runs, translations, strict=True)
+    }
+    groups = group_by_seed(scores, [_all_but_seed(run) for run in runs], metrics)
+    return Report(metrics, scores, facts, paired, groups, _bands(runs, split, scores))
+
+
+def _corpus(run: Run, data: Path | None) -> PreparedCorpus:
+    from jtrans.data.prepared import PreparedCorpus
+
+    folder = data or run.facts.get("data")
+    if folder is None or not (Path(folder) / "corpus.json").is_file():
+        raise CorpusError(
+            f"no prepared corpus for {run.name}: "
+            + ("it does not name one" if folder is None else f"there is none in {folder}"),
+            hint="--data DIR names it; or score files: jtrans score --hyp FILE --ref FILE",
+            kind="corpus.not-prepared",
+        )
+    corpus = PreparedCorpus.open(Path(folder))
+    if corpus.languages != run.pipeline.languages:
+        raise CorpusError(
+            f"{run.name} translates {'-'.join(run.pipeline.languages)}, "
+            f"{folder} is {'-'.join(corpus.languages)}",
+            hint="name a corpus of these languages: --data DIR",
+            kind="corpus.languages",
+        )
+    return corpus
+
+
+def _common_text(
+    runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str
+) -> tuple[list[str], list[str]]:
+    """Return the raw source and target lines that all corpora share."""
+    texts = [
+        (corpus.raw_lines(split, "source"), corpus.raw_lines(split, "target")) for corpus in corpora
+    ]
+    for run, text in zip(runs, texts, strict=True):
+        if text != texts[0]:
+            raise CorpusError(
+                f"{runs[0].name} and {run.name} have different texts in {split}",
+                hint="--data DIR scores all of them on one corpus",
+                kind="corpus.different-tests",
+            )
+    return texts[0]
+
+
+def _translate(
+    run: Run, split: str, source: Sequence[str], how: HowToTranslate, progress: Progress
+) -> SplitTranslation:
+    from jtrans.decoding.stored import translate_split
+
+    return translate_split(
+        run,
+        split,
+        source,
+        how.options(run),
+        checkpoint=how.checkpoint,
+        precision=how.precision,
+        load=lambda: how.load(run),
+        progress=progress,
+    )
+
+
+def _system(
+    name: str, run: Run, translation: SplitTranslation, references: Sequence[str]
+) -> System:
+    from jtrans.evaluation.systems import System
+
+    segment = run.pipeline.target.segment
+    reference_words = [segment(line) for line in references]
+    return System(name, translation.lines, translation.words, [reference_words])
+
+
+def _facts(run: Run, split: str, translation: SplitTranslation) -> dict[str, Any]:
+    return {
+        "parameters": run.facts.get("parameters"),
+        "tokens_per_second": translation.tokens_per_second,
+        "checkpoint": translation.checkpoint,
+        "split": split,
+        "sentences": len(translation.lines),
+    }
+
+
+def _names(names: Sequence[str], folders: Sequence[str]) -> list[str]:
+    """Return the names, or the folders where names repeat."""
+    return list(names if len(set(names)) == len(names) else folders)
+
+
+def _all_but_seed(run: Run) -> str:
+    from jtrans.models.zoo import system_configs
+
+    values = run.config(system_configs()).model_dump(mode="json")
+    values["training"].pop("seed")
+    return json.dumps([values, run.pipeline.fingerprint()], sort_keys=True)
+
+
+def _bands(runs: Sequence[Run], split: str, scores: Sequence[SystemScores]) -> list[Band]:
+    from jtrans.models.zoo import system_configs
+
+    bands = []
+    for run, system in zip(runs, scores, strict=True):
+        expected = run.config(system_configs()).expect.get(split)
+        computed = [*system.scores, *(["multi-bleu"] if system.multi_bleu else [])]
+        if expected is not None and expected.metric in computed:
+            value = system.value(expected.metric)
+            bands.append(Band(system.name, expected.metric, expected.low, expected.high, value))
+    return bands

@@ -1,0 +1,48 @@
+"""Ctrl-C and SIGTERM as a wish that long work can honour at a good moment."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from jtrans.cli import console
+
+
+class StopSignals:
+    """While entered, the first SIGINT or SIGTERM sets a flag; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def are_set(self) -> bool:
+        """Say whether a signal has come."""
+        return self._number is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """130 after SIGINT, 143 after SIGTERM, None without a signal."""
+        return None if self._number is None else 128 + self._number
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self._number is not None:
+            if number == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise SystemExit(128 + number)
+        self._number = number
+        console.talk("stopping after this update; once more stops at once")

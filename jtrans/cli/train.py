@@ -1,0 +1,232 @@
+"""`jtrans train`: a recipe and a prepared corpus become a run."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.options import Json
+from jtrans.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.training.estimate import Estimate
+    from jtrans.training.view import Result
+
+MACHINE, START = "Machine", "Start and end"
+REASONS = {
+    "max_epochs": "all epochs are done",
+    "max_updates": "all updates are done",
+    "max_minutes": "the time is used up",
+    "patience": "no better validation for long",
+    "floor": "the learning rate has fallen to its floor",
+}
+
+
+def train(
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE|CONFIG.toml", help="A name of `jtrans recipes`.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Prepared corpus.", show_default="data/prepared/CORPUS"),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the run.", show_default="runs/RECIPE"),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may repeat."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="training.seed")] = None,
+    max_minutes: Annotated[
+        float | None, typer.Option(help="training.max_minutes", rich_help_panel=START)
+    ] = None,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Start over, deleting the run.", rich_help_panel=START),
+    ] = False,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="RUN", help="Start from its best weights.", rich_help_panel=START
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Estimate size, memory and time.", rich_help_panel=START),
+    ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(help="auto, cpu, cuda or mps.", show_default="auto", rich_help_panel=MACHINE),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, fp32 or bf16: training.precision",
+            show_default="auto",
+            rich_help_panel=MACHINE,
+        ),
+    ] = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic", help="Only deterministic GPU kernels.", rich_help_panel=MACHINE
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model; run the same command again to go on where it stopped.
+
+    Examples:
+
+        jtrans train demo/transformer
+
+        jtrans train demo/reformer-fast --run runs/wide --set model.width=256 --max-minutes 30
+    """
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+
+    options = {
+        "training.seed": seed,
+        "training.max_minutes": max_minutes,
+        "training.precision": precision,
+        "training.deterministic": deterministic or None,
+    }
+    config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
+    data = data or _default_data(config)
+    run = run or _default_run(recipe)
+    if dry_run:
+        _estimate(config, data, device, as_json=as_json)
+        return
+    result, signal_code = _train(config, data, run, device, restart, from_)
+    if as_json:
+        console.print_json(result.to_json())
+    _close(result)
+    if signal_code is not None:
+        raise typer.Exit(signal_code)
+
+
+def _default_data(config: Config) -> Path:
+    if config.data.corpus is None:
+        raise ConfigError(
+            "which corpus? The recipe names none",
+            where="--data",
+            hint="--data DIR, a folder made by jtrans prepare",
+            kind="command.usage",
+        )
+    return Path("data/prepared") / config.data.corpus
+
+
+def _default_run(recipe: str) -> Path:
+    path = Path(recipe)
+    if path.suffix != ".toml":
+        return Path("runs") / recipe
+    # the configuration inside a run goes on with that run
+    return path.parent if (path.parent / "run.json").is_file() else Path("runs") / path.stem
+
+
+def _train(
+    config: Config, data: Path, run: Path, device: str | None, restart: bool, from_: str | None
+) -> tuple[Result, int | None]:
+    from jtrans.cli.stop_signals import StopSignals
+    from jtrans.cli.train_table import TrainTable
+    from jtrans.runs import find_run
+    from jtrans.training.session import train as train_run
+
+    initial = find_run(from_) if from_ else None
+    with StopSignals() as signals, TrainTable() as table:
+        result = train_run(
+            config,
+            data=data,
+            run=run,
+            device=device,
+            restart=restart,
+            initial=initial,
+            view=table,
+            should_stop=signals.are_set,
+        )
+    return result, signals.exit_code if result.reason == "stopped" else None
+
+
+def _close(result: Result) -> None:
+    """Say how it ended and what to do next."""
+    from jtrans.cli.train_table import duration
+
+    name = shlex.quote(str(result.run))
+    if result.reason == "stopped":
+        console.talk(f"stopped at update {result.update:,}; everything is saved in {name}")
+        console.next_step(shlex.join(["jtrans", *sys.argv[1:]]))
+        return
+    if not result.trained:
+        console.talk(
+            f"nothing to do: {name} is finished ({REASONS[result.reason]}, update "
+            f"{result.update:,}). A higher limit goes on, for example "
+            f"--set training.{_higher_limit(result)}; --restart starts over"
+        )
+    else:
+        best = result.best or {}
+        metric = str(best.get("metric", "")).replace("-", " ")
+        console.talk(
+            f"done: {REASONS[result.reason]}. {result.update:,} updates in "
+            f"{duration(result.seconds)}; best {metric} {best.get('value', 0.0):.3f} at update "
+            f"{best.get('update', 0):,}"
+        )
+    console.next_step(f"jtrans translate {name}")
+
+
+def _higher_limit(result: Result) -> str:
+    if result.reason == "max_minutes":
+        return f"max_minutes={int(result.seconds / 60) + 30}"
+    if result.reason == "max_epochs":
+        return f"max_epochs={result.epochs * 2}"
+    if result.reason == "patience":
+        return "stop.patience=20"
+    if result.reason == "floor":
+        return "schedule.floor=0"
+    return f"max_updates={result.update * 2}"
+
+
+def _estimate(config: Config, data: Path, device: str | None, *, as_json: bool) -> None:
+    from jtrans.training.estimate import estimate
+
+    found = estimate(config, data=data, device=device)
+    if as_json:
+        console.print_json(found.to_json())
+        return
+    _print_estimate(found)
+
+
+def _print_estimate(found: Estimate) -> None:
+    from jtrans.cli.train_table import duration
+
+    rate = f"{found.tokens_per_second:,.0f} target tokens/s"
+    if found.positions_per_second is not None:
+        rate += f", {found.positions_per_second:,.0f} joint positions/s"
+    rows = [
+        ("model", f"{found.system}, {found.parameters:,} parameters"),
+        ("device", found.device),
+        (
+            "epoch",
+            f"{found.pairs:,} pairs, {found.tokens:,} target tokens, {found.updates:,} updates "
+            f"of {found.passes / found.updates:.1f} passes",
+        ),
+        (
+            "largest pass",
+            "B {sentences:,} · S {source} · T {target} · {positions:,} positions".format(
+                **found.largest
+            ),
+        ),
+        ("memory", f"{found.memory_bytes / 2**20:,.0f} MiB with the largest pass"),
+        ("rate", rate),
+        ("time", f"{duration(found.epoch_seconds)} an epoch, without validation"),
+    ]
+    if found.total_seconds is not None:
+        rows.append(("", f"{duration(found.total_seconds)} until the first limit"))
+    console.print_table(("dry run", "nothing was written"), rows)

@@ -1,0 +1,150 @@
+"""The live table of training: one row per validation, and a bar below it."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from jtrans.cli import console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from jtrans.training.view import Advance, Result, Start, Validation
+
+HEADER = " epoch  update   train   valid     ppl    BLEU    tok/s    time"
+REDRAW_SECONDS = 0.5  # drawing costs time that training could use
+PLAIN_SECONDS = 60.0  # without a terminal: a line this often
+
+
+class TrainTable:
+    """A `jtrans.training.view.TrainingView` that draws on stderr."""
+
+    def __init__(self) -> None:
+        import sys
+
+        self._is_plain = console.is_plain(sys.stderr)
+        self._is_quiet = console.settings.quiet
+        self._bar: Progress | None = None
+        self._drawn_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def start(self, start: Start) -> None:
+        """Say what is trained, where and on what."""
+        state = f"goes on at update {start.update:,}" if start.update else "new"
+        size = _count(start.parameters)
+        console.talk(
+            f"run      {start.run}  ({state})      model  {start.system}, {size} parameters"
+            f"      device  {start.device}"
+        )
+        for change in start.changes:
+            console.talk(f"changed  {change}")
+        self._is_headed = False
+
+    def update(self, advance: Advance) -> None:
+        """Move the bar; without a terminal, a line a minute."""
+        now = time.monotonic()
+        wait = PLAIN_SECONDS if self._is_plain else REDRAW_SECONDS
+        if self._is_quiet or now - self._drawn_at < wait:
+            return
+        self._drawn_at = now
+        count = f"{advance.update:,}" + (f"/{advance.total:,}" if advance.total else "")
+        left = "" if advance.seconds_left is None else f"   left {duration(advance.seconds_left)}"
+        text = f"{count}   {advance.tokens_per_second:,.0f} tok/s{left}"
+        if self._is_plain:
+            console.talk(f"update {text}")
+            return
+        share = None
+        if advance.total:
+            share = advance.update / advance.total
+        self._draw(text, share)
+
+    def validating(self, done: int, total: int | None) -> None:
+        """Show how far the translations of a validation are."""
+        now = time.monotonic()
+        if self._is_quiet or self._is_plain or now - self._drawn_at < REDRAW_SECONDS:
+            return
+        self._drawn_at = now
+        self._draw(f"validating {done:,}" + (f"/{total:,}" if total else ""), None)
+
+    def validation(self, validation: Validation) -> None:
+        """Add a row."""
+        if not self._is_headed:
+            self._is_headed = True
+            self._line(HEADER, "bold")
+        bleu = "-" if validation.bleu is None else f"{validation.bleu:.1f}"
+        mark = "*" if validation.is_best else " "
+        self._line(
+            f"{validation.epoch:>6}{validation.update:>8,}{validation.train_loss:>8.2f}"
+            f"{validation.valid_loss:>8.2f}{_perplexity(validation.perplexity):>8}{bleu:>8} {mark}"
+            f"{validation.tokens_per_second:>7,.0f}{duration(validation.seconds):>8}",
+            "green" if validation.is_best else "",
+        )
+
+    def end(self, result: Result) -> None:
+        """Take the bar away."""
+        self._close()
+
+    def _line(self, text: str, style: str) -> None:
+        if self._is_quiet:
+            return
+        if self._bar is None:
+            if self._is_plain:
+                console.talk(text)
+            else:
+                console.rich_console(stderr=True).print(text, style=style)
+        else:
+            self._bar.console.print(text, style=style)
+
+    def _draw(self, text: str, share: float | None) -> None:
+        if self._bar is None:
+            self._bar = _make_bar()
+            self._bar.add_task(text)
+            self._bar.start()
+        task = self._bar.tasks[0].id
+        total = None if share is None else 1.0
+        self._bar.update(task, description=text, completed=share or 0.0, total=total)
+        self._bar.refresh()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def duration(seconds: float) -> str:
+    """Return minutes and seconds, with hours when there are any: 1:22, 2:03:45."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _make_bar() -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
+        BarColumn(bar_width=24),
+        TextColumn("{task.description}"),
+        console=console.rich_console(stderr=True),
+        transient=True,
+        auto_refresh=False,  # a drawing thread would take time from two busy cores
+    )
+
+
+def _count(parameters: int) -> str:
+    return f"{parameters / 1e6:.1f} M" if parameters >= 100_000 else f"{parameters:,}"
+
+
+def _perplexity(value: float) -> str:
+    return f"{value:.1f}" if value < 1e5 else f"{value:.0e}"

@@ -1,0 +1,252 @@
+"""`jtrans translate`: raw text in, raw text out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.decoding_options import (
+    SEARCH,
+    BatchTokens,
+    Beam,
+    Device,
+    LengthPenalty,
+    LengthPenaltyForm,
+    MaxLength,
+    Precision,
+    WhichCheckpoint,
+    check_choice,
+    load_translator,
+    search_options,
+)
+from jtrans.errors import CorpusError
+
+if TYPE_CHECKING:
+    from jtrans.decoding.translator import Translation, Translator
+    from jtrans.progress import Progress
+
+TEXT = "Text"
+FORMATS = ("text", "jsonl")
+
+
+def translate(
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN", help="A run, or several as an ensemble.", show_default=False),
+    ],
+    input_file: Annotated[
+        str, typer.Option("--input", "-i", metavar="FILE|-", rich_help_panel=TEXT)
+    ] = "-",
+    output_file: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE|-", rich_help_panel=TEXT)
+    ] = "-",
+    input_format: Annotated[
+        str,
+        typer.Option(
+            metavar="text|jsonl",
+            help="jsonl: objects with a field `source`; other fields are passed through.",
+            rich_help_panel=TEXT,
+        ),
+    ] = "text",
+    output_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="text|jsonl",
+            help="jsonl: with scores and tokens.",
+            rich_help_panel=TEXT,
+        ),
+    ] = "text",
+    checkpoint: WhichCheckpoint = "best",
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    length_penalty_form: LengthPenaltyForm = None,
+    max_length: MaxLength = None,
+    n_best: Annotated[
+        int,
+        typer.Option(
+            help="Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = 1,
+    batch_tokens: BatchTokens = None,
+    device: Device = None,
+    precision: Precision = "auto",
+) -> None:
+    """Translate raw text, one line per line: order and empty lines are kept.
+
+    From a pipe it streams; on a terminal it prompts.
+
+    Examples:
+
+        jtrans translate @last --input test.de --output test.hyp.en
+
+        echo "Ein Mann liest ." | jtrans translate runs/a runs/b --beam 8 --n-best 3 --format jsonl
+    """
+    from jtrans.cli.line_input import LineInput
+    from jtrans.runs import find_run
+
+    check_choice("--input-format", input_format, FORMATS)
+    check_choice("--format", output_format, FORMATS)
+    found = [find_run(name) for name in runs]
+    options = search_options(
+        found[0],
+        beam=beam,
+        length_penalty=length_penalty,
+        length_penalty_form=length_penalty_form,
+        max_length=max_length,
+        nbest=n_best,
+    )
+    source = LineInput(input_file)
+    is_json = input_format == "jsonl"
+    if source.lines is not None and is_json:
+        _read_items(source.lines, 0, source.name, is_json=True)  # refuse bad ones at once
+    translator = load_translator(
+        found,
+        options,
+        checkpoint=checkpoint,
+        device=device,
+        precision=precision,
+        batch_tokens=batch_tokens,
+    )
+    has_bar = output_file != "-" or not sys.stdout.isatty()
+    counted = _Counted(source.total if has_bar else None, console.TerminalProgress())
+    with _output(output_file) as stream:
+        for lines in source.chunks():
+            items = _read_items(lines, counted.lines, source.name, is_json=is_json)
+            results = counted.translate(translator, [item.source for item in items])
+            _write(stream, items, results, as_json=output_format == "jsonl", n_best=n_best)
+    console.talk(counted.describe())
+    if output_file != "-":
+        console.next_step(f"jtrans score --hyp {shlex.quote(output_file)} --ref REFERENCE")
+
+
+@dataclass
+class _Counted:
+    """Translates chunks, adding up what was done in how long."""
+
+    total: int | None
+    terminal: Progress
+    lines: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def translate(self, translator: Translator, lines: Sequence[str]) -> list[list[Translation]]:
+        started = time.perf_counter()
+        results = translator.translate_nbest(lines, progress=self)
+        self.seconds += time.perf_counter() - started
+        self.lines += len(lines)
+        self._draw(self.lines)
+        self.tokens += sum(len(best[0].tokens) for best in results)
+        return results
+
+    def describe(self) -> str:
+        seconds = max(self.seconds, 1e-9)
+        return (
+            f"{self.lines:,} lines, {self.tokens:,} tokens in {self.seconds:.1f} s: "
+            f"{self.lines / seconds:,.1f} sentences/s, {self.tokens / seconds:,.0f} tokens/s"
+        )
+
+    def say(self, label: str, text: str) -> None:
+        self.terminal.say(label, text)
+
+    def warn(self, text: str) -> None:
+        self.terminal.warn(text)
+
+    def advance(self, task: str, done: int, total: int | None = None) -> None:
+        self._draw(self.lines + done)  # a chunk counts its own; the bar shows the whole file
+
+    def _draw(self, done: int) -> None:
+        if self.total:
+            self.terminal.advance("Translating", done, self.total)
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One line to translate, with the other fields it came with."""
+
+    number: int
+    source: str
+    fields: Mapping[str, Any]
+
+
+def _read_items(lines: Sequence[str], before: int, name: str, *, is_json: bool) -> list[_Item]:
+    if not is_json:
+        return [_Item(before + i, line, {}) for i, line in enumerate(lines)]
+    return [_json_item(line, before + i, name) for i, line in enumerate(lines)]
+
+
+def _json_item(line: str, number: int, name: str) -> _Item:
+    try:
+        fields = json.loads(line)
+    except json.JSONDecodeError as error:
+        fault = f"not valid JSON ({error.msg})"
+    else:
+        if isinstance(fields, dict) and isinstance(fields.get("source"), str):
+            return _Item(number, fields["source"], fields)
+        fault = "no object with a text field `source`"
+    raise CorpusError(
+        f"line {number + 1:,} of {name} is {fault}",
+        where=f"{name}:{number + 1}",
+        hint='each line must look like {"source": "Ein Mann liest ."}',
+        kind="corpus.jsonl",
+    )
+
+
+@contextlib.contextmanager
+def _output(name: str) -> Iterator[TextIO]:
+    """Open where translations go; a file appears complete or not at all."""
+    if name == "-":
+        yield sys.stdout
+        return
+    from jtrans.files import whole_file
+
+    with (
+        whole_file(Path(name)) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as stream,
+    ):
+        yield stream
+
+
+def _write(
+    stream: TextIO,
+    items: Sequence[_Item],
+    results: Sequence[Sequence[Translation]],
+    *,
+    as_json: bool,
+    n_best: int,
+) -> None:
+    for item, translations in zip(items, results, strict=True):
+        if as_json:
+            stream.write(json.dumps(_to_json(item, translations), ensure_ascii=False) + "\n")
+        elif n_best == 1:
+            stream.write(translations[0].text + "\n")
+        else:
+            for translation in translations:
+                stream.write(f"{item.number} ||| {translation.text} ||| {translation.score:.6f}\n")
+    stream.flush()
+
+
+def _to_json(item: _Item, translations: Sequence[Translation]) -> dict[str, Any]:
+    found = [
+        {
+            "text": translation.text,
+            "score": translation.score,
+            "log_prob": translation.log_prob,
+            "tokens": translation.tokens,
+            "token_log_probs": translation.token_log_probs,
+        }
+        for translation in translations
+    ]
+    known = {"id": item.number, "source": item.source}
+    return {**known, **item.fields, "translations": found}

@@ -1,0 +1,79 @@
+"""`Batch`: some sentence pairs as padded tensors, and the collation that makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jtrans.data.prepared import IdStore, ParallelIds
+from jtrans.text.vocabulary import EOS, PAD
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs of one batch; masks are True where a token is real.
+
+    Attributes:
+        source: source ids, each sentence ending in EOS, [B, S].
+        source_mask: True on real source tokens, [B, S].
+        target_in: what the decoder reads, EOS first, [B, T].
+        target_out: what it shall predict, EOS last, [B, T].
+        target_mask: True on real target tokens (of both), [B, T].
+        indices: the pairs' positions in their split, [B].
+    """
+
+    source: Tensor
+    source_mask: Tensor
+    target_in: Tensor
+    target_out: Tensor
+    target_mask: Tensor
+    indices: Tensor
+
+    @property
+    def target_tokens(self) -> int:
+        """Count the real target tokens, EOS counted."""
+        return int(self.target_mask.sum())
+
+    def to(self, device: torch.device | str) -> Batch:
+        """Return the batch on `device`."""
+        moved = {
+            field.name: getattr(self, field.name).to(device, non_blocking=True)
+            for field in fields(self)
+        }
+        return Batch(**moved)
+
+
+def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
+    """Make the batch of the pairs at `indices`, in that order, padded on the right."""
+    source, source_mask = _padded(pairs.source, indices)  # [B, S]
+    target_out, target_mask = _padded(pairs.target, indices)  # [B, T]
+    # the end symbol is also the start symbol: shift right, EOS in front
+    target_in = np.full_like(target_out, PAD)
+    target_in[:, 0] = EOS
+    target_in[:, 1:][target_mask[:, 1:]] = target_out[:, :-1][target_mask[:, 1:]]
+    return Batch(
+        source=torch.from_numpy(source),
+        source_mask=torch.from_numpy(source_mask),
+        target_in=torch.from_numpy(target_in),
+        target_out=torch.from_numpy(target_out),
+        target_mask=torch.from_numpy(target_mask),
+        indices=torch.from_numpy(np.array(indices, dtype=np.int64)),
+    )
+
+
+def _padded(
+    store: IdStore, indices: Sequence[int] | NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    lengths = store.lengths[np.asarray(indices, dtype=np.int64)]
+    mask = np.arange(int(lengths.max())) < lengths[:, None]
+    ids = np.full(mask.shape, PAD, dtype=np.int64)
+    ids[mask] = np.concatenate([store[int(index)] for index in indices])
+    return ids, mask

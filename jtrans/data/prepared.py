@@ -1,0 +1,236 @@
+"""The prepared corpus on disk: a folder with token ids, the text pipeline, and how it was made.
+
+corpus.json              languages, splits, counts, digests, options: enough to make it again
+pipeline.json            the `TextPipeline`
+SPLIT.source.npy         all source ids of a split, one flat int32 array; SPLIT.target.npy
+SPLIT.source.offsets.npy where each sentence begins (and the last one ends); also target
+text/SPLIT.de            raw lines of valid and test; text/SPLIT.tok.de the segmented ones
+text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     where the corpus has gold ones
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from jtrans.errors import CorpusError, JtransError, did_you_mean
+from jtrans.files import read_json
+from jtrans.text.pipeline import TextPipeline
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FORMAT = 1
+
+Side = Literal["source", "target"]
+SIDES: tuple[Side, Side] = ("source", "target")
+
+
+class IdStore:
+    """The sentences of one side of a split as ids, memory-mapped."""
+
+    def __init__(self, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
+        self._ids = ids
+        self._offsets = offsets
+
+    @classmethod
+    def open(cls, folder: Path, split: str, side: Side) -> IdStore:
+        """Map the arrays of one side of a split.
+
+        Raises:
+            CorpusError: a file is missing, cut off, or does not fit the other.
+        """
+        ids = _load(folder / f"{split}.{side}.npy", np.dtype(np.int32))
+        offsets = np.array(_load(folder / f"{split}.{side}.offsets.npy", np.dtype(np.int64)))
+        is_sound = offsets.size > 0 and offsets[0] == 0 and offsets[-1] == ids.size
+        if not is_sound or (np.diff(offsets) < 1).any():
+            raise _damaged(folder, f"{split}.{side}.offsets.npy does not fit {split}.{side}.npy")
+        return cls(ids, offsets)
+
+    def __len__(self) -> int:
+        return self._offsets.size - 1
+
+    def __getitem__(self, index: int) -> NDArray[np.int32]:
+        """Return the ids of one sentence, EOS last."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"sentence {index} of {len(self)}")
+        return self._ids[self._offsets[index] : self._offsets[index + 1]]
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each sentence, EOS counted."""
+        return np.diff(self._offsets)
+
+    @property
+    def highest(self) -> int:
+        """The highest id."""
+        return int(self._ids.max(initial=0))
+
+
+@dataclass(frozen=True)
+class ParallelIds:
+    """Both sides of a split as ids; pair i is `source[i]` and `target[i]`."""
+
+    source: IdStore
+    target: IdStore
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True)
+class PreparedCorpus:
+    """A prepared corpus; `PreparedCorpus.open` reads one.
+
+    Attributes:
+        folder: where it is.
+        pipeline: raw text to ids and back, as this corpus was made.
+        info: the contents of corpus.json.
+    """
+
+    folder: Path
+    pipeline: TextPipeline
+    info: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path) -> PreparedCorpus:
+        """Open the prepared corpus in `folder`.
+
+        Raises:
+            CorpusError: it is missing, damaged, or written by another version.
+        """
+        info = read_info(folder)
+        try:
+            pipeline = TextPipeline.load(folder / "pipeline.json")
+        except JtransError as error:
+            raise _damaged(folder, error.message) from error
+        if pipeline.fingerprint() != info["pipeline_sha256"]:
+            raise _damaged(folder, "pipeline.json is not the one it was made with")
+        return cls(folder, pipeline, info)
+
+    @property
+    def name(self) -> str:
+        """The corpus's name."""
+        return str(self.info["name"])
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.pipeline.languages
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits' names: train, valid, then the test splits."""
+        return list(self.info["splits"])
+
+    def pairs(self, split: str) -> ParallelIds:
+        """Return the ids of a split.
+
+        Raises:
+            CorpusError: there is no such split, or its files are damaged.
+        """
+        self._check_split(split)
+        source, target = (IdStore.open(self.folder, split, side) for side in SIDES)
+        expected = self.info["splits"][split]["pairs"]
+        if not len(source) == len(target) == expected:
+            raise _damaged(
+                self.folder,
+                f"{split} has {len(source)} source and {len(target)} target sentences, "
+                f"not {expected}",
+            )
+        for side, store in zip(SIDES, (source, target), strict=True):
+            size = len(getattr(self.pipeline, side).vocabulary)
+            if store.highest >= size:
+                raise _damaged(
+                    self.folder,
+                    f"{split}.{side}.npy has id {store.highest}, the vocabulary {size} tokens",
+                )
+        return ParallelIds(source, target)
+
+    def raw_lines(self, split: str, side: Side) -> list[str]:
+        """Return the raw lines of one side of valid or a test split."""
+        return self._lines(split, self._language(side))
+
+    def words_lines(self, split: str, side: Side) -> list[list[str]]:
+        """Return the segmented lines (before BPE) of one side of valid or a test split."""
+        lines = self._lines(split, f"tok.{self._language(side)}")
+        return [line.split(" ") if line else [] for line in lines]
+
+    def _language(self, side: Side) -> str:
+        return self.languages[SIDES.index(side)]
+
+    def _lines(self, split: str, ending: str) -> list[str]:
+        self._check_split(split)
+        if split == "train":
+            raise CorpusError(
+                "a prepared corpus keeps no text of train", hint="use valid or a test split"
+            )
+        name = f"text/{split}.{ending}"
+        try:
+            text = (self.folder / name).read_bytes().decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise _damaged(self.folder, f"cannot read {name}") from error
+        lines = text.split("\n")[:-1]
+        if len(lines) != self.info["splits"][split]["pairs"]:
+            raise _damaged(self.folder, f"{name} has {len(lines)} lines")
+        return lines
+
+    def _check_split(self, split: str) -> None:
+        if split not in self.splits:
+            near = did_you_mean(split, self.splits)
+            raise CorpusError(
+                f"{self.folder} has no split {split}",
+                hint=f"did you mean {near}?" if near else f"it has {', '.join(self.splits)}",
+                kind="corpus.unknown-split",
+            )
+
+
+def read_info(folder: Path) -> dict[str, Any]:
+    """Read corpus.json of a prepared corpus.
+
+    Raises:
+        CorpusError: it is missing, damaged, or written by another version.
+    """
+    if not (folder / "corpus.json").is_file():
+        raise CorpusError(
+            f"no prepared corpus in {folder}",
+            hint=f"make one: jtrans prepare --train PREFIX --valid PREFIX --languages de-en "
+            f"--out {folder}",
+            kind="corpus.not-prepared",
+        )
+    try:
+        info = read_json(folder / "corpus.json")
+    except JtransError as error:
+        raise _damaged(folder, error.message) from error
+    version = info.get("format") if isinstance(info, dict) else None
+    if version != FORMAT:
+        raise CorpusError(
+            f"{folder} has format {version!r}, this jtrans reads format {FORMAT}",
+            hint="make it again: jtrans prepare --force",
+            kind="corpus.format",
+        )
+    if not {"name", "languages", "splits", "options", "pipeline_sha256"} <= set(info):
+        raise _damaged(folder, "corpus.json is not complete")
+    return dict(info)
+
+
+def _load(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise _damaged(path.parent, f"cannot read {path.name}: {error}") from error
+    if array.dtype != dtype or array.ndim != 1:
+        raise _damaged(path.parent, f"{path.name} does not hold a list of {dtype}")
+    return array
+
+
+def _damaged(folder: Path, what: str) -> CorpusError:
+    return CorpusError(
+        f"the prepared corpus in {folder} is damaged: {what}",
+        hint="make it again: jtrans prepare --force",
+        kind="corpus.damaged",
+    )

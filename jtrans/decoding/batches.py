@@ -1,0 +1,71 @@
+"""Which sentences are decoded together: of similar length, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jtrans.errors import DecodingError
+from jtrans.text.vocabulary import PAD
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ids = Sequence[int] | NDArray[np.int32]
+
+# Padded source tokens of a batch. Measured on 2 cores with beam 5: the rate rises up to about
+# 64 sentences of 15 tokens and stays the same above.
+BATCH_TOKENS = 1024
+# Joint models remember S vectors for each target position, so a batch of them costs B*S*T, and
+# T is about S: a batch of long sentences must hold fewer tokens than one of short ones.
+JOINT_LENGTH = 40
+
+
+def by_length(
+    lengths: Sequence[int], *, batch_tokens: int, is_joint: bool, costs: Sequence[int] | None = None
+) -> list[list[int]]:
+    """Cut sentences into batches of similar length, the longest first.
+
+    Args:
+        lengths: source tokens of each sentence.
+        batch_tokens: most padded tokens of a batch; a longer sentence is a batch of its own.
+        is_joint: whether memory grows with source times target.
+        costs: what counts against the budget, where that is not the source length.
+
+    Returns:
+        Indices into `lengths`, batch by batch.
+
+    Raises:
+        DecodingError: a budget below 1.
+    """
+    if batch_tokens < 1:
+        raise DecodingError(
+            f"a batch of {batch_tokens} tokens holds no sentence",
+            hint=f"--batch-tokens {BATCH_TOKENS}",
+            kind="decoding.option",
+        )
+    sizes = np.asarray(lengths if costs is None else costs, dtype=np.int64)
+    order = np.lexsort((np.arange(sizes.size), -np.asarray(lengths, dtype=np.int64), -sizes))
+    batches: list[list[int]] = []
+    for index in order.tolist():
+        longest = int(sizes[batches[-1][0]]) if batches else 0
+        if is_joint:  # the budget of tokens shrinks with their length
+            longest = max(longest, longest * longest // JOINT_LENGTH)
+        if batches and (len(batches[-1]) + 1) * longest <= batch_tokens:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches
+
+
+def padded(sentences: Sequence[Ids], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return ids, padded on the right, and the mask of real ones, [B, S] each."""
+    lengths = np.array([len(sentence) for sentence in sentences])
+    mask = np.arange(lengths.max()) < lengths[:, None]  # [B, S]
+    ids = np.full(mask.shape, PAD, dtype=np.int64)
+    ids[mask] = np.concatenate(sentences)
+    return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)

@@ -1,0 +1,94 @@
+"""What a user can choose about the search. Knows no tensors, so wrong values fail at once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from jtrans.errors import DecodingError, did_you_mean
+
+LENGTH_PENALTY_FORMS = ("power", "gnmt")
+
+_NUMBER = re.compile(r"(?P<plus>\d+)")
+_OF_SOURCE = re.compile(r"(?:(?P<factor>\d+(?:\.\d+)?)\s*\*?\s*)?S(?:\s*\+\s*(?P<plus>\d+))?")
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search for translations.
+
+    Args:
+        beam: hypotheses kept per sentence, and finished ones that end its search.
+        length_penalty: exponent of the length in the score.
+        length_penalty_form: ``power`` divides the log-probability by |Y|^a, ``gnmt`` by
+            ((5 + |Y|) / 6)^a; |Y| counts ``</s>``.
+        max_length: most target tokens, ``</s>`` counted: a number, ``S+50`` or ``2*S+10``,
+            S being the number of source tokens with ``</s>``. At the limit ``</s>`` is forced.
+        nbest: hypotheses returned per sentence.
+        min_length: fewest target tokens before ``</s>``; 1 as in the reference: the empty
+            translation is not offered.
+
+    Raises:
+        DecodingError: a value that cannot be used.
+    """
+
+    beam: int = 5
+    length_penalty: float = 1.0
+    length_penalty_form: str = "power"
+    max_length: str = "S+50"
+    nbest: int = 1
+    min_length: int = 1
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise _refusal(f"beam {self.beam} is less than 1", "--beam 5 is a good start")
+        if not 1 <= self.nbest <= self.beam:
+            raise _refusal(
+                f"{self.nbest} translations per line asked of beam {self.beam}",
+                f"between 1 and {self.beam}, or a wider beam: --beam {max(self.nbest, 5)}",
+            )
+        if not -10.0 <= self.length_penalty <= 10.0:  # also refuses nan
+            raise _refusal(
+                f"length penalty {self.length_penalty} is not between -10 and 10",
+                "1.0 ranks by log-probability per token, 0 by log-probability alone",
+            )
+        if self.length_penalty_form not in LENGTH_PENALTY_FORMS:
+            near = did_you_mean(self.length_penalty_form, LENGTH_PENALTY_FORMS)
+            raise _refusal(
+                f"unknown length penalty form {self.length_penalty_form!r}",
+                f"did you mean {near}?" if near else f"one of {', '.join(LENGTH_PENALTY_FORMS)}",
+            )
+        if self.min_length < 0:
+            raise _refusal(f"least length {self.min_length} is less than 0", "0 or more")
+        self.limit(1)
+
+    def limit(self, source_length: int) -> int:
+        """Return the most target tokens for a source of this many tokens, both with ``</s>``."""
+        factor, plus = self._length_rule
+        return max(1, int(factor * source_length) + plus)
+
+    def normalise(self, log_prob: float, length: int) -> float:
+        """Return the score of a hypothesis of `length` tokens, ``</s>`` counted."""
+        base = float(length) if self.length_penalty_form == "power" else (5.0 + length) / 6.0
+        return log_prob / float(base**self.length_penalty)
+
+    @cached_property
+    def _length_rule(self) -> tuple[float, int]:
+        text = self.max_length.strip()
+        if match := _NUMBER.fullmatch(text):
+            factor, plus = 0.0, int(match["plus"])
+        elif match := _OF_SOURCE.fullmatch(text):
+            factor, plus = float(match["factor"] or 1), int(match["plus"] or 0)
+        else:
+            raise _refusal(
+                f"cannot read the length limit {self.max_length!r}",
+                "a number (200), S+50 or 2*S+10, S being the source length",
+            )
+        if factor == 0.0 and plus == 0:
+            raise _refusal(f"the length limit {self.max_length!r} allows no token", "S+50")
+        return factor, plus
+
+
+def _refusal(message: str, hint: str) -> DecodingError:
+    return DecodingError(message, hint=hint, kind="decoding.option")

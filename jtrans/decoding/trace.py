@@ -1,0 +1,137 @@
+"""What a search writes down at each step, and the hypotheses read back from it at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jtrans.decoding.options import SearchOptions
+from jtrans.errors import DecodingError
+from jtrans.text.vocabulary import EOS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation as the search found it.
+
+    Args:
+        tokens: target ids, EOS included.
+        score: what hypotheses are ranked by: the length-normalised log-probability.
+        log_prob: sum of `token_log_probs`.
+        token_log_probs: of each token given those before it.
+    """
+
+    tokens: list[int]
+    score: float
+    log_prob: float
+    token_log_probs: list[float]
+
+
+class Trace:
+    """Tokens, back-pointers and log-probabilities of a search, [steps, B, k] each, on device.
+
+    Args:
+        steps: most steps the search can take.
+        sentences: B.
+        beam: k.
+        device: where the search runs.
+    """
+
+    def __init__(self, steps: int, sentences: int, beam: int, device: torch.device) -> None:
+        self.steps = steps
+        shape = (steps, sentences, beam)
+        self._taken = 0
+        self._token = torch.empty(shape, dtype=torch.int64, device=device)
+        self._parent = torch.empty(shape, dtype=torch.int64, device=device)
+        self._log_prob = torch.empty(shape, device=device)
+        self._ends = torch.zeros(shape, dtype=torch.bool, device=device)
+        self._end_parent = torch.empty(shape, dtype=torch.int64, device=device)
+        self._end_log_prob = torch.empty(shape, device=device)
+
+    def live(
+        self, step: int, active: Tensor, token: Tensor, parent: Tensor, log_prob: Tensor
+    ) -> None:
+        """Write the hypotheses that live on after `step`.
+
+        Args:
+            step: which step, from 0.
+            active: the sentences the rows stand for, [A].
+            token: chosen tokens, [A, k].
+            parent: which hypothesis of the step before each one continues, [A, k].
+            log_prob: of the tokens, [A, k].
+        """
+        self._taken = step + 1
+        self._token[step].index_copy_(0, active, token)
+        self._parent[step].index_copy_(0, active, parent)
+        self._log_prob[step].index_copy_(0, active, log_prob)
+
+    def end(
+        self, step: int, active: Tensor, ends: Tensor, parent: Tensor, log_prob: Tensor
+    ) -> None:
+        """Write the hypotheses whose ``</s>`` comes at `step`: where `ends`, [A, k]."""
+        self._ends[step].index_copy_(0, active, ends)
+        self._end_parent[step].index_copy_(0, active, parent)
+        self._end_log_prob[step].index_copy_(0, active, log_prob)
+
+    def read(self, options: SearchOptions) -> list[list[Hypothesis]]:
+        """Return the n best finished hypotheses of every sentence, best first.
+
+        Raises:
+            DecodingError: a sentence has none, as with probabilities that are not numbers.
+        """
+        step, sentence, rank = (axis.cpu().numpy() for axis in self._ends.nonzero(as_tuple=True))
+        tokens, log_probs = self._follow(step, sentence, rank)
+        found: list[list[Hypothesis]] = [[] for _ in range(self._ends.shape[1])]
+        for i in range(len(step)):
+            length = int(step[i]) + 1
+            token_log_probs = log_probs[i, :length].tolist()
+            log_prob = sum(token_log_probs)
+            score = options.normalise(log_prob, length)
+            found[sentence[i]].append(
+                Hypothesis(tokens[i, :length].tolist(), score, log_prob, token_log_probs)
+            )
+        for hypotheses in found:
+            if not hypotheses:
+                raise DecodingError(
+                    "the model gives no usable probabilities (nan or infinite)",
+                    hint="its training diverged or the checkpoint is damaged: use another one",
+                    kind="decoding.not-finite",
+                    exit_code=1,
+                )
+            hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # ties: the first to end
+            del hypotheses[options.nbest :]
+        return found
+
+    def _follow(
+        self, step: NDArray[Any], sentence: NDArray[Any], rank: NDArray[Any]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Follow the back-pointers of all finished hypotheses at once.
+
+        Args:
+            step, sentence, rank: where each one ended in the trace, [F] each.
+
+        Returns:
+            Tokens and their log-probabilities, [F, steps], from the left.
+        """
+        taken = self._taken
+        token, parent, log_prob = (
+            part[:taken].cpu().numpy() for part in (self._token, self._parent, self._log_prob)
+        )
+        tokens = np.full((len(step), taken), EOS, dtype=np.int64)
+        log_probs = np.zeros((len(step), taken), dtype=np.float64)
+        row = np.arange(len(step))
+        log_probs[row, step] = self._end_log_prob.cpu().numpy()[step, sentence, rank]
+        at = self._end_parent.cpu().numpy()[step, sentence, rank]
+        for t in range(taken - 1, -1, -1):
+            on = np.flatnonzero(step > t)
+            tokens[on, t] = token[t, sentence[on], at[on]]
+            log_probs[on, t] = log_prob[t, sentence[on], at[on]]
+            at[on] = parent[t, sentence[on], at[on]]
+        return tokens, log_probs

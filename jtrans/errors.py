@@ -1,0 +1,92 @@
+"""What can go wrong, as a user meets it.
+
+Every error says *what happened*, *where*, and *what to do*. Errors are raised where the
+facts are known and shown once, by the command line: one paragraph, then the exit code.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+EXIT_CHECK_FAILED = 4
+
+
+class JtransError(Exception):
+    """An error a user can cause and mend.
+
+    Args:
+        message: what happened, with the user's own value and the limit it broke.
+        where: file, line, key or option it happened in.
+        hint: one thing to do, if possible a command to paste.
+        kind: stable identifier such as ``config.unknown-key`` (``--json`` prints it).
+        exit_code: 2 for bad input (nothing was started), 1 for work that failed.
+    """
+
+    default_kind = "error"
+    default_exit_code = EXIT_BAD_INPUT
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | None = None,
+        hint: str | None = None,
+        kind: str | None = None,
+        exit_code: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+        self.kind = kind or self.default_kind
+        self.exit_code = self.default_exit_code if exit_code is None else exit_code
+
+
+class ConfigError(JtransError):
+    """A configuration, recipe or option that cannot be used."""
+
+    default_kind = "config"
+
+
+class CorpusError(JtransError):
+    """Text that cannot be read or used."""
+
+    default_kind = "corpus"
+
+
+class CheckpointError(JtransError):
+    """A run or checkpoint that cannot be read or does not fit."""
+
+    default_kind = "checkpoint"
+
+
+class DecodingError(JtransError):
+    """A translation request that cannot be carried out."""
+
+    default_kind = "decoding"
+
+
+class WorkError(JtransError):
+    """Work that was started and failed: diverged, out of memory, disk full."""
+
+    default_kind = "work"
+    default_exit_code = EXIT_FAILED
+
+
+class InternalError(JtransError):
+    """A state that must not happen: a bug in jtrans."""
+
+    default_kind = "internal"
+    default_exit_code = EXIT_FAILED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="this is a bug: please report it with `jtrans info`")
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str | None:
+    """Return the valid name nearest to `name`, or None when none is near."""
+    matches = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)
+    return matches[0] if matches else None

@@ -1,0 +1,123 @@
+"""Is one system better than another, or was it luck? Paired bootstrap resampling.
+
+Koehn (2004): draw test sets with replacement from the one there is, score both systems on
+each, and see how often the difference is as large by chance as it was in fact. sacreBLEU does
+the work; its p-value is the one that papers report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.evaluation.scores import (
+    METRICS,
+    SAMPLES,
+    SEED,
+    bootstrap_seed,
+    check_bootstrap,
+    check_lines,
+    make_metric,
+)
+
+
+@dataclass(frozen=True)
+class PairedResult:
+    """One system against the baseline in one metric.
+
+    Args:
+        baseline: name of the baseline.
+        system: name of the system.
+        metric: ``BLEU``, ``chrF2`` or ``TER``.
+        difference: score of the system minus score of the baseline.
+        p_value: how likely chance alone makes such a difference.
+        samples: number of bootstrap samples it rests on.
+    """
+
+    baseline: str
+    system: str
+    metric: str
+    difference: float
+    p_value: float
+    samples: int
+
+    @property
+    def is_better(self) -> bool:
+        """Return whether the system scored better: higher, or for TER lower."""
+        return self.difference < 0 if self.metric == "TER" else self.difference > 0
+
+
+def paired_bootstrap(
+    systems: Sequence[tuple[str, Sequence[str]]],
+    references: Sequence[Sequence[str]],
+    *,
+    metrics: Sequence[str] = METRICS,
+    target_language: str,
+    lowercase: bool = False,
+    samples: int = SAMPLES,
+    seed: int = SEED,
+) -> list[PairedResult]:
+    """Compare the first system, the baseline, with each of the others in each metric.
+
+    Every pair is compared on the same samples. Options and scores are those of
+    `sacrebleu_scores`. Equal scores have p = 1 (sacreBLEU would report the smallest p there
+    is for two identical outputs).
+
+    Args:
+        systems: name and hypotheses (raw text) of each system, the baseline first.
+        references: reference sets, each as long as the hypotheses.
+
+    Returns:
+        One result per system other than the baseline and metric, systems in the outer order.
+
+    Raises:
+        ConfigError: fewer than two systems, an unknown metric, unusable samples or seed.
+        CorpusError: an empty test set, or numbers of lines that differ.
+    """
+    from sacrebleu.significance import PairedTest
+
+    _check_systems(systems, references)
+    check_bootstrap(samples, seed)
+    prepared = {
+        name: make_metric(name, references, target_language=target_language, lowercase=lowercase)
+        for name in metrics
+    }
+    with bootstrap_seed(seed):
+        # references=None: each metric holds the statistics of its references already
+        test = PairedTest(list(systems), prepared, None, test_type="bs", n_samples=samples)
+        columns: dict[str, list[Any]] = test()[1]
+    names = columns.pop("System")
+    return [
+        _result(names[0], names[row], metric, column[0], column[row], samples)
+        for row in range(1, len(names))
+        for metric, column in columns.items()
+    ]
+
+
+def _check_systems(
+    systems: Sequence[tuple[str, Sequence[str]]], references: Sequence[Sequence[str]]
+) -> None:
+    if len(systems) < 2:
+        raise ConfigError(
+            f"a paired test needs a baseline and a system, and got {len(systems)} of two",
+            kind="config.paired-systems",
+        )
+    baseline, baseline_lines = systems[0]
+    for name, lines in systems[1:]:
+        if len(lines) != len(baseline_lines):
+            raise CorpusError(
+                f"{baseline} has {len(baseline_lines):,} lines but {name} has {len(lines):,}",
+                hint="a paired test compares translations of the same lines",
+                kind="corpus.line-counts",
+            )
+    check_lines(baseline_lines, references)
+
+
+def _result(
+    baseline: str, system: str, metric: str, first: Any, other: Any, samples: int
+) -> PairedResult:
+    difference = float(other.score - first.score)
+    p_value = float(other.p_value) if difference else 1.0
+    return PairedResult(baseline, system, metric, difference, p_value, samples)

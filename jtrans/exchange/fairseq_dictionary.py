@@ -1,0 +1,74 @@
+"""fairseq's dictionary files, and the order of ids they stand for.
+
+One `symbol count` a line. Four symbols before the first line are implicit:
+
+    fairseq 0.6    0 unused   1 <pad>   2 </s>    3 <unk>     4 first line ...
+    jtrans         0 <pad>    1 </s>    2 <unk>   3 unused    4 first line ...
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jtrans.errors import CheckpointError
+from jtrans.text.vocabulary import SPECIALS, Vocabulary
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# fairseq's id of each of our specials, <pad> </s> <unk> <s>
+SPECIAL_ROWS = (1, 2, 3, 0)
+
+
+def read_dictionary(path: Path) -> Vocabulary:
+    """Read a dictionary file.
+
+    Raises:
+        CheckpointError: the file is missing, no UTF-8, empty, or a line is malformed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")  # universal newlines, as fairseq reads it
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CheckpointError(
+            f"cannot read the dictionary: {reason}",
+            where=str(path),
+            kind="checkpoint.dictionary",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise CheckpointError(
+            f"the dictionary is not UTF-8 text: byte {error.start}",
+            where=str(path),
+            kind="checkpoint.dictionary",
+        ) from error
+    # not splitlines(): a symbol may be a character that ends lines for Python alone
+    lines = text.removesuffix("\n").split("\n") if text else []
+    if not lines:
+        raise CheckpointError(
+            "the dictionary is empty", where=str(path), kind="checkpoint.dictionary"
+        )
+    entries = [_entry(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+    return Vocabulary(
+        [*SPECIALS, *(symbol for symbol, _ in entries)],
+        [0] * len(SPECIALS) + [count for _, count in entries],
+    )
+
+
+def reorder_rows(rows: Tensor) -> Tensor:
+    """Put the rows of an embedding, [V, E], from fairseq's order of ids into ours."""
+    import torch
+
+    return torch.cat([rows[list(SPECIAL_ROWS)], rows[len(SPECIALS) :]])
+
+
+def _entry(line: str, where: str) -> tuple[str, int]:
+    symbol, _, count = line.rpartition(" ")
+    if not symbol or not (count.isascii() and count.isdigit()):
+        raise CheckpointError(
+            f"not a line of a fairseq dictionary (`symbol count`): {line[:60]!r}",
+            where=where,
+            hint="give the dict.*.txt files that fairseq's preprocess.py wrote",
+            kind="checkpoint.dictionary",
+        )
+    return symbol, int(count)

@@ -1,0 +1,334 @@
+"""Checkpoints of the original Reformer code (a fork of fairseq 0.6), as runs.
+
+    checkpoint  {"args": Namespace, "model": {name: tensor}, ...}   by torch.save
+    dictionaries, one a side                                        text
+      -> config, vocabularies, weights under our names, rows in our order of ids
+      -> a run that translates and scores like any other
+
+The models are the same functions: only names, the order of four special tokens and the first
+position (2 instead of 0, kept by `position_offset`) differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.config import Config, build_config
+from jtrans.errors import CheckpointError, JtransError
+from jtrans.exchange.fairseq_dictionary import read_dictionary, reorder_rows
+from jtrans.exchange.reformer_settings import Settings, model_values
+from jtrans.exchange.torch_file import load_torch_file
+from jtrans.files import whole_folder
+from jtrans.models.systems import AttentionSystemConfig, ReformerConfig, TransformerConfig
+from jtrans.models.zoo import build_model, system_configs
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextPipeline
+from jtrans.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from jtrans.models.base import TranslationModel
+
+_ATTENTION = {
+    "in_weight": "in_proj_weight",
+    "in_bias": "in_proj_bias",
+    "out.weight": "out_proj.weight",
+    "out.bias": "out_proj.bias",
+}
+# Cross-attention has queries apart from keys and values here: `_split_cross_attention`.
+_CROSS_ATTENTION = {
+    "query.weight": "in_proj_weight[queries]",
+    "query.bias": "in_proj_bias[queries]",
+    "key_value.weight": "in_proj_weight[keys, values]",
+    "key_value.bias": "in_proj_bias[keys, values]",
+    "out.weight": "out_proj.weight",
+    "out.bias": "out_proj.bias",
+}
+_FEED_FORWARD = {
+    "inner.weight": "fc1.weight",
+    "inner.bias": "fc1.bias",
+    "outer.weight": "fc2.weight",
+    "outer.bias": "fc2.bias",
+}
+_NORM = {"weight": "weight", "bias": "bias"}
+_SOURCE_ROWS = "encoder.embed_tokens.weight"
+_TARGET_ROWS = "decoder.embed_tokens.weight"
+_OUTPUT_ROWS = "decoder.embed_out"
+# Buffers that carry no learned number.
+_IGNORED = ("version", "embed_positions._float_tensor", "embed_positions.weights")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What came out of an import.
+
+    Args:
+        run: the new run.
+        config: its configuration.
+        parameters: how many the model has.
+        update: how many updates the original had done.
+        pipeline: its text pipeline.
+    """
+
+    run: Run
+    config: Config
+    parameters: int
+    update: int
+    pipeline: TextPipeline
+
+
+def import_checkpoint(
+    checkpoint: Path,
+    *,
+    source_dict: Path,
+    target_dict: Path,
+    run_folder: Path,
+    bpe_codes: Path | None = None,
+) -> Imported:
+    """Turn a checkpoint of the original code into a run.
+
+    Args:
+        checkpoint: the file, such as checkpoint_best.pt.
+        source_dict: dictionary of the source side, such as dict.de.txt.
+        target_dict: dictionary of the target side.
+        run_folder: where the run goes; nothing may be there yet.
+        bpe_codes: BPE codes both sides were split with; None when text is given as pieces.
+
+    Raises:
+        CheckpointError: the file cannot be read safely, does not fit its dictionaries, or uses
+            something that has no counterpart here. Nothing is written then.
+    """
+    if run_folder.exists():
+        raise CheckpointError(
+            f"{run_folder} exists already",
+            hint="choose another --run, or delete it",
+            kind="run.exists",
+        )
+    content = load_torch_file(checkpoint)
+    settings, tensors = _parts(content, str(checkpoint))
+    vocabularies = read_dictionary(source_dict), read_dictionary(target_dict)
+    pipeline = _pipeline(settings, vocabularies, bpe_codes)
+    config = build_config(
+        {"model": model_values(settings, tensors)}, system_configs(), where=str(checkpoint)
+    )
+    _check_dictionaries(settings, tensors, vocabularies, (source_dict, target_dict))
+    model = build_model(config.model, len(vocabularies[0]), len(vocabularies[1]))
+    _fill(model, config, settings, tensors)
+    update = _updates(content)
+    facts = {
+        "imported": {
+            "from": "reformer-fairseq",
+            "file": checkpoint.name,
+            "arch": settings.text("arch", "unknown"),
+        },
+        "pipeline": pipeline.fingerprint(),
+        "parameters": model.parameter_count(),
+    }
+    _write(run_folder, config, pipeline, facts, model, update)
+    return Imported(Run(run_folder), config, model.parameter_count(), update, pipeline)
+
+
+def _parts(content: Mapping[str, Any], where: str) -> tuple[Settings, dict[str, Tensor]]:
+    """Return the arguments and the tensors, in float32, of a checkpoint's dictionary."""
+    import torch
+
+    args, model = content.get("args"), content.get("model")
+    if not isinstance(args, argparse.Namespace) or not isinstance(model, Mapping):
+        raise CheckpointError(
+            "this is no fairseq checkpoint: it has no arguments (args) and weights (model)",
+            where=where,
+            kind="checkpoint.format",
+        )
+    tensors = {}
+    for name, tensor in model.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
+            raise CheckpointError(f"{name} is no tensor", where=where, kind="checkpoint.format")
+        if str(name).partition(".")[2] in _IGNORED:
+            continue
+        if not tensor.is_floating_point() or not tensor.isfinite().all():
+            raise CheckpointError(
+                f"{name} holds values that are no finite numbers: damaged, or training diverged",
+                where=where,
+                kind="checkpoint.damaged",
+            )
+        tensors[str(name)] = tensor.float()
+    return Settings(args, where), tensors
+
+
+def _pipeline(
+    settings: Settings, vocabularies: tuple[Vocabulary, Vocabulary], bpe_codes: Path | None
+) -> TextPipeline:
+    from jtrans.text.bpe import read_codes
+
+    return TextPipeline.whitespace(
+        settings.text("source_lang", "source"),
+        settings.text("target_lang", "target"),
+        *vocabularies,
+        codes=None if bpe_codes is None else read_codes(bpe_codes),
+    )
+
+
+def _check_dictionaries(
+    settings: Settings,
+    tensors: Mapping[str, Tensor],
+    vocabularies: tuple[Vocabulary, Vocabulary],
+    files: tuple[Path, Path],
+) -> None:
+    for name, vocabulary, file in zip(
+        (_SOURCE_ROWS, _TARGET_ROWS), vocabularies, files, strict=True
+    ):
+        rows = len(tensors[name]) if name in tensors and tensors[name].dim() else 0
+        if rows != len(vocabulary):
+            raise CheckpointError(
+                f"the dictionary makes {len(vocabulary):,} tokens (4 implicit ones counted), "
+                f"but {name} of the checkpoint has {rows:,} rows",
+                where=str(file),
+                hint="give the dictionaries the checkpoint was trained with; "
+                "are source and target exchanged?",
+                kind="checkpoint.dictionary",
+            )
+    if settings.flag("share_all_embeddings") and vocabularies[0].tokens != vocabularies[1].tokens:
+        raise CheckpointError(
+            "the checkpoint has one embedding for both sides, but the dictionaries differ",
+            where=str(files[1]),
+            kind="checkpoint.dictionary",
+        )
+
+
+def _fill(
+    model: TranslationModel, config: Config, settings: Settings, tensors: Mapping[str, Tensor]
+) -> None:
+    """Put the checkpoint's tensors into `model`; every one on both sides must find its place."""
+    tensors = dict(_split_cross_attention(tensors))
+    names = dict(_names(config.model))
+    unknown = sorted(tensors.keys() - set(names.values()))
+    if unknown:
+        raise settings.refuse(
+            f"{len(unknown)} tensors of the checkpoint have no counterpart, such as {unknown[0]}"
+        )
+    state = {}
+    for name, own in model.state_dict().items():
+        theirs = names.get(name, name)
+        tensor = tensors.get(theirs)
+        if tensor is None:
+            raise settings.contradict(f"the checkpoint has no {theirs}")
+        if tensor.shape != own.shape:
+            raise settings.contradict(
+                f"{theirs} has the shape {list(tensor.shape)}, its arguments make {list(own.shape)}"
+            )
+        is_rows = theirs in (_SOURCE_ROWS, _TARGET_ROWS, _OUTPUT_ROWS)
+        state[name] = reorder_rows(tensor) if is_rows else tensor
+    model.load_state_dict(state)
+
+
+def _split_cross_attention(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    for name, tensor in tensors.items():
+        if ".encoder_attn.in_proj_" not in name:
+            yield name, tensor
+            continue
+        width = len(tensor) // 3  # queries, keys, values
+        yield f"{name}[queries]", tensor[:width]
+        yield f"{name}[keys, values]", tensor[width:]
+
+
+def _names(config: Any) -> Iterator[tuple[str, str]]:
+    """Yield every tensor's name here with its name there."""
+    yield "source_embedding.tokens.weight", _SOURCE_ROWS
+    yield "target_embedding.tokens.weight", _TARGET_ROWS
+    yield "output.weight", _OUTPUT_ROWS if config.tie == "none" else _TARGET_ROWS
+    if isinstance(config, TransformerConfig):
+        yield from _transformer_names(config)
+    else:
+        yield from _joint_names(config)
+
+
+def _transformer_names(config: TransformerConfig) -> Iterator[tuple[str, str]]:
+    yield from _encoder_names("encoder", config.encoder_layers, config)
+    for n in range(config.decoder_layers):
+        ours, theirs = f"layers.{n}", f"decoder.layers.{n}"
+        yield from _block(f"{ours}.self_attention", f"{theirs}.self_attn", _ATTENTION)
+        yield from _block(f"{ours}.cross_attention", f"{theirs}.encoder_attn", _CROSS_ATTENTION)
+        yield from _block(f"{ours}.feed_forward", theirs, _FEED_FORWARD)
+        for k, norm in enumerate(("self_attn", "encoder_attn", "final")):
+            yield from _block(f"{ours}.residuals.{k}.norm", f"{theirs}.{norm}_layer_norm", _NORM)
+    if config.norm == "pre":
+        yield from _block("norm", "decoder.layer_norm", _NORM)
+
+
+def _joint_names(config: ReformerConfig) -> Iterator[tuple[str, str]]:
+    yield from _encoder_names("prenet", getattr(config, "prenet_layers", 0), config)
+    if config.side_vectors:
+        yield "source_embedding.side", "encoder.src_embed"
+        yield "target_embedding.side", "decoder.tgt_embed"
+    for n in range(config.layers):
+        ours, theirs = f"layers.{n}", f"decoder.layers.{n}.sublayers"
+        for k, axis in ((0, "target"), (2, "source")):
+            attention, ffn = f"{ours}.{axis}_attention.attention", f"{ours}.{axis}_ffn"
+            yield from _block(attention, f"{theirs}.{k}.self_attn", _ATTENTION)
+            yield from _block(ffn, f"{theirs}.{k + 1}", _FEED_FORWARD)
+        for k in range(4):
+            yield from _block(f"{ours}.residuals.{k}.norm", f"{theirs}.{k}.layer_norm", _NORM)
+    reduction = "decoder.output_layer.reduction"
+    if config.reduction == "attention":
+        yield "reduction.weight", f"{reduction}.weights"
+    if config.norm == "pre":
+        yield from _block("grid_norm", f"{reduction}.layer_norm", _NORM)
+        yield from _block("output_norm", "decoder.layer_norm", _NORM)
+    else:
+        yield from _block("output_norm", f"{reduction}.layer_norm", _NORM)
+
+
+def _encoder_names(
+    ours: str, layers: int, config: AttentionSystemConfig
+) -> Iterator[tuple[str, str]]:
+    for n in range(layers):
+        layer, theirs = f"{ours}.layers.{n}", f"encoder.layers.{n}"
+        yield from _block(f"{layer}.attention", f"{theirs}.self_attn", _ATTENTION)
+        yield from _block(f"{layer}.feed_forward", theirs, _FEED_FORWARD)
+        yield from _block(f"{layer}.attention_residual.norm", f"{theirs}.layer_norms.0", _NORM)
+        yield from _block(f"{layer}.ffn_residual.norm", f"{theirs}.layer_norms.1", _NORM)
+    if config.norm == "pre":
+        yield from _block(f"{ours}.norm", "encoder.layer_norm", _NORM)
+
+
+def _block(ours: str, theirs: str, parts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for own, their in parts.items():
+        yield f"{ours}.{own}", f"{theirs}.{their}"
+
+
+def _updates(content: Mapping[str, Any]) -> int:
+    """Return how many updates the original had done; 0 when it does not say."""
+    history = content.get("optimizer_history")
+    last = history[-1] if isinstance(history, list) and history else None
+    updates = last.get("num_updates") if isinstance(last, Mapping) else None
+    return updates if isinstance(updates, int) and updates >= 0 else 0
+
+
+def _write(
+    folder: Path,
+    config: Config,
+    pipeline: TextPipeline,
+    facts: Mapping[str, Any],
+    model: TranslationModel,
+    update: int,
+) -> None:
+    """Write the run; it appears with its checkpoint or not at all."""
+    import safetensors
+    import safetensors.torch
+
+    with whole_folder(folder) as temporary:
+        run = Run.create(temporary, config, pipeline, facts)
+        with run.new_checkpoint(update) as checkpoint:
+            try:
+                safetensors.torch.save_model(model, str(checkpoint / "model.safetensors"))
+            except safetensors.SafetensorError as error:
+                raise JtransError(
+                    f"cannot write the weights: {error}", where=str(folder), exit_code=1
+                ) from error
+        name = run.checkpoints()[-1].name
+        run.set_pointers(last=name, best=name)

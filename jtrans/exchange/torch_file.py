@@ -1,0 +1,117 @@
+"""Read a file that `torch.save` of another program wrote, without running any code in it.
+
+Such files are pickles, and a pickle can call anything. torch's restricted reader builds
+tensors and plain containers only; `argparse.Namespace`, a plain record, is allowed besides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import re
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jtrans.errors import CheckpointError
+
+# What torch, pickle and zipfile raise on files that are cut short, changed or of another kind.
+_DAMAGE = (
+    pickle.UnpicklingError,
+    RuntimeError,
+    EOFError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    MemoryError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+# How torch's messages name what the restricted reader refuses.
+_REFUSED = (
+    re.compile(r"GLOBAL (\S+) (?:was not an allowed|whose module)"),
+    re.compile(r"(?:class|function|global):? (\S+)", re.IGNORECASE),
+)
+
+
+def load_torch_file(path: Path) -> dict[str, Any]:
+    """Return the dictionary a `torch.save` file holds; tensors come to the CPU.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, no checkpoint, or holds foreign objects.
+    """
+    try:
+        _check_sums(path)
+        loaded = _load(path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CheckpointError(
+            f"cannot read the checkpoint: {reason}", where=str(path), kind="checkpoint.missing"
+        ) from error
+    except _DAMAGE as error:
+        raise _explain(path, error) from error
+    if not isinstance(loaded, Mapping) or not all(isinstance(key, str) for key in loaded):
+        raise CheckpointError(
+            f"the file holds {_article(loaded)}, not the dictionary of a checkpoint",
+            where=str(path),
+            kind="checkpoint.format",
+        )
+    return dict(loaded)
+
+
+def _check_sums(path: Path) -> None:
+    """Compare every part of a zip-format file with its checksum, which torch itself does not."""
+    with path.open("rb") as handle:
+        if handle.read(4) != b"PK\x03\x04":
+            return  # the format before torch 1.6 has no checksums
+        with zipfile.ZipFile(handle) as archive:
+            broken = archive.testzip()
+    if broken is not None:
+        raise zipfile.BadZipFile(f"checksum of {broken} is wrong")
+
+
+def _load(path: Path) -> Any:
+    import torch
+
+    with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about pickle protocols: the result is checked anyway
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _explain(path: Path, error: BaseException) -> CheckpointError:
+    text = str(error)
+    if isinstance(error, pickle.UnpicklingError) and "nsupported" in text:
+        for pattern in _REFUSED:
+            if match := pattern.search(text.partition("trusted source.")[2] or text):
+                return _foreign(path, match[1].rstrip(".,"))
+    return CheckpointError(
+        "not a checkpoint of torch.save, or a damaged one",
+        where=str(path),
+        hint="copy it again from where it came from, and compare sizes",
+        kind="checkpoint.damaged",
+    )
+
+
+def _foreign(path: Path, name: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint holds a foreign object, {name}; nothing but tensors, plain containers "
+        "and argparse.Namespace is loaded, because anything else could run code",
+        where=str(path),
+        hint="only if you trust the file, reduce it to what is needed, in the program that wrote "
+        f"it: python -c \"import torch; c = torch.load('{path.name}', weights_only=False); "
+        "torch.save({'args': c['args'], 'model': c['model']}, 'clean.pt')\"",
+        kind="checkpoint.foreign-object",
+    )
+
+
+def _article(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

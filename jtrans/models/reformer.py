@@ -1,0 +1,228 @@
+"""Reformer (Li et al. 2020, Neural Machine Translation with Joint Representation).
+
+Not the memory-efficient model of the same name. There is no decoder that looks at an encoder:
+every pair (source position i, target position j) owns a vector, and one stack of layers refines
+the grid [B, T, S, E].
+
+    u [B, S, E] = embed(source)            (Reformer-fast: then the PreNet, an ordinary encoder)
+    v [B, T, E] = embed(target)
+    X[b, j, i]  = u[b, i] + v[b, j]                                         -> [B, T, S, E]
+    joint layers { target attention ; FFN ; source attention ; FFN }        -> [B, T, S, E]
+    R = Reduction of X over the source                                      -> [B, T, E]
+    logits = LN(R) W_out^T                                                  -> [B, T, V]
+
+Differs from the paper, as its released code does: token vectors alone are scaled by sqrt(E);
+attention is scaled by 1/sqrt(D) per head; the PreNet's output gets no second position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from jtrans.models.base import AttentionMap, Memory, TranslationModel
+from jtrans.models.systems import ReformerConfig, ReformerFastConfig
+from jtrans.models.tying import input_embeddings, output_projection
+from jtrans.nn.attention import KeyValueCache
+from jtrans.nn.axis_attention import padding_bias
+from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.embedding import PADDING
+from jtrans.nn.encoder import Encoder
+from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.reduction import AttentionReduction, MaxReduction
+from jtrans.nn.residual import Residual
+from jtrans.nn.separable import SourceAttention, TargetAttention
+
+# Axes of [B, T, S, E] along which dropout noise is shared: those where the same information is
+# repeated and which the block does not aggregate (systems.md 2.5).
+_OVER_SOURCE = (2,)  # D1s: output of target attention
+_OVER_TARGET = (1,)  # D1t: output of source attention
+_OVER_BOTH = (1, 2)  # D2, D2r: output and hidden layer of the FFN
+_OVER_LINES = (1,)  # DAs, DAt: weights [B, S, H, T, T] and [B, T, H, S, S]
+
+
+class JointLayer(nn.Module):
+    """Target attention, FFN, source attention, FFN: each with its own norm and residual."""
+
+    def __init__(self, config: ReformerConfig) -> None:
+        super().__init__()
+        E, F, H = config.grid_width, config.ffn_width, config.heads
+
+        def dropout(rate: float, axes: tuple[int, ...]) -> SharedDropout:
+            return SharedDropout(rate, axes if config.grid_dropout == "shared" else ())
+
+        def residual(axes: tuple[int, ...]) -> Residual:
+            return Residual(E, dropout(config.dropout, axes), pre_norm=config.norm == "pre")
+
+        def feed_forward() -> FeedForward:
+            return FeedForward(E, F, dropout(config.relu_dropout, _OVER_BOTH))
+
+        weights = dropout(config.attention_dropout, _OVER_LINES)
+        self.target_attention = TargetAttention(E, H, weights)
+        self.target_ffn = feed_forward()
+        self.source_attention = SourceAttention(E, H, weights)
+        self.source_ffn = feed_forward()
+        self.residuals = nn.ModuleList(
+            residual(axes) for axes in (_OVER_SOURCE, _OVER_BOTH, _OVER_TARGET, _OVER_BOTH)
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        source_bias: Tensor | None,
+        *,
+        cache: KeyValueCache | None = None,
+        keep: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Refine the grid.
+
+        Args:
+            x: [B, T, S, E]; with a cache the next target position only, [N, 1, S, E].
+            source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
+            cache: the target positions before. Source attention needs none.
+            keep: receives the weights [B, S, H, T, T], then [B, T, H, S, S].
+        """
+        along_target, first, along_source, second = self.residuals
+        x = along_target(x, lambda y: self.target_attention(y, cache=cache, keep=keep))
+        x = first(x, self.target_ffn)
+        x = along_source(x, lambda y: self.source_attention(y, source_bias, keep=keep))
+        return second(x, self.source_ffn)  # type: ignore[no-any-return]
+
+
+@dataclass
+class ReformerState:
+    """The prefixes of N = B x beam hypotheses: what target attention has seen in each layer."""
+
+    memory: Memory
+    beam: int
+    caches: list[KeyValueCache] = field(default_factory=list)
+
+    def select(self, rows: Tensor) -> ReformerState:
+        """Return the state of the hypotheses `rows`, [B', beam']."""
+        unchanged = len(rows) == len(self.memory.states)
+        memory = self.memory if unchanged else self.memory.select(rows[:, 0] // self.beam)
+        flat = rows.flatten()
+        return ReformerState(memory, rows.shape[1], [cache.select(flat) for cache in self.caches])
+
+
+class Reformer(TranslationModel):
+    """Reformer-base, and with a PreNet Reformer-fast."""
+
+    is_joint = True
+    config: ReformerConfig
+
+    def __init__(
+        self, config: ReformerConfig, source_vocabulary: int, target_vocabulary: int
+    ) -> None:
+        super().__init__(config)
+        is_pre_norm = config.norm == "pre"
+        E = config.grid_width
+        self.source_embedding, self.target_embedding = input_embeddings(
+            config, source_vocabulary, target_vocabulary
+        )
+        self.prenet: Encoder | None = None
+        if isinstance(config, ReformerFastConfig):
+            self.prenet = Encoder(
+                config.prenet_layers,
+                config.width,
+                config.ffn_width,
+                config.heads,
+                pre_norm=is_pre_norm,
+                dropout=config.dropout,
+                attention_dropout=config.attention_dropout,
+                relu_dropout=config.relu_dropout,
+            )
+        if config.side_vectors:
+            self.source_embedding.add_side_vector()
+            self.target_embedding.add_side_vector()
+        self.layers = nn.ModuleList(JointLayer(config) for _ in range(config.layers))
+        self.grid_norm = nn.LayerNorm(E) if is_pre_norm else None
+        self.reduction = (
+            AttentionReduction(E) if config.reduction == "attention" else MaxReduction()
+        )
+        self.output_norm = nn.LayerNorm(E)
+        self.output = output_projection(config, self.target_embedding, E, target_vocabulary)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Embed the source and, in Reformer-fast, run the PreNet: [B, S] -> memory of [B, S, E]."""
+        return self._encode(source, source_mask)
+
+    def decode(self, target: Tensor, memory: Memory) -> Tensor:
+        """Return hidden states of all target positions, [B, T, E]."""
+        return self._decode(target, memory)
+
+    def begin(self, memory: Memory, beam: int) -> ReformerState:
+        """Return empty prefixes; the source is kept once per sentence."""
+        return ReformerState(memory, beam, [KeyValueCache() for _ in self.layers])
+
+    def step(self, token: Tensor, state: ReformerState) -> Tensor:
+        """Read one more token per hypothesis, [N] -> [N, E]: one more row of the grid."""
+        v = self.target_embedding(token[:, None], start=state.caches[0].length)  # [N, 1, E]
+        u = state.memory.states
+        B, S, _ = u.shape
+        grid = self._grid(u, v.view(B, -1, v.shape[-1]))  # [B, beam, S, E]
+        x = grid.view(-1, 1, S, grid.shape[-1])  # [N, 1, S, E]
+        source_bias = padding_bias(state.memory.mask)
+        if source_bias is not None:
+            source_bias = source_bias.repeat_interleave(len(token) // B, dim=0)  # [N, S]
+        for layer, cache in zip(self.layers, state.caches, strict=True):
+            x = layer(x, source_bias, cache=cache)
+        return self._reduce(x, source_bias).squeeze(1)  # [N, E]
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., E] -> [..., V]."""
+        return self.output(hidden)  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
+        """Return the PreNet's, both separable attentions' and the Reduction's weights."""
+        prenet: list[Tensor] = []
+        joint: list[Tensor] = []
+        memory = self._encode(source, source != PADDING, keep=prenet)
+        self._decode(target, memory, keep=joint)
+        maps = [
+            AttentionMap(f"prenet.{n}.self", ("head", "source", "source"), weights)
+            for n, weights in enumerate(prenet)
+        ]
+        for n in range(len(self.layers)):
+            along_target, along_source = joint[2 * n], joint[2 * n + 1]
+            axes = ("source", "head", "target", "target")
+            maps.append(AttentionMap(f"joint.{n}.target", axes, along_target))
+            axes = ("target", "head", "source", "source")
+            maps.append(AttentionMap(f"joint.{n}.source", axes, along_source))
+        reduction = joint[-1].permute(0, 3, 1, 2)  # [B, E, T, S]
+        maps.append(AttentionMap("reduction", ("feature", "target", "source"), reduction))
+        return maps
+
+    def _encode(
+        self, source: Tensor, source_mask: Tensor, keep: list[Tensor] | None = None
+    ) -> Memory:
+        u = self.source_embedding(source)  # [B, S, E]
+        if self.prenet is not None:
+            u = self.prenet(u, padding_bias(source_mask), keep=keep)
+        return Memory(u, source_mask)
+
+    def _decode(self, target: Tensor, memory: Memory, keep: list[Tensor] | None = None) -> Tensor:
+        source_bias = padding_bias(memory.mask)
+        x = self._grid(memory.states, self.target_embedding(target))  # [B, T, S, E]
+        for layer in self.layers:
+            x = layer(x, source_bias, keep=keep)
+        return self._reduce(x, source_bias, keep)
+
+    def _grid(self, u: Tensor, v: Tensor) -> Tensor:
+        """Let every source vector meet every target vector: [B, S, E], [B, T, E] -> the grid."""
+        u, v = u.unsqueeze(1), v.unsqueeze(2)  # [B, 1, S, E], [B, T, 1, E]
+        if self.config.grid == "sum":
+            return u + v
+        S, T = u.shape[2], v.shape[1]
+        return torch.cat([u.expand(-1, T, -1, -1), v.expand(-1, -1, S, -1)], dim=-1)
+
+    def _reduce(
+        self, x: Tensor, source_bias: Tensor | None, keep: list[Tensor] | None = None
+    ) -> Tensor:
+        """Collapse the source axis: [B, T, S, E] -> [B, T, E]."""
+        if self.grid_norm is not None:
+            x = self.grid_norm(x)
+        return self.output_norm(self.reduction(x, source_bias, keep=keep))  # type: ignore[no-any-return]

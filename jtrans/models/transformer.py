@@ -1,0 +1,198 @@
+"""Transformer (Vaswani et al. 2017): the encoder-decoder that everything else is measured against.
+
+    source [B, S] -> embed -> encoder layers { self-attention ; FFN }                  -> [B, S, E]
+    target [B, T] -> embed -> decoder layers { causal self-attention ;
+                                               attention to the source ; FFN }         -> [B, T, E]
+    logits = hidden W_out^T                                                            -> [B, T, V]
+
+Every block is wrapped in a residual with layer norm, before it (pre-norm, the baseline of the
+Reformer paper) or after it (post-norm, the original).
+
+Differs from the paper: positions start at 0 in the two-halves layout of tensor2tensor and
+fairseq; the output matrix has a bias only when asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from jtrans.models.base import AttentionMap, Memory, TranslationModel
+from jtrans.models.systems import TransformerConfig
+from jtrans.models.tying import input_embeddings, output_projection
+from jtrans.nn.attention import CrossAttention, KeyValueCache, MultiHeadAttention
+from jtrans.nn.axis_attention import padding_bias
+from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.embedding import PADDING
+from jtrans.nn.encoder import Encoder
+from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.residual import Residual
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the source, feed-forward network."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        E, H = config.width, config.heads
+        weights = config.attention_dropout
+        self.self_attention = MultiHeadAttention(E, H, SharedDropout(weights))
+        self.cross_attention = CrossAttention(E, H, SharedDropout(weights))
+        self.feed_forward = FeedForward(E, config.ffn_width, SharedDropout(config.relu_dropout))
+        self.residuals = nn.ModuleList(
+            Residual(E, SharedDropout(config.dropout), pre_norm=config.norm == "pre")
+            for _ in range(3)
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        source_keys_values: tuple[Tensor, Tensor],
+        source_bias: Tensor | None,
+        *,
+        cache: KeyValueCache | None = None,
+        keep: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Refine target states.
+
+        Args:
+            x: [B, T, E]; with a cache the next position of every hypothesis, [N, 1, E].
+            source_keys_values: this layer's view of the source, two [B, H, S, D].
+            source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
+            cache: the positions before.
+            keep: receives the weights of both attentions.
+        """
+        own, cross, feed_forward = self.residuals
+        x = own(x, lambda y: self.self_attention(y, causal=cache is None, cache=cache, keep=keep))
+        keys, values = source_keys_values
+        bias = None if source_bias is None else source_bias[:, None, None, :]
+        shape = x.shape
+        # the hypotheses of a sentence are queries of one attention, so that they share its source
+        x = x.view(keys.shape[0], -1, shape[-1])  # [B, beam or T, E]
+        x = cross(x, lambda y: self.cross_attention(y, keys, values, bias=bias, keep=keep))
+        return feed_forward(x.view(shape), self.feed_forward)  # type: ignore[no-any-return]
+
+
+@dataclass
+class TransformerState:
+    """The prefixes of N = B x beam hypotheses: what each decoder layer has seen."""
+
+    source_keys_values: list[tuple[Tensor, Tensor]]  # per layer, two [B, H, S, D]
+    source_bias: Tensor | None
+    beam: int
+    caches: list[KeyValueCache] = field(default_factory=list)
+
+    def select(self, rows: Tensor) -> TransformerState:
+        """Return the state of the hypotheses `rows`, [B', beam']."""
+        sentences = rows[:, 0] // self.beam
+        unchanged = len(rows) == self.source_keys_values[0][0].shape[0]
+        if unchanged:  # finished sentences leave; the others keep their order
+            source, bias = self.source_keys_values, self.source_bias
+        else:
+            source = [
+                (k.index_select(0, sentences), v.index_select(0, sentences))
+                for k, v in self.source_keys_values
+            ]
+            bias = None if self.source_bias is None else self.source_bias[sentences]
+        flat = rows.flatten()
+        return TransformerState(
+            source, bias, rows.shape[1], [cache.select(flat) for cache in self.caches]
+        )
+
+
+class Transformer(TranslationModel):
+    """The encoder-decoder model."""
+
+    config: TransformerConfig
+
+    def __init__(
+        self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int
+    ) -> None:
+        super().__init__(config)
+        E = config.width
+        self.source_embedding, self.target_embedding = input_embeddings(
+            config, source_vocabulary, target_vocabulary
+        )
+        self.encoder = Encoder(
+            config.encoder_layers,
+            E,
+            config.ffn_width,
+            config.heads,
+            pre_norm=config.norm == "pre",
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            relu_dropout=config.relu_dropout,
+        )
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.norm = nn.LayerNorm(E) if config.norm == "pre" else None
+        self.output = output_projection(
+            config, self.target_embedding, E, target_vocabulary, bias=config.output_bias
+        )
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Encode the source, [B, S] -> memory of [B, S, E]."""
+        states = self.encoder(self.source_embedding(source), padding_bias(source_mask))
+        return Memory(states, source_mask)
+
+    def decode(self, target: Tensor, memory: Memory) -> Tensor:
+        """Return hidden states of all positions, [B, T, E]."""
+        return self._decode(target, memory)
+
+    def begin(self, memory: Memory, beam: int) -> TransformerState:
+        """Compute each layer's keys and values of the source, once per sentence."""
+        return TransformerState(
+            self._source_keys_values(memory),
+            padding_bias(memory.mask),
+            beam,
+            [KeyValueCache() for _ in self.layers],
+        )
+
+    def step(self, token: Tensor, state: TransformerState) -> Tensor:
+        """Read one more token per hypothesis, [N] -> [N, E]."""
+        x = self.target_embedding(token[:, None], start=state.caches[0].length)  # [N, 1, E]
+        for layer, keys_values, cache in zip(
+            self.layers, state.source_keys_values, state.caches, strict=True
+        ):
+            x = layer(x, keys_values, state.source_bias, cache=cache)
+        x = x.squeeze(1)  # [N, E]
+        return self._finish(x)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., E] -> [..., V]."""
+        return self.output(hidden)  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
+        """Return the encoder's, the decoder's own and the cross attention of every layer."""
+        mask = source != PADDING
+        encoder: list[Tensor] = []
+        decoder: list[Tensor] = []
+        states = self.encoder(self.source_embedding(source), padding_bias(mask), keep=encoder)
+        self._decode(target, Memory(states, mask), keep=decoder)
+        maps = [
+            AttentionMap(f"encoder.{n}.self", ("head", "source", "source"), weights)
+            for n, weights in enumerate(encoder)
+        ]
+        for n in range(len(self.layers)):
+            own, cross = decoder[2 * n], decoder[2 * n + 1]
+            maps.append(AttentionMap(f"decoder.{n}.self", ("head", "target", "target"), own))
+            maps.append(AttentionMap(f"decoder.{n}.cross", ("head", "target", "source"), cross))
+        return maps
+
+    def _decode(self, target: Tensor, memory: Memory, keep: list[Tensor] | None = None) -> Tensor:
+        source_bias = padding_bias(memory.mask)
+        x = self.target_embedding(target)  # [B, T, E]
+        for layer, keys_values in zip(self.layers, self._source_keys_values(memory), strict=True):
+            x = layer(x, keys_values, source_bias, keep=keep)
+        return self._finish(x)
+
+    def _source_keys_values(self, memory: Memory) -> list[tuple[Tensor, Tensor]]:
+        attentions: list[CrossAttention] = [layer.cross_attention for layer in self.layers]  # type: ignore[misc]
+        return [attention.keys_values(memory.states) for attention in attentions]
+
+    def _finish(self, x: Tensor) -> Tensor:
+        if self.norm is not None:
+            x = self.norm(x)
+        return x

@@ -1,0 +1,60 @@
+"""Which embedding matrices are one: none, the decoder's two, or all three (systems.md 0.4)."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from jtrans.errors import ConfigError
+from jtrans.models.systems import AttentionSystemConfig
+from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.embedding import InputEmbedding, token_embedding
+
+
+def input_embeddings(
+    config: AttentionSystemConfig, source_vocabulary: int, target_vocabulary: int
+) -> tuple[InputEmbedding, InputEmbedding]:
+    """Return the source and the target embedding, one matrix when `tie` is ``all``.
+
+    Raises:
+        ConfigError: one matrix for two vocabularies.
+    """
+    if config.tie == "all" and source_vocabulary != target_vocabulary:
+        raise ConfigError(
+            f"tie = 'all' needs one vocabulary for both sides, "
+            f"but the source has {source_vocabulary:,} tokens and the target {target_vocabulary:,}",
+            where="model.tie",
+            hint="use model.tie = 'decoder', or prepare the corpus with a joint vocabulary",
+        )
+    target = token_embedding(target_vocabulary, config.width)
+    source = target if config.tie == "all" else token_embedding(source_vocabulary, config.width)
+    first, second = (
+        InputEmbedding(
+            tokens,
+            layout=config.position_layout,
+            base=config.position_base,
+            offset=config.position_offset,
+            scale_positions=config.scale_positions,
+            dropout=SharedDropout(config.dropout),
+        )
+        for tokens in (source, target)
+    )
+    return first, second
+
+
+def output_projection(
+    config: AttentionSystemConfig,
+    target_embedding: InputEmbedding,
+    width: int,
+    vocabulary: int,
+    *,
+    bias: bool = False,
+) -> nn.Linear:
+    """Return the map to the vocabulary, the target embedding itself unless `tie` is ``none``."""
+    output = nn.Linear(width, vocabulary, bias=bias)
+    if bias:
+        nn.init.zeros_(output.bias)
+    if config.tie == "none":
+        nn.init.normal_(output.weight, std=width**-0.5)
+    else:
+        output.weight = target_embedding.tokens.weight
+    return output

@@ -1,0 +1,196 @@
+"""Multi-head attention (systems.md 0.4) and the cache that decoding step by step needs."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from jtrans.nn.axis_attention import attend
+from jtrans.nn.dropout import SharedDropout
+
+
+class KeyValueCache:
+    """Keys and values of the positions read so far, for attention along a growing axis.
+
+    Tensors are [N, ..., H, capacity, D]; the capacity grows in steps, so that a new position is
+    written in place.
+    """
+
+    growth = 16
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._keys: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add one position, [N, ..., H, 1, D] each, and return all of them so far."""
+        self._keys = self._with_room(self._keys, k)
+        self._values = self._with_room(self._values, v)
+        self._keys[..., self.length, :] = k.squeeze(-2)
+        self._values[..., self.length, :] = v.squeeze(-2)
+        self.length += 1
+        return self._keys[..., : self.length, :], self._values[..., : self.length, :]
+
+    def tensors(self) -> list[Tensor]:
+        """Return the keys and values held, none before the first position."""
+        held = [x for x in (self._keys, self._values) if x is not None]
+        return [x[..., : self.length, :] for x in held]
+
+    def select(self, rows: Tensor) -> KeyValueCache:
+        """Return the cache of other hypotheses, rows [N'] of the old ones."""
+        chosen = KeyValueCache()
+        chosen.length = self.length
+        if self._keys is not None and self._values is not None:
+            chosen._keys = self._keys.index_select(0, rows)
+            chosen._values = self._values.index_select(0, rows)
+        return chosen
+
+    def _with_room(self, held: Tensor | None, new: Tensor) -> Tensor:
+        if held is not None and held.shape[-2] > self.length:
+            return held
+        *lines, _, D = new.shape
+        grown = new.new_empty(*lines, self.length + self.growth, D)
+        if held is not None:
+            grown[..., : self.length, :] = held
+        return grown
+
+
+class MultiHeadAttention(nn.Module):
+    """Queries, keys and values from one matrix [3E, E]; H heads of D = E/H.
+
+    Works on [..., E] along any one axis; the other axes are independent lines.
+
+    Args:
+        width: E.
+        heads: H, a divisor of E.
+        dropout: dropout of the attention weights [..., H, L, L].
+        axis: the axis attended along.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: SharedDropout, *, axis: int = -2) -> None:
+        super().__init__()
+        self.width = width
+        self.heads = heads
+        self.dropout = dropout
+        self.axis = axis
+        self.in_weight = nn.Parameter(torch.empty(3 * width, width))
+        self.in_bias = nn.Parameter(torch.zeros(3 * width))
+        self.out = nn.Linear(width, width)
+        nn.init.xavier_uniform_(self.in_weight)  # as a whole: bound sqrt(6 / (E + 3E))
+        nn.init.xavier_uniform_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        bias: Tensor | None = None,
+        causal: bool = False,
+        cache: KeyValueCache | None = None,
+        keep: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Attend from every position of `x` to the positions of `x`, or of the cache.
+
+        Args:
+            x: [..., L, ..., E], L at the attended axis.
+            bias: 0 or -inf, broadcasts to [..., H, L, L].
+            causal: position l sees 0..l only.
+            cache: earlier positions; `x` is then the next one (L = 1) and is added.
+            keep: receives the weights.
+        """
+        q, k, v = (
+            split_heads(part, self.heads, self.axis) for part in self._project(x)
+        )  # [..., H, L, D]
+        if cache is not None:
+            k, v = cache.append(k, v)
+        noise = weights_noise(q, k, self.dropout)
+        mixed = attend(q, k, v, bias=bias, causal=causal, noise=noise, keep=keep)
+        out: Tensor = self.out(join_heads(mixed, self.axis))
+        return out
+
+    def _project(self, x: Tensor) -> tuple[Tensor, ...]:
+        if not x.is_cuda:
+            return F.linear(x, self.in_weight, self.in_bias).chunk(3, dim=-1)
+        # one batched product into three contiguous tensors: a fused [..., 3E] output would keep
+        # the attention kernels from taking strided views of it
+        E = self.width
+        rows = x.reshape(1, -1, E).expand(3, -1, -1)  # [3, N, E] with stride 0
+        weight = self.in_weight.view(3, E, E).transpose(1, 2)
+        parts = torch.baddbmm(self.in_bias.view(3, 1, E).to(weight.dtype), rows, weight)
+        return tuple(part.view(x.shape) for part in parts.unbind(0))
+
+
+class CrossAttention(nn.Module):
+    """Attention from one sequence to the keys and values of another.
+
+    Queries come from one matrix [E, E], keys and values from one [2E, E]: the keys and values
+    of a source sentence are computed once, whatever asks for them.
+
+    Args:
+        width: E.
+        heads: H, a divisor of E.
+        dropout: dropout of the attention weights [B, H, Lq, Lk].
+    """
+
+    def __init__(self, width: int, heads: int, dropout: SharedDropout) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.out = nn.Linear(width, width)
+        whole = nn.init.xavier_uniform_(torch.empty(3 * width, width))  # as one matrix [3E, E]
+        with torch.no_grad():
+            self.query.weight.copy_(whole[:width])
+            self.key_value.weight.copy_(whole[width:])
+        nn.init.xavier_uniform_(self.out.weight)
+        for linear in (self.query, self.key_value, self.out):
+            nn.init.zeros_(linear.bias)
+
+    def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the keys and values of `memory`, [B, L, E] -> two [B, H, L, D]."""
+        k, v = self.key_value(memory).chunk(2, dim=-1)
+        return split_heads(k, self.heads), split_heads(v, self.heads)
+
+    def forward(
+        self,
+        x: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        bias: Tensor | None = None,
+        keep: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Attend from `x`, [B, Lq, E], to keys and values, [B, H, Lk, D]: [B, Lq, E].
+
+        Args:
+            x: what asks.
+            k: keys.
+            v: values.
+            bias: 0 or -inf, broadcasts to [B, H, Lq, Lk].
+            keep: receives the weights.
+        """
+        q = split_heads(self.query(x), self.heads)  # [B, H, Lq, D]
+        noise = weights_noise(q, k, self.dropout)
+        mixed = attend(q, k, v, bias=bias, noise=noise, keep=keep)
+        out: Tensor = self.out(join_heads(mixed))
+        return out
+
+
+def split_heads(x: Tensor, heads: int, axis: int = -2) -> Tensor:
+    """View [..., L, ..., E], attended along `axis` of length L, as [..., H, L, D]."""
+    return x.view(*x.shape[:-1], heads, -1).movedim(axis % x.dim(), -2)
+
+
+def join_heads(mixed: Tensor, axis: int = -2) -> Tensor:
+    """Undo `split_heads`: put the heads side by side, [..., H, L, D] -> [..., L, ..., E]."""
+    return mixed.movedim(-2, axis % (mixed.dim() - 1)).flatten(-2)
+
+
+def weights_noise(q: Tensor, k: Tensor, dropout: SharedDropout) -> Tensor | None:
+    """Draw the noise of attention weights [..., H, Lq, Lk]; None when nothing is dropped."""
+    if not dropout.is_on:
+        return None
+    return dropout.noise(q.new_empty(1).expand(*q.shape[:-1], k.shape[-2]))

@@ -1,0 +1,141 @@
+"""Which device computes, in which precision, and through which matrix-product library."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass
+
+import torch
+
+from jtrans.errors import ConfigError, did_you_mean
+
+_CHOICES = ("auto", "cpu", "cuda", "mps")
+_DEVICE = re.compile(r"(?P<kind>cpu|cuda|mps)(?::(?P<index>0|[1-9][0-9]{0,2}))?")
+_FP32_ERROR = 1e-5  # relative error of a real float32 product of 256 terms stays far below
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What was found out about a device.
+
+    Args:
+        name: for example ``cpu`` or the GPU's name.
+        threads: CPU threads that compute.
+        products: library of float32 matrix products: ``MKL``, ``oneDNN``, or ``cuBLAS``.
+    """
+
+    name: str
+    threads: int
+    products: str
+
+    def describe(self, precision: str) -> str:
+        """Return one line, for example ``cpu, 2 threads, fp32 by oneDNN``."""
+        threads = f", {self.threads} threads" if self.name == "cpu" else ""
+        by = f" by {self.products}" if precision == "fp32" and self.products else ""
+        return f"{self.name}{threads}, {precision}{by}"
+
+
+def resolve_device(name: str | None = None) -> torch.device:
+    """Return the device of a name; ``auto`` takes JTRANS_DEVICE, else a GPU when there is one.
+
+    Raises:
+        ConfigError: an unknown device, or one this machine does not have.
+    """
+    chosen = name or "auto"
+    where = "--device"
+    if chosen == "auto":
+        chosen, where = os.environ.get("JTRANS_DEVICE", "auto") or "auto", "JTRANS_DEVICE"
+    if chosen == "auto":
+        chosen = "cuda" if torch.cuda.is_available() else "cpu"
+    match = _DEVICE.fullmatch(chosen)
+    if match is None:
+        near = did_you_mean(chosen.partition(":")[0], _CHOICES)
+        raise ConfigError(
+            f"unknown device: {chosen}",
+            where=where,
+            hint=f"did you mean {near}?" if near else f"one of: {', '.join(_CHOICES)}",
+            kind="config.unknown-device",
+        )
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    missing = (match["kind"] == "cuda" and int(match["index"] or 0) >= count) or (
+        match["kind"] == "mps" and not torch.backends.mps.is_available()
+    )
+    if missing:
+        raise ConfigError(
+            f"this machine has no device {chosen}",
+            where=where,
+            hint="use --device cpu",
+            kind="config.absent-device",
+        )
+    return torch.device(chosen)
+
+
+def resolve_precision(device: torch.device, precision: str) -> str:
+    """Return ``fp32`` or ``bf16``; ``auto`` means bf16 on a GPU that has it, else fp32."""
+    if precision != "auto":
+        return precision
+    if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+        return "bf16"
+    return "fp32"
+
+
+def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
+    """Return the context in which a forward pass runs in `precision`."""
+    if precision == "fp32":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+@functools.cache
+def prepare_device(device: torch.device) -> DeviceFacts:
+    """Make the device ready and say what it is; on a CPU choose the faster float32 products.
+
+    The choice changes results by rounding only: a library that is not real float32 here (on
+    some processors the same switch computes in bfloat16) is not taken.
+    """
+    if device.type == "cuda":
+        return DeviceFacts(torch.cuda.get_device_name(device), 0, "cuBLAS")
+    if device.type != "cpu":
+        return DeviceFacts(device.type, 0, "")
+    _keep_freed_memory()
+    return DeviceFacts("cpu", torch.get_num_threads(), _choose_products())
+
+
+def _choose_products() -> str:
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return "BLAS"
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(1024, 256, generator=generator)
+    w = torch.randn(1024, 256, generator=generator)
+    exact = x.double() @ w.double().t()
+    seconds = {"highest": float("inf"), "medium": float("inf")}
+    for _ in range(10):  # in turns, so that other work on the machine slows both alike
+        for precision in seconds:
+            torch.set_float32_matmul_precision(precision)
+            start = time.perf_counter()
+            product = torch.nn.functional.linear(x, w)
+            seconds[precision] = min(seconds[precision], time.perf_counter() - start)
+    # now `product` is oneDNN's
+    is_fp32 = float((product.double() - exact).norm() / exact.norm()) < _FP32_ERROR
+    # MKL only where it is clearly faster: two starts of one run must choose alike
+    if is_fp32 and seconds["medium"] < 1.2 * seconds["highest"]:
+        return "oneDNN"
+    torch.set_float32_matmul_precision("highest")
+    return "MKL"
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep freed blocks: fresh pages for every large tensor cost more than the work."""
+    if not sys.platform.startswith("linux"):
+        return
+    trim_threshold, mmap_max = -1, -4  # from malloc.h
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(mmap_max, 0)
+        libc.mallopt(trim_threshold, 2**31 - 1)

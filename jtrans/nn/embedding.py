@@ -1,0 +1,113 @@
+"""Token vectors and sinusoidal positions (systems.md 0.5)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from jtrans.nn.dropout import SharedDropout
+
+PADDING = 0  # the id of <pad>; its rows are zero and get no gradient from the lookup
+
+
+def sinusoids(count: int, width: int, *, layout: str = "t2t", base: float = 10000.0) -> Tensor:
+    """Return the position vectors of positions 0..count-1, [count, E].
+
+    Args:
+        count: number of positions.
+        width: E, even.
+        layout: ``t2t`` (all sines, then all cosines) or ``vaswani`` (interleaved).
+        base: wavelength base; 10000 in every implementation.
+    """
+    index = torch.arange(width // 2, dtype=torch.float64)
+    if layout == "t2t":
+        rates = torch.exp(index * (-math.log(base) / (width // 2 - 1)))
+    else:
+        rates = torch.exp(index * (-2.0 * math.log(base) / width))
+    angles = torch.arange(count, dtype=torch.float64)[:, None] * rates  # [count, E/2]
+    halves = (angles.sin(), angles.cos())
+    if layout == "t2t":
+        table = torch.cat(halves, dim=1)  # [count, E]
+    else:
+        table = torch.stack(halves, dim=2).flatten(1)  # [count, E]
+    return table.float()
+
+
+def token_embedding(vocabulary: int, width: int) -> nn.Embedding:
+    """Return an embedding drawn normal(0, E^-1/2) whose padding row is zero."""
+    embedding = nn.Embedding(vocabulary, width, padding_idx=PADDING)
+    nn.init.normal_(embedding.weight, std=width**-0.5)
+    with torch.no_grad():
+        embedding.weight[PADDING].zero_()
+    return embedding
+
+
+class InputEmbedding(nn.Module):
+    """Token vectors scaled by sqrt(E), plus positions, then dropout.
+
+    Args:
+        tokens: the embedding, perhaps shared with other parts.
+        layout: layout of the sinusoids.
+        base: base of the sinusoids.
+        offset: position of the first token.
+        scale_positions: scale positions by sqrt(E) too.
+        dropout: dropout of the sum.
+    """
+
+    table: Tensor
+    side: nn.Parameter | None
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        *,
+        layout: str,
+        base: float,
+        offset: int,
+        scale_positions: bool,
+        dropout: SharedDropout,
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.layout = layout
+        self.base = base
+        self.offset = offset
+        self.scale = math.sqrt(tokens.embedding_dim)
+        self.scale_positions = scale_positions
+        self.dropout = dropout
+        self.register_parameter("side", None)
+        self.register_buffer("table", torch.empty(0, tokens.embedding_dim), persistent=False)
+
+    def add_side_vector(self) -> None:
+        """Add a learned vector, drawn like the tokens, to every token of this side."""
+        width = self.tokens.embedding_dim
+        self.side = nn.Parameter(torch.randn(width) * width**-0.5)
+
+    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
+        """Embed token ids.
+
+        Args:
+            ids: token ids, [B, L]; padding gives zero vectors.
+            start: how many tokens stand before the first one.
+
+        Returns:
+            Vectors, [B, L, E].
+        """
+        L = ids.shape[1]
+        positions = self._positions(start + self.offset, L)  # [L, E]
+        if self.scale_positions:
+            positions = positions * self.scale
+        is_real = (ids != PADDING).unsqueeze(-1)  # [B, L, 1]
+        vectors = self.tokens(ids) if self.side is None else self.tokens(ids) + self.side
+        x = torch.addcmul(vectors * self.scale, positions, is_real.to(positions.dtype))
+        dropped: Tensor = self.dropout(x)
+        return dropped
+
+    def _positions(self, first: int, count: int) -> Tensor:
+        if first + count > len(self.table):
+            size = max(256, 2 * (first + count))
+            table = sinusoids(size, self.tokens.embedding_dim, layout=self.layout, base=self.base)
+            self.table = table.to(self.tokens.weight)
+        return self.table[first : first + count]

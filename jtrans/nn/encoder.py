@@ -1,0 +1,84 @@
+"""The self-attentive encoder: the Transformer's, and the PreNet of Reformer-fast."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from jtrans.nn.attention import MultiHeadAttention
+from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.residual import Residual
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention over real source positions, then a feed-forward network."""
+
+    def __init__(
+        self,
+        width: int,
+        ffn_width: int,
+        heads: int,
+        *,
+        pre_norm: bool,
+        dropout: float,
+        attention_dropout: float,
+        relu_dropout: float,
+    ) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(width, heads, SharedDropout(attention_dropout))
+        self.feed_forward = FeedForward(width, ffn_width, SharedDropout(relu_dropout))
+        self.attention_residual = Residual(width, SharedDropout(dropout), pre_norm=pre_norm)
+        self.ffn_residual = Residual(width, SharedDropout(dropout), pre_norm=pre_norm)
+
+    def forward(
+        self, x: Tensor, source_bias: Tensor | None, *, keep: list[Tensor] | None = None
+    ) -> Tensor:
+        """Refine source states.
+
+        Args:
+            x: [B, S, E].
+            source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
+            keep: receives the weights [B, H, S, S].
+        """
+        bias = None if source_bias is None else source_bias[:, None, None, :]
+        x = self.attention_residual(x, lambda y: self.attention(y, bias=bias, keep=keep))
+        return self.ffn_residual(x, self.feed_forward)  # type: ignore[no-any-return]
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers; with pre-norm one more layer norm at its end."""
+
+    def __init__(
+        self,
+        layers: int,
+        width: int,
+        ffn_width: int,
+        heads: int,
+        *,
+        pre_norm: bool,
+        dropout: float,
+        attention_dropout: float,
+        relu_dropout: float,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                width,
+                ffn_width,
+                heads,
+                pre_norm=pre_norm,
+                dropout=dropout,
+                attention_dropout=attention_dropout,
+                relu_dropout=relu_dropout,
+            )
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width) if pre_norm else None
+
+    def forward(
+        self, x: Tensor, source_bias: Tensor | None, *, keep: list[Tensor] | None = None
+    ) -> Tensor:
+        """Encode embedded source tokens, [B, S, E] -> [B, S, E]."""
+        for layer in self.layers:
+            x = layer(x, source_bias, keep=keep)
+        return x if self.norm is None else self.norm(x)

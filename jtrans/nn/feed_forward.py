@@ -1,0 +1,33 @@
+"""The position-wise feed-forward block: ``dropout(relu(x W1 + b1)) W2 + b2``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from jtrans.nn.dropout import SharedDropout
+
+
+class FeedForward(nn.Module):
+    """Two linear maps around a ReLU.
+
+    Args:
+        width: E.
+        ffn_width: size of the hidden layer, F.
+        dropout: dropout of the hidden layer.
+    """
+
+    def __init__(self, width: int, ffn_width: int, dropout: SharedDropout) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, ffn_width)
+        self.outer = nn.Linear(ffn_width, width)
+        self.dropout = dropout
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map every vector, [..., E] -> [..., E]."""
+        hidden = torch.relu_(self.inner(x))  # [..., F]
+        out: Tensor = self.outer(self.dropout(hidden))  # [..., E]
+        return out

@@ -1,0 +1,55 @@
+"""Reduction of the joint grid to one vector per target position (systems.md 2.6)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from jtrans.nn.axis_attention import at_least_float32
+
+
+class AttentionReduction(nn.Module):
+    """A weighted mean over source positions, with one distribution per feature.
+
+    Feature e of the result is a mean of feature e only, with weights computed from all features:
+    ``A = softmax_i(Z W^T); R = sum_i A_i * Z_i``.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, width))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(
+        self, grid: Tensor, source_bias: Tensor | None, *, keep: list[Tensor] | None = None
+    ) -> Tensor:
+        """Reduce [B, T, S, E] to [B, T, E].
+
+        Args:
+            grid: normalised joint states, [B, T, S, E].
+            source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
+            keep: receives the weights [B, T, S, E].
+        """
+        scores = F.linear(grid, self.weight)  # [B, T, S, E]
+        if source_bias is not None:
+            scores = scores + source_bias[:, None, :, None]
+        weights = torch.softmax(scores, dim=2, dtype=at_least_float32(scores.dtype))
+        if keep is not None:
+            keep.append(weights)
+        return (weights * grid).sum(dim=2)  # [B, T, E]
+
+
+class MaxReduction(nn.Module):
+    """The maximum of every feature over real source positions."""
+
+    def forward(
+        self, grid: Tensor, source_bias: Tensor | None, *, keep: list[Tensor] | None = None
+    ) -> Tensor:
+        """Reduce [B, T, S, E] to [B, T, E]; `keep` receives which position won, as weights."""
+        if source_bias is not None:
+            grid = grid + source_bias[:, None, :, None]
+        values, positions = grid.max(dim=2)  # [B, T, E]
+        if keep is not None:
+            keep.append(F.one_hot(positions, grid.shape[2]).transpose(-1, -2).float())
+        return values

@@ -1,0 +1,331 @@
+"""The run directory: the only code that knows its layout.
+
+config.toml          resolved: every default written out
+pipeline.json        copied from the prepared corpus
+run.json             format version, where the data lies, fingerprints, parameters
+checkpoints/step-00012000/{model.safetensors, state.safetensors, state.json}
+checkpoints/pointers.json    which one is `last` and `best`
+log.jsonl            one JSON object per logged event
+translations/  reports/
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jtrans.config import Config, SystemConfig, build_config
+from jtrans.errors import CheckpointError, JtransError, did_you_mean
+from jtrans.files import disk_errors, read_json, whole_folder, write_json, write_text
+from jtrans.text.pipeline import TextPipeline
+
+FORMAT = 1
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One saved state of a run: `update` updates done, in `folder`."""
+
+    name: str
+    folder: Path
+
+    @property
+    def update(self) -> int | None:
+        """The number of updates done, None for an average."""
+        match = re.fullmatch(r"step-(\d+)", self.name)
+        return int(match[1]) if match else None
+
+    @property
+    def weights(self) -> Path:
+        """The file of the model's weights."""
+        return self.folder / "model.safetensors"
+
+
+class Run:
+    """One training run on disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def create(
+        cls, folder: Path, config: Config, pipeline: TextPipeline, facts: Mapping[str, Any]
+    ) -> Run:
+        """Make the folder of a new run; it appears complete or not at all.
+
+        Args:
+            folder: must not hold a run yet.
+            config: the resolved configuration.
+            pipeline: the text pipeline of the prepared corpus.
+            facts: what else is known, kept in run.json (data folder, fingerprints, seed).
+        """
+        with whole_folder(folder) as temporary:
+            write_text(temporary / "config.toml", config.to_toml())
+            pipeline.save(temporary / "pipeline.json")
+            write_json(temporary / "run.json", {"format": FORMAT, **facts})
+            (temporary / "checkpoints").mkdir()
+        return cls(folder)
+
+    @classmethod
+    def exists(cls, folder: Path) -> bool:
+        """Say whether `folder` holds a run."""
+        return (folder / "run.json").is_file() and (folder / "config.toml").is_file()
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """Open an existing run.
+
+        Raises:
+            CheckpointError: there is none, or it was written by a newer jtrans.
+        """
+        if not cls.exists(folder):
+            raise CheckpointError(
+                f"no run in {folder}",
+                hint="jtrans train RECIPE --data DIR --run DIR makes one",
+                kind="run.missing",
+            )
+        run = cls(folder)
+        if run.facts.get("format") != FORMAT:
+            raise CheckpointError(
+                f"the run has format {run.facts.get('format')}, this jtrans reads {FORMAT}",
+                where=str(folder),
+                hint="use the jtrans version that wrote it, or train again",
+                kind="run.format",
+            )
+        return run
+
+    @property
+    def name(self) -> str:
+        """The run's name: its folder below runs/, or the folder's own name."""
+        with contextlib.suppress(ValueError):
+            return self.folder.resolve().relative_to(RUNS.resolve()).as_posix()
+        return self.folder.name
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What run.json says."""
+        path = self.folder / "run.json"
+        facts = read_json(path)
+        if not isinstance(facts, dict):
+            raise CheckpointError(f"{path} is damaged: no facts about a run", kind="file.damaged")
+        return facts
+
+    @cached_property
+    def pipeline(self) -> TextPipeline:
+        """The text pipeline this run was trained with."""
+        return TextPipeline.load(self.folder / "pipeline.json")
+
+    def config(self, systems: Mapping[str, type[SystemConfig]]) -> Config:
+        """Return the resolved configuration."""
+        path = self.folder / "config.toml"
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"the run's configuration is damaged: {error}", where=str(path)
+            ) from error
+        return build_config(values, systems, where=str(path))
+
+    def update_facts(self, **facts: Any) -> None:
+        """Add to run.json."""
+        self.facts.update(facts)
+        write_json(self.folder / "run.json", self.facts)
+
+    def update_config(self, config: Config) -> None:
+        """Replace the resolved configuration (limits and rates may change between starts)."""
+        write_text(self.folder / "config.toml", config.to_toml())
+
+    # Checkpoints
+
+    @property
+    def checkpoints_folder(self) -> Path:
+        """Where the checkpoints lie."""
+        return self.folder / "checkpoints"
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return the checkpoints of training, oldest first."""
+        folders = sorted(self.checkpoints_folder.glob("step-*"))
+        return [Checkpoint(folder.name, folder) for folder in folders if folder.is_dir()]
+
+    @contextlib.contextmanager
+    def new_checkpoint(self, update: int) -> Iterator[Path]:
+        """Yield a folder to fill that becomes the checkpoint of `update` when the block ends."""
+        with whole_folder(self.checkpoints_folder / f"step-{update:08d}") as temporary:
+            yield temporary
+
+    def remove_leftovers(self) -> None:
+        """Delete checkpoints whose writing was cut short; call it while holding the lock."""
+        for folder in self.checkpoints_folder.glob(".step-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def pointers(self) -> dict[str, Any]:
+        """Return what `last` and `best` name, and the best value."""
+        path = self.checkpoints_folder / "pointers.json"
+        return dict(read_json(path)) if path.exists() else {}
+
+    def set_pointers(self, **pointers: Any) -> None:
+        """Change what `last` or `best` name."""
+        write_json(self.checkpoints_folder / "pointers.json", {**self.pointers(), **pointers})
+
+    def remove_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Delete a checkpoint's folder."""
+        shutil.rmtree(checkpoint.folder, ignore_errors=True)
+
+    def checkpoint(self, which: str = "best") -> Checkpoint:
+        """Return a checkpoint by `best`, `last`, an update's number or the name of an average.
+
+        `best` is the last one when nothing was validated yet.
+
+        Raises:
+            CheckpointError: there is none of that name.
+        """
+        pointers = self.pointers()
+        name = pointers.get(which)
+        if name is None and which == "best":
+            name = pointers.get("last")
+        if name is None and which.isdigit():
+            name = f"step-{int(which):08d}"
+        name = str(name or which)
+        folder = self.checkpoints_folder / name
+        is_name = folder.name == name and folder.parent == self.checkpoints_folder
+        if is_name and (folder / "model.safetensors").is_file():
+            return Checkpoint(folder.name, folder)
+        names = ["best", "last"] if pointers else []
+        names += sorted(
+            path.parent.name for path in self.checkpoints_folder.glob("*/*.safetensors")
+        )
+        raise CheckpointError(
+            f"the run has no checkpoint {which}" if names else "the run has no checkpoint yet",
+            where=str(self.folder),
+            hint=f"there are: {', '.join(dict.fromkeys(names))}"
+            if names
+            else f"train it: jtrans train {self.folder}/config.toml --run {self.folder}",
+            kind="checkpoint.missing",
+        )
+
+    # Log and lock
+
+    def log(self, event: Mapping[str, Any]) -> None:
+        """Append one event to log.jsonl."""
+        path = self.folder / "log.jsonl"
+        line = json.dumps(event, ensure_ascii=False).encode() + b"\n"
+        with disk_errors(path), path.open("ab+") as handle:
+            if handle.tell():
+                handle.seek(-1, os.SEEK_END)
+                if handle.read(1) != b"\n":
+                    line = b"\n" + line  # a crash cut the last line short: it stays alone
+            handle.write(line)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the logged events; a line cut short by a crash is left out."""
+        path = self.folder / "log.jsonl"
+        if not path.exists():
+            return []
+        events = []
+        for line in path.read_bytes().split(b"\n"):
+            with contextlib.suppress(ValueError):
+                events.append(json.loads(line))
+        return events
+
+    def cut_log(self, events: int) -> None:
+        """Keep the first `events` events: a crash leaves some that its checkpoint does not know."""
+        kept = self.events()[:events]
+        lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in kept]
+        write_text(self.folder / "log.jsonl", "".join(lines))
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run for writing.
+
+        Raises:
+            JtransError: another live process holds it. A dead owner's lock is taken over.
+        """
+        path = self.folder / "lock.json"
+        _acquire(path)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def find_run(name: str) -> Run:
+    """Return the run a user named: a folder, a name under runs/, or ``@last``.
+
+    Raises:
+        CheckpointError: there is none, with the nearest name.
+    """
+    if name == "@last":
+        runs = list_runs()
+        if not runs:
+            raise CheckpointError("there is no run yet under runs/", kind="run.missing")
+        return Run.open(max(runs, key=lambda folder: (folder / "run.json").stat().st_mtime))
+    for folder in (Path(name), RUNS / name):
+        if Run.exists(folder):
+            return Run.open(folder)
+    if Path(name).is_dir():
+        return Run.open(Path(name))
+    near = did_you_mean(name, [folder.relative_to(RUNS).as_posix() for folder in list_runs()])
+    raise CheckpointError(
+        f"no such run: {name}",
+        hint=f"did you mean {near}?" if near else "jtrans train makes one",
+        kind="run.missing",
+    )
+
+
+def list_runs() -> list[Path]:
+    """Return the folders of all runs under runs/."""
+    return sorted(path.parent for path in RUNS.rglob("run.json")) if RUNS.is_dir() else []
+
+
+def _acquire(path: Path) -> None:
+    owner = {"host": socket.gethostname(), "pid": os.getpid()}
+    for _ in range(2):
+        with disk_errors(path), contextlib.suppress(FileExistsError):
+            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                json.dump(owner, stream)
+            return
+        holder = _holder(path)
+        if holder is not None and _is_alive(holder):
+            raise JtransError(
+                f"the run is in use by process {holder['pid']} on {holder['host']}",
+                where=str(path.parent),
+                hint="wait for it or stop it; or choose another --run",
+                kind="run.locked",
+            )
+        path.unlink(missing_ok=True)
+    raise JtransError("the run's lock changed hands twice", where=str(path), kind="run.locked")
+
+
+def _holder(path: Path) -> dict[str, Any] | None:
+    try:
+        holder = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    is_holder = isinstance(holder, dict) and isinstance(holder.get("pid"), int)
+    return holder if is_holder and isinstance(holder.get("host"), str) else None
+
+
+def _is_alive(holder: Mapping[str, Any]) -> bool:
+    if holder["host"] != socket.gethostname():
+        return True  # nobody can tell from here
+    if holder["pid"] == os.getpid():
+        return True
+    try:
+        os.kill(holder["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,223 @@
+"""Byte pair encoding (Sennrich et al., 2016) as subword-nmt does it: same codes, same pieces.
+
+A piece that is not the last of its word ends in ``@@``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from jtrans.errors import CorpusError
+
+MARK = "@@"
+_CACHE_LIMIT = 500_000  # words; far above the word types of a corpus, a bound for servers
+
+
+def count_words(lines: Iterable[Iterable[str]]) -> Counter[str]:
+    """Count the words of segmented lines."""
+    counts: Counter[str] = Counter()
+    for words in lines:
+        counts.update(words)
+    return counts
+
+
+def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: int = 2) -> str:
+    """Learn merges and return the text of the codes file, byte for byte subword-nmt's.
+
+    Args:
+        counts: word counts (`count_words`), one mapping for each text; joint BPE has two.
+        merges: how many to learn; fewer come back when the text has no more to merge.
+        min_frequency: stop when the most frequent pair is rarer than this.
+
+    Raises:
+        CorpusError: there is nothing to merge.
+    """
+    from subword_nmt.learn_bpe import learn_bpe
+
+    total: Counter[str] = Counter()
+    for mapping in counts:
+        total.update(mapping)
+    if not any(len(word) > 1 for word in total):
+        raise CorpusError(
+            "there is nothing to learn BPE from: no word has two characters",
+            hint="give a text with words, or choose no BPE (--bpe none)",
+            kind="corpus.empty",
+        )
+    codes = io.StringIO()
+    # the library draws a bar on stderr whether wanted or not
+    with contextlib.redirect_stderr(io.StringIO()):
+        entries = [f"{word} {count}" for word, count in total.items()]
+        learn_bpe(entries, codes, merges, min_frequency=min_frequency, is_dict=True)
+    text = codes.getvalue()
+    if count_merges(text) == 0:
+        raise CorpusError(
+            f"no pair of characters occurs {min_frequency} times: no BPE merge was learned",
+            hint="give more text, lower --bpe-min-frequency, or choose no BPE (--bpe none)",
+            kind="corpus.too-small",
+        )
+    return text
+
+
+def count_merges(codes: str) -> int:
+    """Return how many merges a codes text holds, its version line not counted."""
+    lines = codes.rstrip("\n").split("\n")
+    return len([line for line in lines if line]) - lines[0].startswith("#version:")
+
+
+def check_codes(codes: str, where: str | None = None) -> None:
+    """Refuse a text that is no BPE codes file.
+
+    Raises:
+        CorpusError: with the line that is wrong.
+    """
+    hint = "codes are made by: jtrans bpe learn --merges 10000 --input FILE --output CODES"
+    lines = codes.rstrip("\n").split("\n")
+    first = 0
+    if lines[0].startswith("#version:"):
+        first = 1
+        if lines[0].split() not in (["#version:", "0.1"], ["#version:", "0.2"]):
+            raise CorpusError(
+                f"BPE codes of unknown version: {lines[0][:60]!r}; known are 0.1 and 0.2",
+                where=where,
+                hint=hint,
+                kind="corpus.codes",
+            )
+    for number, line in enumerate(lines[first:] or [""], start=first + 1):
+        units = line.strip("\r\n ").split(" ")
+        if len(units) != 2:
+            raise CorpusError(
+                f"not a BPE codes file: line {number} has {len([u for u in units if u])} units "
+                f"instead of 2: {line[:60]!r}",
+                where=where,
+                hint=hint,
+                kind="corpus.codes",
+            )
+
+
+def read_codes(path: Path) -> str:
+    """Read and check a BPE codes file.
+
+    Raises:
+        CorpusError: missing, not UTF-8, or no codes.
+    """
+    with open_text(path) as handle:
+        codes = "".join(text_lines(handle, str(path))).removeprefix("\ufeff")
+    check_codes(codes, str(path))
+    return codes
+
+
+@contextlib.contextmanager
+def open_text(path: Path) -> Iterator[IO[bytes]]:
+    """Open an input file, for `text_lines`.
+
+    Raises:
+        CorpusError: it is missing, a folder, or may not be read.
+    """
+    try:
+        handle = path.open("rb")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CorpusError(
+            f"cannot read {path}: {reason}", hint="check the path", kind="corpus.missing"
+        ) from error
+    with handle:
+        yield handle
+
+
+def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
+    """Yield the lines of a UTF-8 stream with their ends, cut where subword-nmt cuts them.
+
+    That is at everything Unicode calls a line end (`str.splitlines`), not only at newlines.
+
+    Raises:
+        CorpusError: with the line that is not UTF-8.
+    """
+    for number, raw in enumerate(handle, start=1):
+        try:
+            yield from raw.decode("utf-8").splitlines(keepends=True)
+        except UnicodeDecodeError as error:
+            raise CorpusError(
+                f"{name} is not UTF-8: byte 0x{raw[error.start]:02x}",
+                where=f"line {number}",
+                hint="convert it first, for example: iconv -f LATIN1 -t UTF-8 < FILE > NEW",
+                kind="corpus.encoding",
+            ) from error
+
+
+def count_file(path: Path) -> Counter[str]:
+    """Count the words between spaces of a text file, as subword-nmt does.
+
+    Raises:
+        CorpusError: missing or not UTF-8.
+    """
+    from subword_nmt.learn_bpe import get_vocabulary
+
+    with open_text(path) as handle:
+        counts: Counter[str] = get_vocabulary(text_lines(handle, str(path)))
+    return counts
+
+
+class Bpe:
+    """Applies learned merges to words, and undoes them.
+
+    Args:
+        codes: the text of a codes file.
+
+    Raises:
+        CorpusError: the text is no codes file.
+    """
+
+    def __init__(self, codes: str) -> None:
+        from subword_nmt.apply_bpe import BPE
+
+        check_codes(codes)
+        self._library = BPE(io.StringIO(codes))
+        self._cache: dict[str, tuple[str, ...]] = {}
+
+    def pieces(self, words: Iterable[str]) -> list[str]:
+        """Split words into pieces, so that `undo` gives the very same words back.
+
+        The pieces are subword-nmt's, save where those could not be undone: a word whose last
+        piece ends in the mark itself has its last character split off (``a@@`` becomes
+        ``a@@@ @``).
+        """
+        pieces: list[str] = []
+        for word in words:
+            known = self._cache.get(word)
+            if known is None:
+                known = self._remember(word)
+            pieces.extend(known)
+        return pieces
+
+    def undo(self, pieces: Sequence[str]) -> list[str]:
+        """Put pieces together to words; a last word without its end is kept."""
+        words: list[str] = []
+        begun = ""
+        for piece in pieces:
+            if piece.endswith(MARK):
+                begun += piece[: -len(MARK)]
+            else:
+                words.append(begun + piece)
+                begun = ""
+        return [*words, begun] if begun else words
+
+    def apply(self, line: str) -> str:
+        """Split the words of a line as `subword-nmt apply-bpe` does, byte for byte."""
+        split: str = self._library.process_line(line)
+        return split
+
+    def _remember(self, word: str) -> tuple[str, ...]:
+        *begin, last = self._library.segment_tokens([word]) or [""]
+        self._library.cache.clear()  # ours is enough
+        if last.endswith(MARK):
+            begin, last = [*begin, last[:-1] + MARK], last[-1]
+        if len(self._cache) >= _CACHE_LIMIT:
+            self._cache.clear()
+        known = (*begin, last) if last else ()
+        self._cache[word] = known
+        return known

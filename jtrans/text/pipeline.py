@@ -1,0 +1,229 @@
+"""Raw text to token ids and back, as one saved object.
+
+    line -> normalise -> segment -> lower-case -> BPE -> ids         encode
+    ids  -> tokens -> BPE undone -> words -> detokenise -> line      decode
+
+Saved beside every prepared corpus and in every run, so that training, translation and
+analysis can never disagree about segmentation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jtrans.errors import CorpusError, JtransError
+from jtrans.files import read_json, write_json
+from jtrans.text.bpe import Bpe, check_codes
+from jtrans.text.normalise import normalise
+from jtrans.text.segment import Segmenter, make_segmenter, resolve_segmenter
+from jtrans.text.vocabulary import EOS, PAD, Vocabulary
+
+FORMAT = 1
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "language": str,
+    "segmenter": str,
+    "lowercase": bool,
+    "codes": (str, type(None)),
+}
+
+
+def _no_words() -> Vocabulary:
+    return Vocabulary.build({})
+
+
+@dataclass(frozen=True)
+class TextSide:
+    """One language of a pipeline.
+
+    Cheap to make and to send to another process: segmenter and BPE are built at first use.
+    While a corpus is being prepared, `segment` works before there are codes or a vocabulary;
+    `dataclasses.replace` then adds them.
+
+    Args:
+        language: ISO code, such as "de".
+        segmenter: a name of `segment.SEGMENTERS`; "auto" is replaced by the language's own.
+        lowercase: whether words are lower-cased after segmentation.
+        codes: the text of a BPE codes file; None for whole words.
+        vocabulary: the tokens with ids.
+    """
+
+    language: str
+    segmenter: str = "auto"
+    lowercase: bool = False
+    codes: str | None = None
+    vocabulary: Vocabulary = field(default_factory=_no_words)
+
+    def __post_init__(self) -> None:
+        name = resolve_segmenter(self.segmenter, self.language)
+        object.__setattr__(self, "segmenter", name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what was built at first use (compiled expressions, caches) stays at home
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    def segment(self, line: str) -> list[str]:
+        """Split a raw line into words, before BPE."""
+        segmenter = self._segmenter
+        words = segmenter.segment(normalise(line) if segmenter.is_for_raw_text else line)
+        return [word.lower() for word in words] if self.lowercase else words
+
+    def split(self, words: Iterable[str]) -> list[str]:
+        """Split words, as `segment` returned them, into BPE pieces."""
+        return self._bpe.pieces(words) if self._bpe else list(words)
+
+    def pieces(self, line: str) -> list[str]:
+        """Split a raw line into the pieces the vocabulary knows ("@@" marks continuation)."""
+        return self.split(self.segment(line))
+
+    def encode(self, line: str) -> list[int]:
+        """Turn a raw line into ids, ending in EOS."""
+        return self.encode_pieces(self.pieces(line))
+
+    def encode_pieces(self, pieces: Iterable[str]) -> list[int]:
+        """Turn pieces into ids, ending in EOS."""
+        return [*self.vocabulary.ids(pieces), EOS]
+
+    def words(self, ids: Iterable[int]) -> list[str]:
+        """Turn ids into words with BPE undone; stops at the first EOS, skips PAD."""
+        tokens = []
+        for token_id in ids:
+            if token_id == EOS:
+                break
+            if token_id != PAD:
+                tokens.append(self.vocabulary.token(int(token_id)))
+        return self.merge(tokens)
+
+    def merge(self, pieces: Sequence[str]) -> list[str]:
+        """Undo `split`: put pieces together to words."""
+        return self._bpe.undo(pieces) if self._bpe else list(pieces)
+
+    def join(self, words: Sequence[str]) -> str:
+        """Put words together to a raw line (detokenise)."""
+        return self._segmenter.join(words)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into a raw line."""
+        return self.join(self.words(ids))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the side as plain values for JSON."""
+        return {
+            "language": self.language,
+            "segmenter": self.segmenter,
+            "lowercase": self.lowercase,
+            "codes": self.codes,
+            "vocabulary": self.vocabulary.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> TextSide:
+        """Read what `to_json` returned.
+
+        Raises:
+            CorpusError: a part is missing or of another kind.
+        """
+        for name, kind in _KINDS.items():
+            if not isinstance(value, dict) or not isinstance(value.get(name, 0), kind):
+                raise CorpusError(
+                    f"a text side has no usable {name!r} entry", kind="corpus.pipeline"
+                )
+        if value["codes"] is not None:
+            check_codes(value["codes"])
+        return cls(
+            **{name: value[name] for name in _KINDS},
+            vocabulary=Vocabulary.from_json(value.get("vocabulary")),
+        )
+
+    @cached_property
+    def _segmenter(self) -> Segmenter:
+        return make_segmenter(self.segmenter, self.language)
+
+    @cached_property
+    def _bpe(self) -> Bpe | None:
+        return None if self.codes is None else Bpe(self.codes)
+
+
+@dataclass(frozen=True)
+class TextPipeline:
+    """Both languages of a corpus or run."""
+
+    source: TextSide
+    target: TextSide
+
+    @classmethod
+    def whitespace(
+        cls,
+        source_language: str,
+        target_language: str,
+        source_vocabulary: Vocabulary,
+        target_vocabulary: Vocabulary,
+        codes: str | None = None,
+    ) -> TextPipeline:
+        """Make the pipeline of an imported run: words are what stands between spaces.
+
+        Args:
+            source_language: ISO code.
+            target_language: ISO code.
+            source_vocabulary: the run's source tokens.
+            target_vocabulary: the run's target tokens.
+            codes: text of the BPE codes file shared by both sides; None when lines are
+                already pieces, or whole words are wanted.
+        """
+        return cls(
+            TextSide(source_language, "whitespace", False, codes, source_vocabulary),
+            TextSide(target_language, "whitespace", False, codes, target_vocabulary),
+        )
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target language."""
+        return self.source.language, self.target.language
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the pipeline as plain values for JSON, always in the same order."""
+        return {
+            "format": FORMAT,
+            "source": self.source.to_json(),
+            "target": self.target.to_json(),
+        }
+
+    def fingerprint(self) -> str:
+        """Return the sha256 of the pipeline's JSON: equal exactly when pipelines are equal."""
+        text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    def save(self, path: Path) -> None:
+        """Write the pipeline as JSON."""
+        write_json(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: Path) -> TextPipeline:
+        """Read a saved pipeline.
+
+        Raises:
+            CorpusError: the file is missing, damaged or of an unknown format version.
+        """
+        hint = "make it again: jtrans prepare for a corpus, jtrans train or jtrans import for a run"
+        try:
+            return cls._from_json(read_json(path))
+        except JtransError as error:
+            where = None if str(path) in error.message else str(path)
+            raise CorpusError(
+                error.message, where=where, hint=error.hint or hint, kind=error.kind
+            ) from error
+
+    @classmethod
+    def _from_json(cls, value: Any) -> TextPipeline:
+        version = value.get("format") if isinstance(value, dict) else None
+        if version != FORMAT or isinstance(version, bool):
+            raise CorpusError(
+                f"this pipeline has format {version!r}, this jtrans reads format {FORMAT}",
+                kind="corpus.format",
+            )
+        return cls(TextSide.from_json(value.get("source")), TextSide.from_json(value.get("target")))

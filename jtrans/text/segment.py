@@ -1,0 +1,224 @@
+"""Lines to words and back: one small class for each way of cutting.
+
+What `segment` takes apart `join` puts together. For words and single spaces that is exact
+with `Whitespace` and `Character`; `Moses` and `Jieba` guess spaces from rules, and each says
+below what is lost. After one round trip a second one changes nothing more.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import unicodedata
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from jtrans.errors import ConfigError, did_you_mean
+
+
+class Segmenter(Protocol):
+    """Cuts one line of one language into words.
+
+    `is_for_raw_text` says whether lines should be normalised first.
+    """
+
+    is_for_raw_text: ClassVar[bool]
+
+    def __init__(self, language: str) -> None: ...
+
+    def segment(self, line: str) -> list[str]:
+        """Split a line into words; none is empty or holds white space."""
+        ...
+
+    def join(self, words: Sequence[str]) -> str:
+        """Put words together to a line."""
+        ...
+
+
+class Moses:
+    """The tokeniser of most published systems (sacremoses), without HTML escapes.
+
+    Not restored: a space before ``, . ! ? ) %`` or its absence after them, spaces around
+    ``& # / +`` and inside quotes (``A&M`` comes back as ``A & M``), and an apostrophe inside
+    a word outside English, French and Italian (``Men's`` comes back as ``Men 's`` in German).
+    Of the lines of Multi30k and Tatoeba 99.6 to 99.99 % come back unchanged (de, en, fr), of
+    Europarl, with its old-fashioned quotes, 90 to 95 %.
+    """
+
+    is_for_raw_text: ClassVar[bool] = True
+    _escape: ClassVar[bool] = False
+
+    # What the Moses detokeniser leaves apart: "11: 30", "it ’ s", "l ’ eau".
+    _CLOCK = (re.compile(r"(?<!\w)([0-5]?[0-9]): (?=[0-5][0-9](?!\w))"), r"\1:")
+    _CLITIC = (re.compile(r"(?<=[^\W\d_]) ’ (?=(?:[sdtm]|re|ve|ll)(?!\w))", re.IGNORECASE), "’")
+    _ELISION = (re.compile(r"(?<!\w)([cdjlmnst]|\w*qu) ’ (?=\w)", re.IGNORECASE), r"\1’")
+
+    def __init__(self, language: str) -> None:
+        from sacremoses import MosesDetokenizer, MosesTokenizer
+
+        self._tokenizer: Any = MosesTokenizer(_base(language))
+        self._detokenizer: Any = MosesDetokenizer(_base(language))
+        has_elision = _base(language) in ("fr", "it")
+        self._repairs = [self._CLOCK, self._CLITIC, *([self._ELISION] if has_elision else [])]
+
+    def segment(self, line: str) -> list[str]:
+        """Split a line as tokenizer.perl does."""
+        words: list[str] = self._tokenizer.tokenize(line, escape=self._escape)
+        return words
+
+    def join(self, words: Sequence[str]) -> str:
+        """Put words together as detokenizer.perl does, with clock times and elisions closed up."""
+        line: str = self._detokenizer.detokenize(words, unescape=self._escape)
+        for pattern, replacement in self._repairs:
+            line = pattern.sub(replacement, line)
+        return line
+
+
+class MosesEscaped(Moses):
+    """Moses with its default HTML escapes (``&apos;``), as the IWSLT14 scripts use it.
+
+    Also not restored: the difference between ``&amp;`` and ``&`` in the raw text.
+    """
+
+    _escape: ClassVar[bool] = True
+
+
+class Jieba:
+    """Chinese words (jieba); letters and digits of other scripts stay together.
+
+    Not restored: spaces next to a Chinese character or to punctuation (Chinese has none).
+    The space between two words or numbers of a script that uses spaces is.
+    """
+
+    is_for_raw_text: ClassVar[bool] = True
+
+    def __init__(self, language: str) -> None:
+        self._cut = _jieba_tokenizer().lcut
+
+    def segment(self, line: str) -> list[str]:
+        """Split a line into words."""
+        words: list[str] = []
+        follows_space = True
+        for piece in self._cut(line):
+            if piece.isspace():
+                follows_space = True
+            elif not follows_space and _is_spaced(words[-1][-1]) and _is_spaced(piece[0]):
+                words[-1] += piece  # jieba takes "Müller" apart at the ü
+            else:
+                words.append(piece)
+                follows_space = False
+        return words
+
+    def join(self, words: Sequence[str]) -> str:
+        """Put words together, with spaces only between two words that are not Chinese."""
+        line = ""
+        for word in words:
+            if line and word and _is_spaced(line[-1]) and _is_spaced(word[0]):
+                line += " "
+            line += word
+        return line
+
+
+class Whitespace:
+    """Text that is segmented already: words are what stands between white space, untouched."""
+
+    is_for_raw_text: ClassVar[bool] = False
+
+    def __init__(self, language: str) -> None:
+        pass
+
+    def segment(self, line: str) -> list[str]:
+        """Split a line at white space."""
+        return line.split()
+
+    def join(self, words: Sequence[str]) -> str:
+        """Put a space between words."""
+        return " ".join(words)
+
+
+class Character:
+    """Single characters; a space is the word ``▁`` and a real ``▁`` is ``▁▁``."""
+
+    is_for_raw_text: ClassVar[bool] = True
+    _SPACE: ClassVar[str] = "▁"
+
+    def __init__(self, language: str) -> None:
+        self._words = {" ": self._SPACE, self._SPACE: self._SPACE * 2}
+        self._characters = {word: character for character, word in self._words.items()}
+
+    def segment(self, line: str) -> list[str]:
+        """Split a normalised line into characters."""
+        return [self._words.get(character, character) for character in line]
+
+    def join(self, words: Sequence[str]) -> str:
+        """Put characters together."""
+        return "".join(self._characters.get(word, word) for word in words)
+
+
+SEGMENTERS: dict[str, type[Segmenter]] = {
+    "moses": Moses,
+    "moses-escaped": MosesEscaped,
+    "jieba": Jieba,
+    "whitespace": Whitespace,
+    "character": Character,
+}
+
+
+def resolve_segmenter(name: str, language: str) -> str:
+    """Check a segmenter's name and replace "auto" by the language's own: jieba for zh.
+
+    Raises:
+        ConfigError: there is no such segmenter.
+    """
+    if name == "auto":
+        return "jieba" if _base(language) == "zh" else "moses"
+    if name not in SEGMENTERS:
+        valid = ["auto", *SEGMENTERS]
+        near = did_you_mean(name, valid)
+        raise ConfigError(
+            f"no such segmenter: {name}",
+            hint=f"did you mean {near}?" if near else f"valid are {', '.join(valid)}",
+            kind="config.unknown-segmenter",
+        )
+    return name
+
+
+def make_segmenter(name: str, language: str) -> Segmenter:
+    """Build a segmenter by name ("auto" included).
+
+    Raises:
+        ConfigError: there is no such segmenter.
+    """
+    return SEGMENTERS[resolve_segmenter(name, language)](language)
+
+
+def _base(language: str) -> str:
+    """Return "pt" for "pt-BR" and "pt_BR"."""
+    return re.split("[-_]", language.lower())[0]
+
+
+def _is_spaced(character: str) -> bool:
+    """Say whether a character belongs to words that have spaces between them."""
+    if character.isascii():
+        return character.isalnum()
+    wide = unicodedata.east_asian_width(character) in ("W", "F")
+    return not wide and (character.isalnum() or unicodedata.category(character)[0] == "M")
+
+
+@functools.cache
+def _jieba_tokenizer() -> Any:
+    """Load jieba's dictionary, once for each process (half a second, 100 MB).
+
+    Loaded by hand: jieba itself would log to stderr and would trust and leave a file of
+    marshalled code in the system's folder for temporary files, where anyone can write.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own deprecated escapes and imports
+        import jieba
+    jieba.setLogLevel(logging.WARNING)
+    tokenizer = jieba.Tokenizer()
+    tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
+    tokenizer.initialized = True
+    return tokenizer

@@ -1,0 +1,129 @@
+"""The tokens a model knows, each with its id: the position in one list.
+
+Specials come first, then tokens by falling frequency, then filler up to a multiple of
+eight (matrix products like round sizes); order and filler follow fairseq, so that the
+sizes of published vocabularies come out the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from jtrans.errors import CorpusError
+
+PAD, EOS, UNK, SPARE = 0, 1, 2, 3
+SPECIALS = ("<pad>", "</s>", "<unk>", "<s>")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens and their ids, both ways.
+
+    A word of a text never becomes a special: the text ``</s>`` is an unknown word, not the
+    end of the sentence.
+
+    Args:
+        tokens: all tokens, the four specials first; the id of a token is its position.
+        counts: how often each was seen in the training data; 0 for specials and filler.
+
+    Raises:
+        CorpusError: the specials are missing or there are not as many counts as tokens.
+    """
+
+    tokens: list[str]
+    counts: list[int]
+
+    def __post_init__(self) -> None:
+        if tuple(self.tokens[: len(SPECIALS)]) != SPECIALS:
+            raise CorpusError(
+                f"a vocabulary must begin with {' '.join(SPECIALS)}, "
+                f"this one begins with {' '.join(self.tokens[: len(SPECIALS)]) or 'nothing'}",
+                kind="corpus.vocabulary",
+            )
+        if len(self.tokens) != len(self.counts):
+            raise CorpusError(
+                f"a vocabulary of {len(self.tokens)} tokens has {len(self.counts)} counts",
+                kind="corpus.vocabulary",
+            )
+
+    @classmethod
+    def build(
+        cls, counts: Mapping[str, int], *, min_count: int = 1, multiple: int = 8
+    ) -> Vocabulary:
+        """Make the vocabulary of a training text.
+
+        Args:
+            counts: how often each token occurs; specials among them are left out.
+            min_count: rarer tokens are left out and become ``<unk>``.
+            multiple: filler rounds the size up to a multiple of this.
+
+        Returns:
+            Tokens by falling count, equal counts by the token itself.
+        """
+        kept = [
+            (token, count)
+            for token, count in counts.items()
+            if count >= min_count and token not in SPECIALS
+        ]
+        kept.sort(key=lambda entry: (-entry[1], entry[0]))
+        tokens = [*SPECIALS, *(token for token, _ in kept)]
+        taken = set(tokens)
+        number = 0
+        while len(tokens) % multiple:
+            filler = f"madeupword{number:04d}"
+            if filler not in taken:
+                tokens.append(filler)
+            number += 1
+        seen = [0] * len(SPECIALS) + [count for _, count in kept]
+        return cls(tokens, seen + [0] * (len(tokens) - len(seen)))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def id(self, token: str) -> int:
+        """Return the id of a token, specials included; UNK when unknown."""
+        return SPECIALS.index(token) if token in SPECIALS else self._ids.get(token, UNK)
+
+    def ids(self, pieces: Iterable[str]) -> list[int]:
+        """Return the ids of a text's pieces; unknown ones and the names of specials give UNK."""
+        get = self._ids.get
+        return [get(piece, UNK) for piece in pieces]
+
+    def token(self, token_id: int) -> str:
+        """Return the token with this id."""
+        return self.tokens[token_id]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the vocabulary as plain values for JSON."""
+        return {"tokens": self.tokens, "counts": self.counts}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Vocabulary:
+        """Read what `to_json` returned.
+
+        Raises:
+            CorpusError: the value is no vocabulary.
+        """
+        tokens = value.get("tokens") if isinstance(value, dict) else None
+        counts = value.get("counts") if isinstance(value, dict) else None
+        if not (
+            isinstance(tokens, list)
+            and isinstance(counts, list)
+            and all(isinstance(token, str) for token in tokens)
+            and all(type(count) is int for count in counts)
+        ):
+            raise CorpusError(
+                "a vocabulary needs a list of tokens and a list of counts",
+                kind="corpus.vocabulary",
+            )
+        return cls(tokens, counts)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        # Specials are left out, see the class. Of a token listed twice (some published
+        # dictionaries do) the later entry counts, as in fairseq.
+        first = len(SPECIALS)
+        return {token: first + i for i, token in enumerate(self.tokens[first:])}

@@ -1,0 +1,113 @@
+"""The arithmetic mean of some checkpoints' weights (systems.md 0.8)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from jtrans.errors import CheckpointError, ConfigError
+from jtrans.files import whole_folder, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jtrans.runs import Checkpoint, Run
+
+
+def choose_checkpoints(
+    run: Run, *, last: int | None = None, updates: Sequence[int] | None = None
+) -> list[Checkpoint]:
+    """Return the checkpoints to average: the `last` ones, or those of some updates.
+
+    Raises:
+        ConfigError: fewer than one asked for.
+        CheckpointError: the run does not have them.
+    """
+    if updates:
+        return [run.checkpoint(str(update)) for update in sorted(set(updates))]
+    if last is None or last < 1:
+        raise ConfigError(f"cannot average the last {last} checkpoints", where="--last")
+    checkpoints = run.checkpoints()
+    if len(checkpoints) < last:
+        raise CheckpointError(
+            f"the run has {len(checkpoints)} checkpoints, not {last}",
+            where=str(run.folder),
+            hint=f"--last {len(checkpoints)}, or train with --set training.keep.last={last}"
+            if checkpoints
+            else "train it first",
+            kind="checkpoint.missing",
+        )
+    return checkpoints[-last:]
+
+
+def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str = "average") -> Path:
+    """Write the mean of the weights as the run's checkpoint `name`, and return its folder.
+
+    Raises:
+        ConfigError: a name that could be taken for another checkpoint, or leaves the folder.
+        CheckpointError: a checkpoint is damaged, or they are of different models.
+    """
+    import safetensors.torch
+
+    is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", name) is not None
+    if not is_plain or name in ("best", "last") or name.startswith("step-"):
+        raise ConfigError(
+            f"an average cannot be named {name!r}", where="--name", hint="--name average"
+        )
+    means, metadata = average_weights([checkpoint.weights for checkpoint in checkpoints])
+    folder = run.checkpoints_folder / name
+    with whole_folder(folder) as temporary:
+        safetensors.torch.save_file(means, temporary / "model.safetensors", metadata=metadata)
+        write_json(temporary / "average.json", {"of": [one.name for one in checkpoints]})
+    return folder
+
+
+def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str, str] | None]:
+    """Return the mean of the tensors of some weight files, and the metadata they share.
+
+    The mean is taken in float32 (float64 where the weights are), one file at a time.
+
+    Raises:
+        CheckpointError: a file is damaged, or of a different model.
+    """
+    sums: dict[str, Tensor] = {}
+    kinds: dict[str, torch.dtype] = {}
+    metadata: dict[str, str] | None = None
+    for path in paths:
+        tensors, metadata = _read(path)
+        if not sums:
+            kinds = {name: tensor.dtype for name, tensor in tensors.items()}
+            sums = {name: _precise(tensor).clone() for name, tensor in tensors.items()}
+            continue
+        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        if shapes != {name: tensor.shape for name, tensor in sums.items()}:
+            raise CheckpointError(
+                "the checkpoints are of different models", where=str(path), kind="checkpoint.shape"
+            )
+        for name, tensor in tensors.items():
+            sums[name] += _precise(tensor)
+    return {name: (sums[name] / len(paths)).to(kinds[name]) for name in sums}, metadata
+
+
+def _precise(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str] | None]:
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework="pt") as stream:
+            names = list(stream.keys())
+            return {name: stream.get_tensor(name) for name in names}, stream.metadata()
+    except (safetensors.SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"the checkpoint is damaged: {error}",
+            where=str(path),
+            hint="average others: --steps ...",
+            kind="checkpoint.damaged",
+        ) from error

@@ -1,0 +1,270 @@
+"""Checkpoints: everything training needs to go on exactly where it stopped.
+
+    model.safetensors   weights, tied ones once
+    state.safetensors   the optimiser's moments by parameter name, random generators as bytes
+    state.json          where training stands: `TrainingState`, and Python's random generator
+
+No pickle: loading a checkpoint runs no code. A checkpoint's folder appears complete or not at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor
+
+from jtrans.errors import CheckpointError, JtransError
+from jtrans.files import read_json, write_json
+from jtrans.models.zoo import load_weights
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from jtrans.config import KeepConfig
+    from jtrans.models.base import TranslationModel
+    from jtrans.runs import Checkpoint, Run
+
+FORMAT = 1
+
+
+@dataclass
+class Totals:
+    """Sums over some updates.
+
+    Attributes:
+        loss: the objective, summed over target tokens.
+        nll: the same without smoothing.
+        tokens: real target tokens.
+        positions: padded positions B x S x T.
+        updates: number of updates.
+        seconds: time they took.
+    """
+
+    loss: float = 0.0
+    nll: float = 0.0
+    tokens: int = 0
+    positions: int = 0
+    updates: int = 0
+    seconds: float = 0.0
+
+    def rate(self, amount: int) -> float:
+        """Return `amount`, one of the sums, per second."""
+        return amount / self.seconds if self.seconds > 0.0 else 0.0
+
+
+@dataclass
+class TrainingState:
+    """Where training stands.
+
+    Attributes:
+        update: updates done.
+        epoch: whole epochs done.
+        position: updates done in the current epoch.
+        seconds: time spent training and validating, over all starts.
+        validated: the update of the last validation.
+        validation: what it measured.
+        best: value of the best validation by `best_metric`, and its update.
+        stop_best: best value of the metric that may stop training.
+        stale: validations since then.
+        since_log: sums since the last train event of the log.
+        since_validation: sums since the last validation.
+        events: events logged so far.
+    """
+
+    update: int = 0
+    epoch: int = 0
+    position: int = 0
+    seconds: float = 0.0
+    validated: int = 0
+    validation: dict[str, float] = field(default_factory=dict)
+    best: dict[str, Any] | None = None
+    stop_best: float | None = None
+    stale: int = 0
+    since_log: Totals = field(default_factory=Totals)
+    since_validation: Totals = field(default_factory=Totals)
+    events: int = 0
+
+    @property
+    def is_validated(self) -> bool:
+        """Say whether the weights as they are have been validated."""
+        return self.update > 0 and self.validated == self.update
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Read what `dataclasses.asdict` made."""
+        value["since_log"] = Totals(**value["since_log"])
+        value["since_validation"] = Totals(**value["since_validation"])
+        return cls(**value)
+
+
+def save_checkpoint(run: Run, model: nn.Module, optimiser: Optimizer, state: TrainingState) -> None:
+    """Write the checkpoint of `state.update` and make it the run's `last`."""
+    import safetensors.torch
+
+    with run.new_checkpoint(state.update) as folder:
+        safetensors.torch.save_model(model, str(folder / "model.safetensors"))
+        tensors = {**_optimiser_tensors(model, optimiser), **_random_states(model)}
+        safetensors.torch.save_file(tensors, folder / "state.safetensors")
+        values = {"format": FORMAT, **dataclasses.asdict(state)}
+        write_json(folder / "state.json", {**values, "python_random": random.getstate()})
+    point_to_checkpoints(run, state)
+
+
+def point_to_checkpoints(run: Run, state: TrainingState) -> None:
+    """Set the run's `last` and `best` as `state` has them."""
+    best = state.best
+    run.set_pointers(
+        last=f"step-{state.update:08d}",
+        best=f"step-{best['update']:08d}" if best else None,
+        best_value=best["value"] if best else None,
+    )
+
+
+def load_checkpoint(
+    checkpoint: Checkpoint, model: TranslationModel, optimiser: Optimizer
+) -> TrainingState:
+    """Put model, optimiser and random generators back where they were.
+
+    Raises:
+        CheckpointError: a file is missing, damaged, or of another model.
+    """
+    state = read_state(checkpoint)
+    try:
+        load_weights(model, checkpoint.weights)
+    except CheckpointError as error:
+        raise _unusable(checkpoint.weights, error.message, error.kind) from error
+    tensors = _read_tensors(checkpoint.folder / "state.safetensors")
+    try:
+        _restore_optimiser(model, optimiser, tensors)
+        torch.set_rng_state(tensors["random.cpu"])
+        if "random.cuda" in tensors and torch.cuda.is_available():
+            torch.cuda.set_rng_state(tensors["random.cuda"])
+        version, numbers, gauss = _read_state_file(checkpoint)["python_random"]
+        random.setstate((version, tuple(numbers), gauss))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise _damaged(checkpoint.folder / "state.safetensors", error) from error
+    return state
+
+
+def read_state(checkpoint: Checkpoint) -> TrainingState:
+    """Read where training stood at a checkpoint.
+
+    Raises:
+        CheckpointError: state.json is missing, damaged or of another format.
+    """
+    values = _read_state_file(checkpoint)
+    path = checkpoint.folder / "state.json"
+    if values.pop("format", None) != FORMAT:
+        raise CheckpointError(
+            "the checkpoint has another format than this jtrans reads",
+            where=str(path),
+            hint="use the jtrans version that wrote it, or start over with --restart",
+            kind="checkpoint.format",
+        )
+    values.pop("python_random", None)
+    try:
+        return TrainingState.from_json(values)
+    except (KeyError, TypeError) as error:
+        raise _damaged(path, error) from error
+
+
+def remove_surplus(run: Run, keep: KeepConfig, *, metric: str, higher_is_better: bool) -> None:
+    """Delete the checkpoints that the keep rule does not name."""
+    checkpoints = run.checkpoints()
+    values: list[float | None] = []
+    for checkpoint in checkpoints:
+        state = read_state(checkpoint)
+        value = state.validation.get(metric) if state.is_validated else None
+        values.append(-value if value is not None and higher_is_better else value)
+    kept = choose_kept(values, last=keep.last, best=keep.best)
+    for index, checkpoint in enumerate(checkpoints):
+        if index not in kept:
+            run.remove_checkpoint(checkpoint)
+
+
+def choose_kept(losses: Sequence[float | None], *, last: int, best: int) -> set[int]:
+    """Choose the checkpoints to keep, as indices.
+
+    The `last` validated ones, the `best` ones of them all, and the newest. Others, the resume
+    points saved without validation, are of no use once there is a newer checkpoint.
+
+    Args:
+        losses: of each checkpoint, oldest first, lower is better; None without validation.
+        last: how many of the newest validated ones stay.
+        best: how many of the best ones stay; of equal ones the older is better.
+    """
+    validated = [index for index, loss in enumerate(losses) if loss is not None]
+    ranked = sorted(validated, key=lambda index: (losses[index], index))
+    return {*validated[-last:], *ranked[:best], len(losses) - 1}
+
+
+def _optimiser_tensors(model: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{key}.{name}": value.detach().cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimiser.state.get(parameter, {}).items()
+    }
+
+
+def _restore_optimiser(model: nn.Module, optimiser: Optimizer, tensors: dict[str, Tensor]) -> None:
+    parameters = dict(model.named_parameters())
+    for full_name, tensor in tensors.items():
+        key, _, name = full_name.partition(".")
+        if key == "random":
+            continue
+        parameter = parameters[name]
+        if tensor.dim() and tensor.shape != parameter.shape:
+            raise ValueError(f"{full_name} has shape {list(tensor.shape)}")
+        # the count of updates stays where the optimiser keeps it, beside the parameters if fused
+        optimiser.state[parameter][key] = tensor.to(parameter.device)
+
+
+def _random_states(model: nn.Module) -> dict[str, Tensor]:
+    states = {"random.cpu": torch.get_rng_state()}
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        states["random.cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    import safetensors
+    import safetensors.torch
+
+    try:
+        return safetensors.torch.load_file(path)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise _damaged(path, error) from error
+
+
+def _read_state_file(checkpoint: Checkpoint) -> dict[str, Any]:
+    path = checkpoint.folder / "state.json"
+    try:
+        values = read_json(path)
+    except JtransError as error:
+        raise _damaged(path, error) from error
+    if not isinstance(values, dict):
+        raise _damaged(path, "not an object")
+    return values
+
+
+def _damaged(path: Path, reason: object) -> CheckpointError:
+    return _unusable(path, f"the checkpoint is damaged: {reason}", "checkpoint.damaged")
+
+
+def _unusable(path: Path, message: str, kind: str) -> CheckpointError:
+    return CheckpointError(
+        message,
+        where=str(path),
+        hint=f"delete {path.parent} and run the same command again to go on from the checkpoint "
+        "before it, or start over with --restart",
+        kind=kind,
+    )

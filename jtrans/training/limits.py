@@ -1,0 +1,78 @@
+"""When training ends, and how far it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jtrans.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jtrans.config import TrainingConfig
+    from jtrans.training.checkpoint import TrainingState
+    from jtrans.training.schedule import Schedule
+
+METRICS = {"valid-loss": "loss", "valid-bleu": "bleu"}  # name in the configuration: measured value
+
+
+def is_better(metric: str, value: float, best: float | None) -> bool:
+    """Say whether `value` of `metric` (a name of `METRICS`) beats `best`."""
+    if best is None:
+        return True
+    return value > best if metric == "valid-bleu" else value < best
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of the configuration; whichever comes first ends training."""
+
+    training: TrainingConfig
+    schedule: Schedule
+
+    def __post_init__(self) -> None:
+        training = self.training
+        limits = (training.max_epochs, training.max_updates, training.max_minutes, training.stop)
+        if all(limit is None for limit in limits):
+            raise ConfigError(
+                "nothing would end this training",
+                hint="--set training.max_minutes=20 (or max_epochs, max_updates, stop)",
+                kind="config.no-limit",
+            )
+        metrics = [training.best_metric, training.stop.metric if training.stop else None]
+        if "valid-bleu" in metrics and not training.validate_sentences:
+            raise ConfigError(
+                "the metric valid-bleu needs translations, but training.validate_sentences is 0",
+                hint="--set training.validate_sentences=500",
+                kind="config.value",
+            )
+
+    def reached(self, state: TrainingState) -> str | None:
+        """Return the name of the limit that is reached, or None."""
+        training, stop = self.training, self.training.stop
+        if training.max_updates is not None and state.update >= training.max_updates:
+            return "max_updates"
+        if training.max_epochs is not None and state.epoch >= training.max_epochs:
+            return "max_epochs"
+        if training.max_minutes is not None and state.seconds >= 60.0 * training.max_minutes:
+            return "max_minutes"
+        if stop is not None and state.stale >= stop.patience:
+            return "patience"
+        return "floor" if self.schedule.is_exhausted(state.update + 1) else None
+
+    def total_updates(self, state: TrainingState, updates_per_epoch: int) -> int | None:
+        """Return how many updates there will be as far as epochs and updates limit them."""
+        training = self.training
+        totals = [] if training.max_updates is None else [training.max_updates]
+        if training.max_epochs is not None:
+            epochs = training.max_epochs - state.epoch
+            totals.append(state.update - state.position + epochs * updates_per_epoch)
+        return min(totals, default=None)
+
+    def seconds_left(
+        self, state: TrainingState, total: int | None, seconds_per_update: float
+    ) -> float | None:
+        """Return the time to the nearest limit, None when nothing limits it."""
+        left = [] if total is None else [max(0, total - state.update) * seconds_per_update]
+        if self.training.max_minutes is not None:
+            left.append(max(0.0, 60.0 * self.training.max_minutes - state.seconds))
+        return min(left, default=None)

@@ -1,0 +1,90 @@
+"""The training objective: label-smoothed cross-entropy, summed over real target tokens.
+
+Logits are computed for real target positions only, and the loss is one formula on them,
+
+    loss = logsumexp(l) - (1 - eps) l_r - (eps / V) sum_v l_v          (form "all")
+
+with its gradient, softmax(l) - (1 - eps) [v = r] - eps / V, written out: no table of
+log-probabilities is kept, and padding costs nothing. Statistics are in float32 at least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from jtrans.data.batch import Batch
+    from jtrans.models.base import TranslationModel
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Label-smoothed cross-entropy (systems.md 0.6).
+
+    Args:
+        smoothing: eps, the probability taken from the reference token.
+        form: "all" spreads it over the whole vocabulary, as fairseq does; "others" over all
+            tokens but the reference, as tensor2tensor does.
+    """
+
+    smoothing: float = 0.0
+    form: Literal["all", "others"] = "all"
+
+    def __call__(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the smoothed loss and the unsmoothed one, in nats, each summed over tokens.
+
+        Only the smoothed loss has a gradient.
+
+        Args:
+            logits: of the target vocabulary, [N, V].
+            labels: reference tokens, [N].
+        """
+        V = logits.shape[-1]
+        # "others" with eps is "all" with eps V / (V - 1), exactly
+        eps = self.smoothing if self.form == "all" else self.smoothing * V / (V - 1)
+        loss, nll = _SmoothedCrossEntropy.apply(logits, labels, eps)  # type: ignore[no-untyped-call]
+        return loss, nll
+
+
+def batch_loss(
+    model: TranslationModel, batch: Batch, objective: Objective
+) -> tuple[Tensor, Tensor]:
+    """Return smoothed and unsmoothed loss of a batch, summed over its real target tokens."""
+    memory = model.encode(batch.source, batch.source_mask)
+    hidden = model.decode(batch.target_in, memory)  # [B, T, E]
+    logits = model.project(hidden[batch.target_mask])  # [N, V]
+    return objective(logits, batch.target_out[batch.target_mask])
+
+
+class _SmoothedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        scores = _precise(logits)
+        normaliser = scores.logsumexp(-1)  # [N]
+        reference = scores.gather(-1, labels[:, None]).squeeze(-1)  # [N]
+        ctx.save_for_backward(logits, labels, normaliser)
+        ctx.eps = eps
+        nll = (normaliser - reference).sum()
+        if eps == 0.0:
+            return nll.clone(), nll
+        uniform = (normaliser - scores.mean(-1)).sum()
+        return (1.0 - eps) * nll + eps * uniform, nll
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        logits, labels, normaliser = ctx.saved_tensors
+        eps = ctx.eps
+        gradient = (_precise(logits) - normaliser[:, None]).exp_()  # [N, V]
+        if eps:
+            gradient.sub_(eps / logits.shape[-1])
+        taken = gradient.new_full((1, 1), eps - 1.0).expand(len(labels), 1)
+        gradient.scatter_add_(-1, labels[:, None], taken)
+        return gradient.mul_(gradients[0]).to(logits.dtype), None, None
+
+
+def _precise(logits: Tensor) -> Tensor:
+    return logits if logits.dtype == torch.float64 else logits.float()

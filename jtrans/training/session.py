@@ -1,0 +1,249 @@
+"""From a configuration, a prepared corpus and a folder to a trained run.
+
+New or existing run, restart, starting weights: everything is checked before anything is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import jtrans
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CheckpointError, ConfigError
+from jtrans.models.zoo import build_model, load_weights, system_configs
+from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
+from jtrans.runs import Run
+from jtrans.training.trainer import Trainer
+from jtrans.training.view import Result, SilentView, Start, TrainingView
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.models.base import TranslationModel
+
+# Settings that an existing run keeps: another value would make it another run, or move the
+# place within an epoch where it stopped.
+FIXED = (
+    "training.batch_tokens",
+    "training.pass_tokens",
+    "training.pass_joint",
+    "training.optimiser",
+    "training.best_metric",
+    "training.stop.metric",
+    "training.seed",
+    "model",
+)
+
+
+def train(
+    config: Config,
+    *,
+    data: Path,
+    run: Path,
+    device: str | None = None,
+    restart: bool = False,
+    initial: Run | None = None,
+    view: TrainingView | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Train a new run, or go on with an existing one where it stopped.
+
+    Args:
+        config: the whole configuration.
+        data: folder of the prepared corpus.
+        run: folder of the run.
+        device: "auto", "cpu", "cuda" or "mps".
+        restart: start over, deleting the run that is there.
+        initial: a run with the same vocabularies whose best weights a new run starts from.
+        view: hears what happens.
+        should_stop: asked after each update; True saves and ends.
+
+    Raises:
+        ConfigError: settings that cannot be used, or that an existing run does not have.
+        CorpusError: the prepared corpus is missing or damaged.
+        CheckpointError: the run is of other vocabularies or data, or is damaged.
+        WorkError: training diverged, or memory ran out.
+    """
+    view = view or SilentView()
+    corpus = PreparedCorpus.open(data)
+    existing = find_existing(run, restart=restart)
+    changes: tuple[str, ...] = ()
+    if existing and not restart:
+        changes = compare(existing, config, corpus)
+        initial = None if existing.checkpoints() else initial
+    trainer, description = make_trainer(
+        Run(run), config, corpus, device=device, initial=initial, view=view, should_stop=should_stop
+    )
+    if existing is None or restart:
+        with existing.lock() if existing else contextlib.nullcontext():
+            Run.create(run, config, corpus.pipeline, _facts(corpus, trainer.model, initial))
+    with trainer.run.lock():
+        trainer.run.remove_leftovers()
+        trainer.resume()
+        if not trainer.is_finished:
+            trainer.run.update_config(config)
+            trainer.run.update_facts(data=str(corpus.folder.resolve()))
+            view.start(_start(trainer, config, description, changes))
+        return trainer.train()
+
+
+def _start(trainer: Trainer, config: Config, device: str, changes: tuple[str, ...]) -> Start:
+    return Start(
+        run=trainer.run.folder,
+        update=trainer.state.update,
+        system=config.model.system,
+        parameters=trainer.model.parameter_count(),
+        device=device,
+        changes=changes,
+    )
+
+
+def make_trainer(
+    run: Run,
+    config: Config,
+    corpus: PreparedCorpus,
+    *,
+    device: str | None = None,
+    initial: Run | None = None,
+    view: TrainingView,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> tuple[Trainer, str]:
+    """Build model and trainer; writes nothing. Also return one line about the device."""
+    place = resolve_device(device)
+    precision = resolve_precision(place, config.training.precision)
+    facts = prepare_device(place)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when deterministic
+    torch.use_deterministic_algorithms(config.training.deterministic)
+    # weights and dropout draw from the global generators, which checkpoints save and restore
+    torch.manual_seed(config.training.seed)
+    random.seed(config.training.seed)
+    sides = corpus.pipeline.source, corpus.pipeline.target
+    model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+    if initial is not None:
+        load_initial(model, initial, corpus)
+    trainer = Trainer(
+        run,
+        model.to(place),
+        corpus,
+        config,
+        precision=precision,
+        view=view,
+        should_stop=should_stop,
+    )
+    return trainer, facts.describe(precision)
+
+
+def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
+    """Return the run in `folder`, None if it is free for a new one.
+
+    Args:
+        folder: what --run names.
+        restart: it will be replaced, so it need not be readable.
+
+    Raises:
+        ConfigError: something else is there.
+        CheckpointError: the run was written by a newer jtrans.
+    """
+    if Run.exists(folder):
+        return Run(folder) if restart else Run.open(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"{folder} is there already and is no run",
+            where="--run",
+            hint="choose another folder: --run runs/NAME",
+            kind="run.not-a-run",
+        )
+    return None
+
+
+def load_initial(model: TranslationModel, initial: Run, corpus: PreparedCorpus) -> None:
+    """Start from the best weights of another run.
+
+    Raises:
+        CheckpointError: it has other vocabularies, or is a model of another size.
+    """
+    if initial.pipeline.fingerprint() != corpus.pipeline.fingerprint():
+        raise CheckpointError(
+            f"{initial.folder} was trained with other vocabularies than those of {corpus.folder}",
+            where="--from",
+            hint="start from a run on the same prepared corpus",
+            kind="run.other-vocabulary",
+        )
+    load_weights(model, initial.checkpoint("best").weights)
+
+
+def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]:
+    """Check that `run` can go on with these settings and data; return what changes, as text.
+
+    Raises:
+        CheckpointError: the run was made with other vocabularies or training data.
+        ConfigError: a setting that a run cannot change.
+    """
+    same_vocabulary = run.pipeline.fingerprint() == corpus.pipeline.fingerprint()
+    if not same_vocabulary or run.facts.get("train") != _identity(corpus):
+        what = "training data" if same_vocabulary else "vocabularies"
+        raise CheckpointError(
+            f"the run {run.folder} was made with other {what} than those of {corpus.folder}",
+            where=str(run.folder),
+            hint=f"--data {run.facts.get('data', 'DIR')} goes on with it; --restart starts over",
+            kind="run.other-corpus",
+        )
+    old, new = (
+        _flat(one.model_dump(mode="json")) for one in (run.config(system_configs()), config)
+    )
+    changes = []
+    for key in sorted(key for key in {*old, *new} if old.get(key) != new.get(key)):
+        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED):
+            _check_fixed(run, key, old.get(key), new.get(key))
+        if key.startswith("training."):
+            changes.append(f"{key} {_shown(old.get(key))} -> {_shown(new.get(key))}")
+    return tuple(changes)
+
+
+def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
+    if key == "training.stop.metric" and (old is None or new is None):
+        return  # the rule is new or gone: nothing was counted that could mislead
+    raise ConfigError(
+        f"{key} is {_shown(new)} here, but the run has {_shown(old)}",
+        where=str(run.folder),
+        hint="a run keeps this setting: --restart starts over, --run OTHER makes another run",
+        kind="config.fixed-key",
+    )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _identity(corpus: PreparedCorpus) -> dict[str, Any]:
+    """Return what tells two training splits apart."""
+    train = corpus.info["splits"]["train"]
+    return {key: train[key] for key in ("sha256", "pairs", "tokens") if key in train}
+
+
+def _facts(corpus: PreparedCorpus, model: TranslationModel, initial: Run | None) -> dict[str, Any]:
+    return {
+        "data": str(corpus.folder.resolve()),
+        "corpus": corpus.name,
+        "train": _identity(corpus),
+        "parameters": model.parameter_count(),
+        "from": str(initial.folder) if initial else None,
+        "jtrans": jtrans.__version__,
+        "torch": torch.__version__,
+    }

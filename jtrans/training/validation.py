@@ -1,0 +1,103 @@
+"""Validation: loss per token on the whole valid split, BLEU on part of it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from jtrans.data.batch import collate
+from jtrans.data.bucketing import BatchSampler
+from jtrans.nn.device import autocast
+from jtrans.progress import Progress, Silent
+from jtrans.training.objective import Objective, batch_loss
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.models.base import TranslationModel
+
+
+class Validator:
+    """Measures a model on the valid split of a corpus.
+
+    Args:
+        corpus: the prepared corpus.
+        config: budgets, how many sentences to translate and how.
+        is_joint: whether joint positions are bounded, too.
+        precision: "fp32" or "bf16".
+    """
+
+    def __init__(
+        self, corpus: PreparedCorpus, config: Config, *, is_joint: bool, precision: str
+    ) -> None:
+        training = config.training
+        self.pairs = corpus.pairs("valid")
+        self.side = corpus.pipeline.target
+        self.config = config
+        self.precision = precision
+        sampler = BatchSampler(
+            self.pairs.source.lengths,
+            self.pairs.target.lengths,
+            max_tokens=training.pass_tokens or training.batch_tokens,
+            max_joint=training.pass_joint if is_joint else None,
+            seed=0,
+        )
+        self.batches = sampler.batches(0)
+        # spread evenly: the first lines of a valid set are often one talk or one article
+        count = min(training.validate_sentences, len(self.pairs))
+        self.sentences = np.linspace(0, len(self.pairs) - 1, count).round().astype(int).tolist()
+        lines = corpus.raw_lines("valid", "target") if count else []
+        self.references = [lines[index] for index in self.sentences]
+
+    def __call__(
+        self, model: TranslationModel, progress: Progress | None = None
+    ) -> dict[str, float]:
+        """Return `loss` (nats per token), `perplexity` and, if sentences are translated, `bleu`."""
+        was_training = model.training
+        model.eval()
+        try:
+            loss = self.loss(model)
+            measured = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+            if self.sentences:
+                measured["bleu"] = self.bleu(model, progress or Silent())
+        finally:
+            model.train(was_training)
+        return measured
+
+    def loss(self, model: TranslationModel) -> float:
+        """Return the unsmoothed loss per target token, in nats."""
+        objective = Objective()
+        sums = []
+        for indices in self.batches:
+            batch = collate(self.pairs, indices).to(model.device)
+            with torch.no_grad(), autocast(model.device, self.precision):
+                sums.append(batch_loss(model, batch, objective)[1])
+        total: float = math.fsum(torch.stack(sums).tolist())
+        return total / int(self.pairs.target.lengths.sum())
+
+    def bleu(self, model: TranslationModel, progress: Progress) -> float:
+        """Return sacreBLEU's BLEU of the chosen sentences, detokenised."""
+        from jtrans.decoding.options import SearchOptions
+        from jtrans.decoding.translator import translate_ids
+        from jtrans.evaluation.scores import corpus_bleu
+
+        decoding = self.config.decoding
+        options = SearchOptions(
+            beam=self.config.training.validate_beam,
+            length_penalty=decoding.length_penalty,
+            length_penalty_form=decoding.length_penalty_form,
+            max_length=decoding.max_length,
+        )
+        sources = [self.pairs.source[index] for index in self.sentences]
+        found = translate_ids(
+            [model], sources, options, precision=self.precision, progress=progress
+        )
+        return corpus_bleu(
+            [self.side.decode(best[0].tokens) for best in found],
+            [self.references],
+            target_language=self.side.language,
+            lowercase=self.side.lowercase,
+        )

@@ -1,0 +1,147 @@
+"""What training has to say, and to whom: the command line draws it, a notebook may ignore it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Start:
+    """Training begins or goes on.
+
+    Args:
+        run: the run's folder.
+        update: updates already done; 0 for a new run.
+        system: the system's name.
+        parameters: trainable numbers.
+        device: one line about the device and precision.
+        changes: settings that differ from the run's last start, as text.
+    """
+
+    run: Path
+    update: int
+    system: str
+    parameters: int
+    device: str
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Advance:
+    """One more update is done.
+
+    Args:
+        update: updates done.
+        total: updates at the end of training, as far as limits tell; None if only time does.
+        tokens_per_second: real target tokens.
+        positions_per_second: padded joint positions; None for systems without them.
+        seconds_left: to the nearest limit; None when there is none.
+    """
+
+    update: int
+    total: int | None
+    tokens_per_second: float
+    positions_per_second: float | None
+    seconds_left: float | None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """One validation: a row of the table.
+
+    Args:
+        epoch: the epoch it happened in, counted from 1.
+        update: updates done.
+        train_loss: unsmoothed loss per target token since the last validation, with dropout.
+        valid_loss: unsmoothed loss per target token, in nats.
+        perplexity: exp of it.
+        bleu: of the translated sentences; None when none are translated.
+        is_best: whether it is the best so far.
+        tokens_per_second: of training since the last validation.
+        seconds: of training and validation so far, over all starts.
+    """
+
+    epoch: int
+    update: int
+    train_loss: float
+    valid_loss: float
+    perplexity: float
+    bleu: float | None
+    is_best: bool
+    tokens_per_second: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """How training ended.
+
+    Args:
+        run: the run's folder.
+        reason: `max_epochs`, `max_updates`, `max_minutes`, `patience`, `floor` or `stopped`.
+        update: updates done.
+        epochs: whole epochs done.
+        seconds: of training and validation, over all starts.
+        trained: whether this start did any update.
+        best: value of the best validation, its metric and its update; None without validation.
+        validation: what the last validation measured.
+    """
+
+    run: Path
+    reason: str
+    update: int
+    epochs: int
+    seconds: float
+    trained: bool
+    best: dict[str, Any] | None
+    validation: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as plain values."""
+        return {**dataclasses.asdict(self), "run": str(self.run)}
+
+
+class TrainingView(Protocol):
+    """Receives what training has to say."""
+
+    def start(self, start: Start) -> None:
+        """Hear that training begins or goes on."""
+        ...
+
+    def update(self, advance: Advance) -> None:
+        """Hear of every update."""
+        ...
+
+    def validating(self, done: int, total: int | None) -> None:
+        """Hear how many sentences of a validation are translated."""
+        ...
+
+    def validation(self, validation: Validation) -> None:
+        """Hear what a validation measured."""
+        ...
+
+    def end(self, result: Result) -> None:
+        """Hear how training ended."""
+        ...
+
+
+class SilentView:
+    """A `TrainingView` that shows nothing."""
+
+    def start(self, start: Start) -> None:
+        """Ignore the start."""
+
+    def update(self, advance: Advance) -> None:
+        """Ignore the update."""
+
+    def validating(self, done: int, total: int | None) -> None:
+        """Ignore the progress."""
+
+    def validation(self, validation: Validation) -> None:
+        """Ignore the measurement."""
+
+    def end(self, result: Result) -> None:
+        """Ignore the end."""

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Run all checks: format, lint, types, tests. Arguments go to pytest.
+#
+#   bash scripts/test.sh                 the default suite (minutes on two cores)
+#   bash scripts/test.sh -m slow         tests that train longer
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/venv.sh" test
+cd "$root"
+
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} GOMP_SPINCOUNT=1000
+echo "+ ruff check .";            ruff check .
+echo "+ ruff format --check .";   ruff format --check --quiet .
+echo "+ mypy";                    mypy
+echo "+ pytest -n 2 $*";          python -m pytest -n 2 "$@"

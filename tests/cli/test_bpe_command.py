@@ -1,0 +1,120 @@
+"""`jtrans bpe`: the same bytes as the subword-nmt commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from jtrans.cli.bpe import bpe
+from jtrans.errors import JtransError
+
+GERMAN = "das alte  haus am meer \r\n\nund das neue haus\u2028am see\ndie häuser am see a@@ </w>"
+ENGLISH = "the old house at the sea\t\nand the new house\x85by the lake\n  the houses \n"
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> tuple[Path, Path]:
+    """Write two small texts with everything that is odd about spaces and line ends."""
+    german, english = tmp_path / "text.de", tmp_path / "text.en"
+    german.write_bytes(GERMAN.encode())
+    english.write_bytes(ENGLISH.encode())
+    return german, english
+
+
+def jtrans_bpe(*arguments: object, stdin: bytes = b"") -> bytes:
+    """Run a command and return its standard output."""
+    result = CliRunner().invoke(bpe, [str(argument) for argument in arguments], input=stdin)
+    if result.exception is not None:
+        raise result.exception
+    return result.stdout_bytes
+
+
+def subword_nmt(*arguments: object, stdin: bytes = b"") -> bytes:
+    """Run the library's own command and return its standard output."""
+    code = "from subword_nmt.subword_nmt import main; main()"
+    command = [sys.executable, "-X", "utf8", "-c", code, *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("min_frequency", [2, 3])
+def test_learning_from_one_text_writes_the_library_s_bytes(
+    tmp_path: Path, texts: tuple[Path, Path], min_frequency: int
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    jtrans_bpe("learn", "--merges", 30, "--input", texts[0], "--output", ours,
+               "--min-frequency", min_frequency)  # fmt: skip
+    subword_nmt("learn-bpe", "-s", 30, "-i", texts[0], "-o", theirs,
+                "--min-frequency", min_frequency)  # fmt: skip
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_learning_from_two_texts_writes_the_library_s_joint_bytes(
+    tmp_path: Path, texts: tuple[Path, Path]
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    jtrans_bpe("learn", "--merges", 25, "--input", texts[0], "--input", texts[1], "--output", ours)
+    subword_nmt("learn-joint-bpe-and-vocab", "-s", 25, "-i", *texts, "-o", theirs,
+                "--write-vocabulary", tmp_path / "v1", tmp_path / "v2")  # fmt: skip
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_applying_writes_the_library_s_bytes(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+    codes = tmp_path / "codes"
+    jtrans_bpe("learn", "--merges", 20, "--input", texts[0], "--output", codes)
+    for text in texts:
+        ours = jtrans_bpe("apply", "--codes", codes, stdin=text.read_bytes())
+        assert ours == subword_nmt("apply-bpe", "-c", codes, stdin=text.read_bytes())
+
+
+def test_learning_fewer_merges_than_asked_for_is_said(
+    tmp_path: Path, texts: tuple[Path, Path]
+) -> None:
+    arguments = ["learn", "--merges", "9999", "--input", str(texts[0]), "--output"]
+    result = CliRunner().invoke(bpe, [*arguments, str(tmp_path / "codes")])
+    assert "warning: 9,999 merges were asked for" in result.stderr
+    assert "Next: jtrans bpe apply --codes" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("content", [None, b"H\xe4user\n", "haus haus".encode("utf-16"), b"", b"a"])
+def test_unusable_input_is_refused_and_nothing_is_written(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    text, codes = tmp_path / "text", tmp_path / "codes"
+    if content is not None:
+        text.write_bytes(content)
+    with pytest.raises(JtransError) as caught:
+        jtrans_bpe("learn", "--merges", 5, "--input", text, "--output", codes)
+    assert caught.value.exit_code == 2
+    assert caught.value.hint
+    assert not codes.exists()
+
+
+@pytest.mark.parametrize("content", [None, b"this is no codes file\n", b"\xff\xfe", b""])
+def test_unusable_codes_are_refused(tmp_path: Path, content: bytes | None) -> None:
+    codes = tmp_path / "codes"
+    if content is not None:
+        codes.write_bytes(content)
+    with pytest.raises(JtransError) as caught:
+        jtrans_bpe("apply", "--codes", codes, stdin=b"haus\n")
+    assert (caught.value.exit_code, bool(caught.value.hint)) == (2, True)
+
+
+def test_applying_to_text_that_is_not_utf8_names_the_line(
+    tmp_path: Path, texts: tuple[Path, Path]
+) -> None:
+    codes = tmp_path / "codes"
+    jtrans_bpe("learn", "--merges", 5, "--input", texts[0], "--output", codes)
+    with pytest.raises(JtransError, match="standard input is not UTF-8") as caught:
+        jtrans_bpe("apply", "--codes", codes, stdin=b"haus\nh\xe4user\n")
+    assert caught.value.where == "line 2"
+
+
+@pytest.mark.parametrize("command", [[], ["learn"], ["apply"]])
+def test_help_shows_two_examples(command: list[str]) -> None:
+    help_text = CliRunner().invoke(bpe, [*command, "--help"], env={"COLUMNS": "100"}).stdout
+    assert help_text.count("jtrans bpe ") >= 2

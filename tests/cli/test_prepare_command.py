@@ -1,0 +1,301 @@
+"""`jtrans prepare` and `jtrans corpora` as a user meets them: output, exit codes, leftovers."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from jtrans.cli import console, main
+from jtrans.corpora import catalogue
+from jtrans.corpora.parallel import Corpus, ParallelText
+
+SOURCE = [f"Der Hund Nummer {i} sieht den Ball." for i in range(30)]
+TARGET = [f"The dog number {i} sees the ball." for i in range(30)]
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys) -> Iterator[Run]:
+    """Run the command line in a folder of its own, with only the commands under test."""
+    names = ("prepare", "corpora")
+    monkeypatch.setattr(main, "COMMANDS", {name: main.COMMANDS[name] for name in names})
+    monkeypatch.setattr(console, "settings", console.Settings())
+    monkeypatch.chdir(tmp_path)
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: str) -> Result:
+        with pytest.raises(SystemExit) as left:
+            main.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Result(int(left.value.code or 0), out, err)
+
+    yield call
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def files(tmp_path) -> Path:
+    """Make corpus/{train,valid,test}.{de,en}."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for name, part in {
+        "train": slice(0, 20),
+        "valid": slice(20, 25),
+        "test": slice(25, 30),
+    }.items():
+        for language, lines in (("de", SOURCE), ("en", TARGET)):
+            text = "".join(f"{line}\n" for line in lines[part])
+            (folder / f"{name}.{language}").write_text(text, encoding="utf-8")
+    return folder
+
+
+OWN = [
+    "prepare",
+    "--train",
+    "corpus/train",
+    "--valid",
+    "corpus/valid",
+    "--languages",
+    "de-en",
+    "--bpe-merges",
+    "20",
+    "--workers",
+    "1",
+]
+OUT = ["--out", "prepared/mine"]
+
+
+def info_of(folder: Path) -> dict:
+    return json.loads((folder / "corpus.json").read_text("utf-8"))
+
+
+def test_own_files_are_prepared_and_the_next_command_is_given(run, files, tmp_path) -> None:
+    result = run(*OWN, "--test", "corpus/test", *OUT)
+    assert result.code == 0
+    assert result.out == ""
+    labels = [line.split("  ")[0] for line in result.err.splitlines()]
+    assert labels[:4] == ["Reading", "Cleaning", "Segmenting", "BPE"]
+    assert "Written      prepared/mine" in result.err
+    assert result.err.splitlines()[-1] == (
+        "Next: jtrans train demo/reformer-fast --data prepared/mine --run runs/mine-reformer-fast"
+    )
+    info = info_of(tmp_path / "prepared/mine")
+    assert info["name"] == "mine"
+    assert list(info["splits"]) == ["train", "valid", "test"]
+
+
+def test_json_gives_one_object_on_stdout(run, files, tmp_path) -> None:
+    result = run(*OWN, *OUT, "--json")
+    assert json.loads(result.out) == {
+        "folder": "prepared/mine",
+        **info_of(tmp_path / "prepared/mine"),
+    }
+
+
+def test_the_same_command_again_does_nothing(run, files, tmp_path) -> None:
+    run(*OWN, *OUT)
+    result = run(*OWN, *OUT)
+    assert result.code == 0
+    assert "Unchanged" in result.err and "Written" not in result.err
+
+
+def test_other_options_need_force(run, files, tmp_path) -> None:
+    run(*OWN, *OUT)
+    refused = run(*OWN, *OUT, "--lowercase")
+    assert refused.code == 2
+    assert (
+        "lowercase (False, now True)" in refused.err
+        and "hint: replace it with --force" in refused.err
+    )
+    assert run(*OWN, *OUT, "--lowercase", "--force").code == 0
+    assert info_of(tmp_path / "prepared/mine")["options"]["lowercase"] is True
+
+
+def test_every_option_reaches_the_corpus(run, files, tmp_path) -> None:
+    given = {
+        "--segment": "whitespace", "--target-segment": "moses", "--bpe": "separate",
+        "--bpe-merges": "7", "--bpe-min-frequency": "3", "--vocabulary": "joint",
+        "--min-count": "2", "--max-length": "90", "--max-ratio": "9.5",
+    }  # fmt: skip
+    flags = ["--lowercase", "--no-deduplicate", "--keep-leaked"]
+    result = run(*OWN, *OUT, *[part for pair in given.items() for part in pair], *flags)
+    assert result.code == 0, result.err
+    assert info_of(tmp_path / "prepared/mine")["options"] == {
+        "source_segment": "whitespace", "target_segment": "moses", "lowercase": True,
+        "bpe": "separate", "bpe_merges": 7, "bpe_min_frequency": 3, "vocabulary": "joint",
+        "min_count": 2, "max_length": 90, "max_ratio": 9.5, "deduplicate": False,
+        "drop_leaked": False,
+    }  # fmt: skip
+
+
+def test_train_and_test_may_repeat(run, files, tmp_path) -> None:
+    result = run(
+        *OWN,
+        "--train",
+        "corpus/test",
+        "--test",
+        "corpus/test",
+        "--test",
+        "corpus/valid",
+        "--no-deduplicate",
+        "--keep-leaked",
+        *OUT,
+    )
+    assert result.code == 0, result.err
+    splits = info_of(tmp_path / "prepared/mine")["splits"]
+    assert splits["train"]["pairs"] == 25
+    assert list(splits) == ["train", "valid", "test", "test2"]
+
+
+def spoil(name: str, data: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
+    "missing file": (lambda f: (f / "valid.en").unlink(), [], "no such file: corpus/valid.en"),
+    "unequal counts": (spoil("train.en", b"one\n"), [], "has 20 lines, corpus/train.en has 1"),
+    "empty": (lambda f: [spoil(f"train.{x}", b"")(f) for x in ("de", "en")], [], "are empty"),
+    "blank": (lambda f: [spoil(f"train.{x}", b"\n \n")(f) for x in ("de", "en")], [], "empty 2"),
+    "binary": (spoil("train.de", bytes(range(256))), [], "zero byte"),
+    "latin-1": (spoil("train.de", b"T\xfcr\n"), [], "not UTF-8 text: byte 0xfc in line 1"),
+    "utf-16": (spoil("train.de", "Tür\n".encode("utf-16")), [], "is UTF-16, not UTF-8"),
+    "folder": (lambda f: [(f / "train.de").unlink(), (f / "train.de").mkdir()], [], "is a folder"),
+    "languages": (lambda f: None, ["--languages", "german"], "not two languages"),
+    "one language": (lambda f: None, ["--languages", "de-de"], "not two languages"),
+    "segmenter": (lambda f: None, ["--segment", "mosse"], "no such segmenter: mosse"),
+    "bpe": (lambda f: None, ["--bpe", "jiont"], "'jiont' is not one of joint"),
+    "number": (lambda f: None, ["--max-length", "0"], "--max-length"),
+    "useless merges": (lambda f: None, ["--bpe", "none"], "no meaning without BPE"),
+    "name and files": (lambda f: None, ["grammar-de-en"], "does not go with NAME"),
+    "place": (lambda f: None, ["--out", "corpus/train.de/x"], "not a folder"),
+    "not ours": (lambda f: None, ["--out", "corpus"], "is no prepared corpus"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "extra", "part"), BAD_INPUT.values(), ids=BAD_INPUT.keys())
+def test_bad_input_is_one_paragraph_exit_2_and_nothing_written(
+    run, files, tmp_path, change, extra, part
+) -> None:
+    change(files)
+    before = sorted(tmp_path.rglob("*"))
+    result = run(*OWN, *OUT, *extra)
+    assert result.code == 2
+    assert part in result.err
+    assert result.err.count("error: ") == 1 and "hint: " in result.err
+    assert "Traceback" not in result.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_errors_as_json(run, files) -> None:
+    (files / "train.en").write_bytes(b"one\n")
+    error = json.loads(run(*OWN, *OUT, "--json").out)["error"]
+    assert error["kind"] == "corpus.line-counts"
+    assert set(error) == {"kind", "message", "hint", "where"}
+
+
+def test_missing_options_are_named_together(run) -> None:
+    result = run("prepare", "--train", "corpus/train")
+    assert result.code == 2
+    assert "--valid and --languages and --out missing" in result.err
+
+
+def test_a_full_disk_is_exit_1_and_nothing_half_written(run, files, tmp_path, monkeypatch) -> None:
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    result = run(*OWN, *OUT)
+    assert result.code == 1
+    assert "error: the disk is full" in result.err
+    assert not list((tmp_path / "prepared").iterdir())
+
+
+def test_an_interrupt_is_exit_130_and_leaves_no_temporary_folder(
+    run, files, tmp_path, monkeypatch
+) -> None:
+    def interrupt(path: Path, data: bytes) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_bytes", interrupt)
+    assert run(*OWN, *OUT).code == 130
+    assert not list((tmp_path / "prepared").iterdir())
+
+
+@pytest.fixture
+def tiny(monkeypatch) -> str:
+    """Put a small corpus into the catalogue."""
+    splits = {
+        "train": ParallelText(SOURCE[:20], TARGET[:20]),
+        "valid": ParallelText(SOURCE[20:], TARGET[20:]),
+    }
+    entry = catalogue.Entry(
+        name="tiny-de-en", title="Tiny", languages=("de", "en"),
+        sentences={"train": 20, "valid": 10}, licence="MIT", citation="none", origin="this test",
+        options={"bpe_merges": 15, "lowercase": True},
+        load=lambda: Corpus("tiny-de-en", ("de", "en"), splits),
+    )  # fmt: skip
+    monkeypatch.setitem(catalogue.CATALOGUE, "tiny-de-en", entry)
+    return "tiny-de-en"
+
+
+def test_a_corpus_of_the_catalogue_comes_with_its_own_defaults(run, tiny, tmp_path) -> None:
+    assert run("prepare", tiny).code == 0
+    options = info_of(tmp_path / "data/prepared/tiny-de-en")["options"]
+    assert (options["bpe_merges"], options["lowercase"]) == (15, True)
+    assert run("prepare", tiny, "--cased", "--out", "elsewhere").code == 0
+    assert info_of(tmp_path / "elsewhere")["options"]["lowercase"] is False
+
+
+def test_an_unknown_corpus_gets_the_nearest_name(run, tiny) -> None:
+    result = run("prepare", "tiny-de-ne")
+    assert result.code == 2
+    assert "no corpus called tiny-de-ne" in result.err
+    assert "hint: did you mean tiny-de-en?" in result.err
+
+
+def test_corpora_lists_the_catalogue(run, tiny) -> None:
+    result = run("corpora")
+    assert result.code == 0
+    assert "grammar-de-en" in result.out and "tiny-de-en" in result.out
+
+
+def test_corpora_says_what_is_prepared_already(run, tiny) -> None:
+    def here() -> str | None:
+        return json.loads(run("corpora", tiny, "--json").out)["prepared"]
+
+    assert here() is None
+    run("prepare", tiny)
+    assert here() == "data/prepared/tiny-de-en"
+
+
+def test_corpora_shows_licence_and_citation_of_one(run) -> None:
+    result = run("corpora", "grammar-de-en")
+    assert result.code == 0
+    for word in ("licence", "citation", "prepared with", "train 20,000"):
+        assert word in result.out
+
+
+def test_corpora_as_json_is_one_object(run) -> None:
+    names = [entry["name"] for entry in json.loads(run("corpora", "--json").out)["corpora"]]
+    assert names == list(catalogue.CATALOGUE)
+
+
+@pytest.mark.parametrize("command", ["prepare", "corpora"])
+def test_help_has_examples(run, command) -> None:
+    result = run(command, "--help")
+    assert result.code == 0
+    assert "Examples" in result.out and f"jtrans {command}" in result.out

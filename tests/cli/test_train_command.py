@@ -1,0 +1,229 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from jtrans.cli import console, main
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepare import prepare
+from jtrans.data.prepare_options import PrepareOptions
+
+MODEL = """
+[model]
+system = "transformer"
+encoder_layers = 1
+decoder_layers = 1
+width = 16
+ffn_width = 32
+heads = 2
+
+[training]
+batch_tokens = 100
+max_updates = 6
+validate_sentences = 4
+
+[decoding]
+max_length = "S+5"
+"""
+NOUNS = {"hund": "dog", "katze": "cat", "vogel": "bird", "fisch": "fish", "maus": "mouse"}
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def jtrans(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    """Run the command line in the workplace, with only the commands under test."""
+    commands = {name: main.COMMANDS[name] for name in ("train", "average")}
+    monkeypatch.setattr(main, "COMMANDS", commands)
+    monkeypatch.setattr(console, "settings", console.Settings())
+    monkeypatch.chdir(workplace)
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: str) -> Result:
+        with pytest.raises(SystemExit) as left:
+            main.main(list(arguments))
+        out, err = capsys.readouterr()
+        return Result(int(left.value.code or 0), out, err)
+
+    yield call
+    signal.signal(signal.SIGTERM, handler)
+
+
+def english(line: str) -> str:
+    return " ".join(NOUNS[word] for word in line.split())
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a configuration and a prepared corpus."""
+    folder = tmp_path_factory.mktemp("train-command")
+    (folder / "tiny.toml").write_text(MODEL, encoding="utf-8")
+    draw = random.Random(1)
+    lines = list(dict.fromkeys(" ".join(draw.choices(list(NOUNS), k=4)) for _ in range(80)))
+    options = PrepareOptions(source_segment="whitespace", target_segment="whitespace", bpe="none")
+    splits = {
+        "train": ParallelText(lines[:50], [english(line) for line in lines[:50]]),
+        "valid": ParallelText(lines[50:], [english(line) for line in lines[50:]]),
+    }
+    prepare(Corpus("animals", ("de", "en"), splits), folder / "data", options=options, workers=1)
+    return folder
+
+
+def test_training_ends_with_a_row_a_summary_and_the_next_command(
+    workplace: Path, jtrans: Run
+) -> None:
+    done = jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/first")
+    assert done.code == 0, done.err
+    assert done.out == ""
+    lines = done.err.splitlines()
+    assert lines[0].startswith("run      runs/first  (new)      model  transformer, ")
+    header = "epoch  update   train   valid     ppl    BLEU    tok/s    time"
+    assert lines[1].strip() == header
+    assert lines[-3].split()[:2] == ["1", "6"] or lines[-3].split()[1] == "6"
+    assert "*" in lines[2]
+    assert lines[-2].startswith("done: all updates are done. 6 updates in ")
+    assert lines[-1] == "Next: jtrans translate runs/first"
+
+
+def test_a_finished_run_says_so(workplace: Path, jtrans: Run) -> None:
+    arguments = ("train", "tiny.toml", "--data", "data", "--run", "runs/finished")
+    jtrans(*arguments)
+    again = jtrans(*arguments)
+    assert again.code == 0
+    assert again.err.startswith("nothing to do: runs/finished is finished")
+    assert "--set training.max_updates=12" in again.err
+
+
+def test_the_run_is_named_after_the_configuration_and_json_is_alone_on_stdout(
+    jtrans: Run,
+) -> None:
+    done = jtrans("--quiet", "train", "tiny.toml", "--data", "data", "--json")
+    assert done.err == ""
+    result = json.loads(done.out)
+    assert (result["run"], result["update"], result["reason"]) == ("runs/tiny", 6, "max_updates")
+    assert result["best"]["metric"] == "valid-loss"
+
+
+def test_the_configuration_in_a_run_goes_on_with_it(workplace: Path, jtrans: Run) -> None:
+    jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/own")
+    more = ("--set", "training.max_updates=7", "--json")
+    done = jtrans("train", "runs/own/config.toml", "--data", "data", *more)
+    assert json.loads(done.out)["run"] == "runs/own"
+    assert json.loads(done.out)["update"] == 7
+
+
+def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Run) -> None:
+    before = sorted(workplace.rglob("*"))
+    done = jtrans("train", "tiny.toml", "--data", "data", "--dry-run")
+    assert done.code == 0
+    for word in ("parameters", "largest pass", "MiB", "target tokens/s", "an epoch"):
+        assert word in done.out
+    assert sorted(workplace.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (
+            ("tiny.toml", "--set", "training.learning_rat=1e-3"),
+            "did you mean training.learning_rate?",
+        ),
+        (("tiny.toml", "--set", "model.width=250", "--set", "model.heads=4"), "hint:"),
+        (("tiny.toml", "--set", "training.seed"), "--set training.learning_rate=1e-3"),
+        (("demo/transformerr",), "did you mean demo/transformer?"),
+        (("tiny.toml", "--device", "cpuu"), "did you mean cpu?"),
+        (("tiny.toml", "--data", "nowhere"), "jtrans prepare"),
+        (("tiny.toml", "--from", "nobody"), "hint:"),
+        (("tiny.toml", "--precision", "fp99"), "hint:"),
+    ],
+)
+def test_bad_input_is_explained_and_nothing_written(
+    arguments: tuple[str, ...], hint: str, workplace: Path, jtrans: Run
+) -> None:
+    before = sorted(workplace.rglob("*"))
+    data = () if "--data" in arguments else ("--data", "data")
+    done = jtrans("train", *arguments, *data, "--run", "runs/never")
+    assert done.code == 2
+    assert done.err.startswith("error: ")
+    assert "Traceback" not in done.err
+    assert hint == "hint:" or hint in done.err
+    assert sorted(workplace.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "terminated"]
+)
+def test_a_signal_saves_the_run_and_the_same_command_goes_on(
+    number: signal.Signals, code: int, workplace: Path, jtrans: Run
+) -> None:
+    run = f"runs/stopped-{code}"
+    limit = ("--set", "training.max_updates=100000")
+    command = ("train", "tiny.toml", "--data", "data", "--run", run)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jtrans", *command, *limit],
+        cwd=workplace,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    log = workplace / run / "log.jsonl"
+    while not (log.exists() and '"validation"' in log.read_text(encoding="utf-8")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, talk = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "everything is saved" in talk
+    assert f"Next: jtrans train tiny.toml --data data --run {run}" in talk
+    done = jtrans(*command, "--max-minutes", "0.0001", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["reason"] in ("max_updates", "max_minutes")
+
+
+def test_averaging_names_what_it_made(workplace: Path, jtrans: Run) -> None:
+    every = ("--set", "training.validate_every=2")
+    jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/avg", *every)
+    done = jtrans("average", "runs/avg", "--last", "2", "--json")
+    assert json.loads(done.out) == {
+        "checkpoint": "runs/avg/checkpoints/average",
+        "of": ["step-00000004", "step-00000006"],
+    }
+    steps = jtrans("average", "runs/avg", "--steps", "2,4", "--name", "early")
+    assert steps.code == 0
+    assert (workplace / "runs/avg/checkpoints/early/model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("runs/avg2",),
+        ("runs/first", "--last", "50"),
+        ("runs/first", "--steps", "x"),
+        ("runs/first", "--steps", "1", "--last", "2"),
+        ("runs/first", "--last", "1", "--name", "best"),
+    ],
+)
+def test_averages_that_cannot_be_made_are_refused(
+    arguments: tuple[str, ...], workplace: Path, jtrans: Run
+) -> None:
+    jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/first")
+    done = jtrans("average", *arguments)
+    assert done.code == 2
+    assert done.err.startswith("error: ")

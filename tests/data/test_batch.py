@@ -1,0 +1,61 @@
+"""Collation: padding on the right, masks True on real tokens, target shifted right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from jtrans.data.batch import Batch, collate
+from jtrans.data.prepared import IdStore, ParallelIds
+from jtrans.text.vocabulary import EOS, PAD
+
+
+def store(sentences: list[list[int]]) -> IdStore:
+    ids = np.array([token for sentence in sentences for token in sentence], dtype=np.int32)
+    offsets = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
+    return IdStore(ids, offsets)
+
+
+@pytest.fixture
+def pairs() -> ParallelIds:
+    source = store([[5, 6, EOS], [7, EOS], [EOS]])
+    target = store([[8, EOS], [9, 10, 11, EOS], [12, EOS]])
+    return ParallelIds(source, target)
+
+
+def test_sentences_are_padded_on_the_right(pairs) -> None:
+    batch = collate(pairs, [1, 0])
+    assert batch.source.tolist() == [[7, EOS, PAD], [5, 6, EOS]]
+    assert batch.source_mask.tolist() == [[True, True, False], [True, True, True]]
+    assert batch.target_out.tolist() == [[9, 10, 11, EOS], [8, EOS, PAD, PAD]]
+    assert batch.target_mask.tolist() == [[True] * 4, [True, True, False, False]]
+
+
+def test_target_input_is_the_output_shifted_with_the_end_symbol_in_front(pairs) -> None:
+    batch = collate(pairs, [1, 0])
+    assert batch.target_in.tolist() == [[EOS, 9, 10, 11], [EOS, 8, PAD, PAD]]
+
+
+def test_indices_keep_the_order_asked_for(pairs) -> None:
+    batch = collate(pairs, np.array([2, 0, 1]))
+    assert batch.indices.tolist() == [2, 0, 1]
+    assert batch.source[:, 0].tolist() == [EOS, 5, 7]
+
+
+def test_target_tokens_counts_real_ones_with_the_end_symbol(pairs) -> None:
+    assert collate(pairs, [0, 1, 2]).target_tokens == 8
+
+
+def test_dtypes_are_int64_and_bool(pairs) -> None:
+    batch = collate(pairs, [0, 1])
+    kinds = [batch.source.dtype, batch.target_in.dtype, batch.target_out.dtype]
+    assert kinds == [torch.int64] * 3
+    assert batch.source_mask.dtype == batch.target_mask.dtype == torch.bool
+    assert batch.indices.dtype == torch.int64
+
+
+def test_to_moves_every_tensor(pairs) -> None:
+    moved = collate(pairs, [0, 1]).to("meta")
+    assert isinstance(moved, Batch)
+    assert {getattr(moved, name).device.type for name in moved.__dataclass_fields__} == {"meta"}

@@ -1,0 +1,158 @@
+"""The batch sampler: every pair once, budgets kept, order a pure function of seed and epoch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jtrans.data.bucketing import BatchSampler
+from jtrans.errors import ConfigError, CorpusError
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=150)
+TOKENS = st.integers(1, 400)
+JOINT = st.none() | st.integers(1, 9000)
+
+
+def natural_lengths(pairs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths of caption-like text: mean 15, both sides correlated."""
+    random = np.random.default_rng(seed)
+    common = random.normal(size=pairs)
+    sides = [
+        np.exp(2.6 + 0.33 * (0.9 * common + 0.44 * random.normal(size=pairs))) for _ in range(2)
+    ]
+    return np.rint(sides[0]).astype(int) + 2, np.rint(sides[1]).astype(int) + 2
+
+
+def sampler(pairs: list[tuple[int, int]], **options: int | None) -> BatchSampler:
+    source, target = zip(*pairs, strict=True)
+    merged: dict[str, int | None] = {"max_tokens": 100, "max_joint": None, "seed": 1, **options}
+    return BatchSampler(source, target, **merged)  # type: ignore[arg-type]
+
+
+@given(LENGTHS, TOKENS, JOINT, st.integers(0, 5))
+def test_every_pair_comes_exactly_once_per_epoch(pairs, tokens, joint, epoch) -> None:
+    batches = sampler(pairs, max_tokens=tokens, max_joint=joint).batches(epoch)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
+
+
+@given(LENGTHS, TOKENS, JOINT)
+def test_batches_of_more_than_one_pair_keep_both_budgets(pairs, tokens, joint) -> None:
+    lengths = np.array(pairs)
+    for batch in sampler(pairs, max_tokens=tokens, max_joint=joint).batches(1):
+        S, T = lengths[batch].max(axis=0)
+        assert batch.size == 1 or batch.size * T <= tokens
+        assert batch.size == 1 or joint is None or batch.size * S * T <= joint
+
+
+def test_a_pair_over_the_budget_forms_its_own_batch() -> None:
+    batches = sampler([(5, 5), (5, 500), (5, 6)], max_tokens=20).batches(1)
+    assert sorted(batch.tolist() for batch in batches) == [[0, 2], [1]]
+
+
+@given(LENGTHS, st.integers(1, 4), JOINT)
+def test_ranks_share_an_epoch_evenly(pairs, world_size, joint) -> None:
+    pairs = pairs * world_size
+    # a budget that lets batches be cut for any number of ranks
+    options = {"max_tokens": 100_000, "max_joint": None if joint is None else 10_000_000}
+    ranks = [
+        sampler(pairs, rank=rank, world_size=world_size, **options).batches(3)
+        for rank in range(world_size)
+    ]
+    assert len({len(batches) for batches in ranks}) == 1
+    indices = np.concatenate([np.concatenate(batches) for batches in ranks])
+    assert sorted(indices.tolist()) == list(range(len(pairs)))
+
+
+@pytest.mark.parametrize("joint", [None, 20_000])
+def test_batches_of_one_round_are_of_similar_cost(joint) -> None:
+    source, target = natural_lengths(5000)
+    ranks = [
+        BatchSampler(
+            source, target, max_tokens=500, max_joint=joint, seed=1, rank=rank, world_size=2
+        ).batches(1)
+        for rank in range(2)
+    ]
+    costs = np.array(
+        [
+            [batch.size * source[batch].max() * target[batch].max() for batch in batches]
+            for batches in ranks
+        ]
+    )
+    assert costs.max(axis=0).sum() < 1.15 * costs.mean(axis=0).sum()
+
+
+@given(LENGTHS, JOINT, st.integers(0, 2**40), st.integers(0, 1000))
+def test_the_same_seed_and_epoch_give_the_same_batches(pairs, joint, seed, epoch) -> None:
+    first, second = (sampler(pairs, max_joint=joint, seed=seed).batches(epoch) for _ in range(2))
+    assert [batch.tolist() for batch in first] == [batch.tolist() for batch in second]
+
+
+@pytest.mark.parametrize("joint", [None, 20_000])
+@pytest.mark.parametrize("other", [{"seed": 1, "epoch": 2}, {"seed": 2, "epoch": 1}])
+def test_another_epoch_or_seed_gives_other_batches_in_another_order(joint, other) -> None:
+    source, target = natural_lengths(2000)
+
+    def batches(seed: int, epoch: int) -> list[list[int]]:
+        made = BatchSampler(source, target, max_tokens=500, max_joint=joint, seed=seed)
+        return [sorted(batch.tolist()) for batch in made.batches(epoch)]
+
+    first, second = batches(1, 1), batches(**other)
+    assert first != second
+    assert {tuple(batch) for batch in first} != {tuple(batch) for batch in second}
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 100))
+def test_batches_come_in_no_order_of_length(epoch) -> None:
+    source, target = natural_lengths(3000)
+    made = BatchSampler(source, target, max_tokens=300, max_joint=None, seed=epoch).batches(epoch)
+    means = [target[batch].mean() for batch in made]
+    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.5
+
+
+def test_joint_batches_of_a_large_corpus_waste_at_most_three_percent_of_positions() -> None:
+    source, target = natural_lengths(160_000)
+    made = BatchSampler(source, target, max_tokens=4096, max_joint=65_000, seed=1).batches(1)
+    padded = sum(batch.size * source[batch].max() * target[batch].max() for batch in made)
+    assert padded <= 1.03 * (source * target).sum()
+    budget = [
+        max(
+            batch.size * target[batch].max() / 4096,
+            1.0 * batch.size * source[batch].max() * target[batch].max() / 65_000,
+        )
+        for batch in made
+    ]
+    assert np.mean(budget) > 0.9
+
+
+def test_batches_by_tokens_waste_at_most_two_percent_of_target_tokens() -> None:
+    source, target = natural_lengths(30_000)
+    made = BatchSampler(source, target, max_tokens=4096, max_joint=None, seed=1).batches(1)
+    padded = sum(batch.size * target[batch].max() for batch in made)
+    assert padded <= 1.02 * target.sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_tokens": 0}, "max_tokens 0"),
+        ({"max_joint": 0}, "max_joint 0"),
+        ({"rank": 2, "world_size": 2}, "rank 2"),
+    ],
+)
+def test_impossible_settings_are_refused(options, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        sampler([(3, 3), (4, 4)], **options)
+
+
+def test_fewer_pairs_than_processes_are_refused() -> None:
+    with pytest.raises(CorpusError, match="1 pairs cannot be shared by 2"):
+        sampler([(3, 3)], world_size=2)
+
+
+def test_single_pair_batches_that_cannot_be_shared_evenly_are_refused() -> None:
+    made = sampler([(3, 300), (3, 300), (3, 300)], max_tokens=10, world_size=2)
+    with pytest.raises(CorpusError, match="3 batches of one pair each"):
+        made.batches(1)

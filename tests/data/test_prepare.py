@@ -1,0 +1,306 @@
+"""Preparing a corpus: what lands in the folder, what stays the same, what is refused."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from jtrans.corpora.parallel import Corpus, Gold, ParallelText
+from jtrans.data import segmenting
+from jtrans.data.prepare import prepare
+from jtrans.data.prepare_options import PrepareOptions
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError, CorpusError, WorkError
+
+SMALL = PrepareOptions(bpe_merges=30)
+NOUNS = [("Hund", "dog"), ("Mann", "man"), ("Tisch", "table"), ("Ball", "ball"), ("Zug", "train")]
+ADJECTIVES = [("alte", "old"), ("kleine", "small"), ("rote", "red"), ("neue", "new")]
+
+
+def sentences(start: int, stop: int) -> tuple[list[str], list[str]]:
+    """Distinct pairs, as natural text with punctuation."""
+    source, target = [], []
+    for i in range(start, stop):
+        noun, other = NOUNS[i % 5], NOUNS[i // 5 % 5]
+        adjective = ADJECTIVES[i // 25 % 4]
+        source.append(f"Der {adjective[0]} {noun[0]} sieht den {other[0]}.")
+        target.append(f"The {adjective[1]} {noun[1]} sees the {other[1]}.")
+    return source, target
+
+
+def make_corpus(
+    train: tuple[Sequence[str], Sequence[str]] | None = None,
+    valid: tuple[Sequence[str], Sequence[str]] | None = None,
+) -> Corpus:
+    splits = {
+        "train": ParallelText(*(train or sentences(0, 80)), ("corpus/train",)),
+        "valid": ParallelText(*(valid or sentences(80, 90)), ("corpus/valid",)),
+        "test": ParallelText(*sentences(90, 100), ("corpus/test",)),
+    }
+    return Corpus("mine", ("de", "en"), splits)
+
+
+class Listener:
+    """A `Progress` that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, str] = {}
+        self.warnings: list[str] = []
+
+    def say(self, label: str, text: str) -> None:
+        self.lines[label] = text
+
+    def advance(self, task: str, done: int, total: int | None = None) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SMALL,
+        PrepareOptions(bpe="separate", bpe_merges=20, lowercase=True),
+        PrepareOptions(bpe="none", min_count=2),
+        PrepareOptions(bpe_merges=30, vocabulary="joint", source_segment="whitespace"),
+        PrepareOptions(bpe="none", source_segment="character", target_segment="character"),
+    ],
+)
+def test_stored_ids_are_what_the_pipeline_makes_of_the_raw_lines(tmp_path, options) -> None:
+    corpus = make_corpus()
+    prepared = prepare(corpus, tmp_path / "out", options=options, workers=1)
+    for split in prepared.splits:
+        pairs = prepared.pairs(split)
+        assert len(pairs) == len(corpus.splits[split])
+        for i, line in enumerate(corpus.splits[split].source):
+            assert pairs.source[i].tolist() == prepared.pipeline.source.encode(line)
+        for i, line in enumerate(corpus.splits[split].target):
+            assert pairs.target[i].tolist() == prepared.pipeline.target.encode(line)
+            assert pairs.target.lengths[i] == len(pairs.target[i])
+
+
+def test_raw_and_segmented_lines_of_valid_and_test_are_kept(tmp_path) -> None:
+    valid = (["Ein\u2028Hund.", "", "Ja."], ["A dog.", "Nothing.", ""])
+    prepared = prepare(make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1)
+    assert prepared.raw_lines("valid", "source") == valid[0]
+    assert prepared.raw_lines("valid", "target") == valid[1]
+    assert prepared.words_lines("valid", "source") == [["Ein", "Hund", "."], [], ["Ja", "."]]
+    assert (tmp_path / "out/text/test.de").is_file()
+    assert not list((tmp_path / "out/text").glob("train*"))
+    with pytest.raises(CorpusError, match="no text of train"):
+        prepared.raw_lines("train", "source")
+
+
+def test_empty_lines_of_valid_stay_and_are_warned_of(tmp_path) -> None:
+    listener = Listener()
+    valid = (["Ja.", "", "Nein."], ["Yes.", "", "No."])
+    prepared = prepare(
+        make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1, progress=listener
+    )
+    assert prepared.pairs("valid").source.lengths.tolist()[1] == 1
+    assert listener.warnings == ["valid has 1 pairs with an empty side (kept)"]
+
+
+def test_train_is_cleaned_and_counted(tmp_path) -> None:
+    source, target = sentences(0, 60)
+    source += ["", source[0], sentences(80, 81)[0][0], "Ein sehr langer Satz ohne Gegenstück."]
+    target += ["x", target[0], sentences(80, 81)[1][0], "What?"]
+    listener = Listener()
+    prepared = prepare(
+        make_corpus((source, target)), tmp_path / "out", options=SMALL, workers=1, progress=listener
+    )
+    assert prepared.info["cleaning"] == {
+        "kept": 60,
+        "dropped": {"empty": 1, "too long": 0, "ratio": 1, "duplicate": 1, "in valid/test": 1},
+    }
+    assert len(prepared.pairs("train")) == 60
+    expected = "kept 60 · empty 1 · too long 0 · ratio 1 · duplicate 1 · in valid/test 1"
+    assert listener.lines["Cleaning"] == expected
+
+
+def test_sizes_in_corpus_json_are_those_of_the_arrays(tmp_path) -> None:
+    prepared = prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    train = prepared.pairs("train")
+    info = json.loads((tmp_path / "out/corpus.json").read_text(encoding="utf-8"))
+    assert info["joint_size"]["sum"] == (train.source.lengths * train.target.lengths).sum()
+    assert info["splits"]["train"]["tokens"]["source"] == train.source.lengths.sum()
+    assert info["vocabulary"]["target"] == len(prepared.pipeline.target.vocabulary)
+    assert list(info["splits"]) == ["train", "valid", "test"]
+
+
+def test_every_step_is_told(tmp_path) -> None:
+    listener = Listener()
+    prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    labels = "Reading Cleaning Segmenting BPE Vocabulary Encoding Written"
+    assert set(labels.split()) <= set(listener.lines)
+    assert listener.lines["Reading"] == "train 80 · valid 10 · test 10"
+    assert listener.lines["BPE"].startswith("30 joint merges learned")
+    assert "per target token" in listener.lines["Joint size"]
+
+
+def test_preparing_twice_gives_the_same_bytes(tmp_path) -> None:
+    for name in ("first", "second"):
+        prepare(make_corpus(), tmp_path / name, options=SMALL, workers=1)
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+
+
+def test_worker_processes_change_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(segmenting, "CHUNK", 7)
+    for name, workers in (("one", 1), ("three", 3)):
+        prepare(make_corpus(), tmp_path / name, options=SMALL, workers=workers)
+    assert contents(tmp_path / "one") == contents(tmp_path / "three")
+
+
+def test_the_same_request_again_leaves_the_folder_alone(tmp_path) -> None:
+    prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    before = (tmp_path / "out").stat().st_ino
+    listener = Listener()
+    again = prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert isinstance(again, PreparedCorpus)
+    assert "Unchanged" in listener.lines and "Written" not in listener.lines
+    assert (tmp_path / "out").stat().st_ino == before
+
+
+@pytest.mark.parametrize(
+    ("corpus", "options", "difference"),
+    [
+        (make_corpus(), PrepareOptions(bpe_merges=31), r"bpe_merges \(30, now 31\)"),
+        (make_corpus(sentences(0, 79)), SMALL, "different text"),
+    ],
+)
+def test_another_corpus_in_the_folder_is_replaced_only_by_force(
+    tmp_path, corpus, options, difference
+) -> None:
+    folder = tmp_path / "out"
+    prepare(make_corpus(), folder, options=SMALL, workers=1)
+    before = contents(folder)
+    with pytest.raises(CorpusError, match=difference) as caught:
+        prepare(corpus, folder, options=options, workers=1)
+    assert "--force" in str(caught.value.hint)
+    assert contents(folder) == before
+    prepare(corpus, folder, options=options, workers=1, force=True)
+    assert contents(folder) != before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_of_other_things_is_never_replaced(tmp_path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious", encoding="utf-8")
+    with pytest.raises(CorpusError, match="is no prepared corpus"):
+        prepare(make_corpus(), tmp_path, options=SMALL, workers=1, force=True)
+    assert contents(tmp_path) == {"thesis.tex": b"precious"}
+
+
+def test_a_file_in_the_way_is_refused(tmp_path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(CorpusError, match="not a folder"):
+        prepare(make_corpus(), tmp_path / "file" / "out", options=SMALL, workers=1)
+    with pytest.raises(CorpusError, match="is no prepared corpus"):
+        prepare(make_corpus(), tmp_path / "file", options=SMALL, workers=1)
+
+
+def test_nothing_left_after_cleaning_is_refused_before_anything_is_written(tmp_path) -> None:
+    corpus = make_corpus((["", "a b c d"], ["x", "y"]))
+    with pytest.raises(CorpusError, match=r"no training pair is left.*empty 1.*ratio 1"):
+        prepare(corpus, tmp_path / "deep" / "out", options=SMALL, workers=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_dropped_pairs_are_warned_of(tmp_path) -> None:
+    source, target = sentences(0, 60)
+    listener = Listener()
+    corpus = make_corpus((source, ["Short." if i < 30 else t for i, t in enumerate(target)]))
+    prepare(corpus, tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert "50 % of the training pairs were dropped" in listener.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [(OSError(errno.ENOSPC, "No space left"), WorkError), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_a_failure_while_writing_leaves_nothing_behind(
+    tmp_path, monkeypatch, failure, raised
+) -> None:
+    folder = tmp_path / "out"
+    prepare(make_corpus(), folder, options=SMALL, workers=1)
+    before = contents(folder)
+    write_bytes = Path.write_bytes
+
+    def fail_late(path: Path, data: bytes) -> int:
+        if path.name == "test.target.npy":
+            raise failure
+        return write_bytes(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", fail_late)
+    with pytest.raises(raised):
+        prepare(make_corpus(sentences(0, 50)), folder, options=SMALL, workers=1, force=True)
+    assert contents(folder) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_joint_vocabulary_is_one_for_both_sides(tmp_path) -> None:
+    options = PrepareOptions(bpe_merges=30, vocabulary="joint")
+    pipeline = prepare(make_corpus(), tmp_path / "out", options=options, workers=1).pipeline
+    assert pipeline.source.vocabulary.tokens == pipeline.target.vocabulary.tokens
+
+
+def test_rare_tokens_are_unknown(tmp_path) -> None:
+    source, target = sentences(0, 60)
+    options = PrepareOptions(bpe="none", min_count=2)
+    corpus = make_corpus((["Selten " + source[0], *source[1:]], ["Rare " + target[0], *target[1:]]))
+    prepared = prepare(corpus, tmp_path / "out", options=options, workers=1)
+    assert "Selten" not in prepared.pipeline.source.vocabulary.tokens
+    assert prepared.info["splits"]["train"]["unknown"] == {"source": 1, "target": 1}
+
+
+def gold_corpus() -> Corpus:
+    source, target = ["a b", "", "c d e"], ["x y", "z", "u v w"]
+    gold = Gold(source, target, ["0-0 1-1", "", "0-2"], ["A B", "", "C D E"])
+    valid = Gold(["F g"], ["h i"], ["1-0"], ["F G"])
+    splits = {
+        "train": ParallelText(source, target, gold=gold),
+        "valid": ParallelText(["F g"], ["h i"], gold=valid),
+    }
+    return Corpus("gold", ("de", "en"), splits)
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_gold_alignments_and_tags_follow_the_cleaned_pairs(tmp_path, lowercase) -> None:
+    options = PrepareOptions(bpe="none", lowercase=lowercase)
+    prepare(gold_corpus(), tmp_path / "out", options=options, workers=1)
+    text = tmp_path / "out" / "text"
+    assert (text / "train.alignments.txt").read_text("utf-8") == "0-0 1-1\n0-2\n"
+    assert (text / "train.source.tags.txt").read_text("utf-8") == "A B\nC D E\n"
+    assert (text / "valid.alignments.txt").read_text("utf-8") == "1-0\n"
+
+
+@pytest.mark.parametrize("side", ["source_segment", "target_segment"])
+def test_gold_data_that_does_not_fit_the_segmentation_is_left_out(tmp_path, side) -> None:
+    options = PrepareOptions(**{"bpe": "none", "max_ratio": 9, side: "character"})
+    listener = Listener()
+    prepare(gold_corpus(), tmp_path / "out", options=options, workers=1, progress=listener)
+    assert not list((tmp_path / "out" / "text").glob("*alignments*"))
+    assert "do not fit" in listener.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    "options", [{"bpe": "joined"}, {"vocabulary": "shared"}, {"max_ratio": 0.5}, {"bpe_merges": 0}]
+)
+def test_impossible_options_are_refused(options) -> None:
+    with pytest.raises(ConfigError):
+        PrepareOptions(**options)
+
+
+def test_a_corpus_without_valid_is_refused(tmp_path) -> None:
+    corpus = Corpus("half", ("de", "en"), {"train": ParallelText(["a"], ["b"])})
+    with pytest.raises(CorpusError, match="has no valid text"):
+        prepare(corpus, tmp_path / "out")

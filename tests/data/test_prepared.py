@@ -1,0 +1,122 @@
+"""Opening a prepared corpus: damage and misuse are refused with what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepare import prepare
+from jtrans.data.prepare_options import PrepareOptions
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import EXIT_BAD_INPUT, CorpusError
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory) -> Path:
+    lines = [f"ein Haus Nummer {i} am Meer" for i in range(20)]
+    text = ParallelText(lines, [line.replace("ein Haus", "a house") for line in lines])
+    valid = ParallelText(["ein Meer"], ["a sea"])
+    corpus = Corpus("sea", ("de", "en"), {"train": text, "valid": valid})
+    folder = tmp_path_factory.mktemp("prepared") / "sea"
+    prepare(corpus, folder, options=PrepareOptions(bpe_merges=10), workers=1)
+    return folder
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "sea"))
+
+
+def use(folder: Path) -> None:
+    """Read everything a prepared corpus offers."""
+    corpus = PreparedCorpus.open(folder)
+    for split in corpus.splits:
+        corpus.pairs(split)
+    corpus.raw_lines("valid", "source")
+    corpus.words_lines("valid", "target")
+
+
+def edit_json(path: Path, change: Callable[[dict], None]) -> None:
+    value = json.loads(path.read_text("utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "ids cut off": lambda f: cut(f / "train.source.npy"),
+    "offsets cut off": lambda f: cut(f / "train.target.offsets.npy"),
+    "ids gone": lambda f: (f / "valid.source.npy").unlink(),
+    "ids of another kind": lambda f: np.save(f / "train.source.npy", np.zeros(3)),
+    "offsets of another file": lambda f: np.save(
+        f / "train.source.offsets.npy", np.array([0, 5, 3])
+    ),
+    "sides exchanged between splits": lambda f: [
+        shutil.copy(f / f"valid.source{ending}", f / f"train.source{ending}")
+        for ending in (".npy", ".offsets.npy")
+    ],
+    "ids beyond the vocabulary": lambda f: np.save(
+        f / "valid.target.npy", np.full_like(np.load(f / "valid.target.npy"), 30_000)
+    ),
+    "pipeline gone": lambda f: (f / "pipeline.json").unlink(),
+    "pipeline tampered with": lambda f: edit_json(
+        f / "pipeline.json", lambda value: value["source"].update(lowercase=True)
+    ),
+    "text too short": lambda f: (f / "text" / "valid.de").write_text("", encoding="utf-8"),
+    "text gone": lambda f: (f / "text" / "valid.tok.en").unlink(),
+    "no JSON": lambda f: (f / "corpus.json").write_text("{", encoding="utf-8"),
+    "JSON of something else": lambda f: edit_json(
+        f / "corpus.json", lambda value: value.pop("splits")
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_damaged_corpus_is_refused(folder: Path, damage: Callable[[Path], None]) -> None:
+    use(folder)
+    damage(folder)
+    with pytest.raises(CorpusError) as caught:
+        use(folder)
+    assert "damaged" in caught.value.message
+    assert caught.value.exit_code == EXIT_BAD_INPUT
+    assert "--force" in str(caught.value.hint)
+
+
+def test_a_folder_without_a_corpus_is_refused_with_the_command_that_makes_one(tmp_path) -> None:
+    with pytest.raises(CorpusError, match="no prepared corpus in") as caught:
+        PreparedCorpus.open(tmp_path / "nowhere")
+    assert "jtrans prepare" in str(caught.value.hint)
+
+
+def test_another_format_version_is_refused(folder: Path) -> None:
+    edit_json(folder / "corpus.json", lambda value: value.update(format=99))
+    with pytest.raises(CorpusError, match="format 99, this jtrans reads format 1"):
+        PreparedCorpus.open(folder)
+
+
+def test_an_unknown_split_gets_the_nearest_name(folder: Path) -> None:
+    with pytest.raises(CorpusError, match="no split vaild") as caught:
+        PreparedCorpus.open(folder).pairs("vaild")
+    assert caught.value.hint == "did you mean valid?"
+
+
+def test_ids_are_int32_and_memory_mapped(folder: Path) -> None:
+    ids = PreparedCorpus.open(folder).pairs("train").source[3]
+    assert ids.dtype == np.int32
+    assert isinstance(ids, np.memmap)
+
+
+def test_a_sentence_outside_the_split_is_an_index_error(folder: Path) -> None:
+    source = PreparedCorpus.open(folder).pairs("train").source
+    for index in (-1, len(source)):
+        with pytest.raises(IndexError):
+            source[index]

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from jtrans.decoding.options import SearchOptions
+from jtrans.errors import DecodingError
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "limit"),
+    [
+        ("S+50", 7, 57),
+        ("60", 7, 60),
+        ("2S+10", 7, 24),
+        ("2*S+10", 7, 24),
+        ("1.5 * S + 3", 7, 13),
+        ("S", 7, 7),
+        ("0.1S", 3, 1),
+    ],
+)
+def test_length_limits_are_numbers_or_formulas_of_the_source(
+    rule: str, source: int, limit: int
+) -> None:
+    assert SearchOptions(max_length=rule).limit(source) == limit
+
+
+@pytest.mark.parametrize("rule", ["", "many", "S-5", "T+5", "2S10", "0", "-3", "S+", "0*S"])
+def test_other_length_limits_are_refused(rule: str) -> None:
+    with pytest.raises(DecodingError, match="length limit"):
+        SearchOptions(max_length=rule)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"beam": 0},
+        {"nbest": 6},
+        {"nbest": 0},
+        {"length_penalty": math.nan},
+        {"length_penalty": math.inf},
+        {"length_penalty_form": "gnmd"},
+        {"min_length": -1},
+    ],
+)
+def test_impossible_options_are_refused_with_a_hint(values: dict[str, Any]) -> None:
+    with pytest.raises(DecodingError) as caught:
+        SearchOptions(**values)
+    assert caught.value.hint
+
+
+def test_both_forms_of_the_length_penalty_count_the_end_symbol() -> None:
+    assert SearchOptions(length_penalty=0.5).normalise(-6.0, 4) == pytest.approx(-3.0)
+    gnmt = SearchOptions(length_penalty=1.0, length_penalty_form="gnmt")
+    assert gnmt.normalise(-6.0, 7) == pytest.approx(-3.0)

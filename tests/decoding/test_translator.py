@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import jtrans
+from jtrans.decoding.batches import by_length, padded
+from jtrans.decoding.load import load_model
+from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.translator import LONGEST_SOURCE, Translator, translate_ids
+from jtrans.errors import CheckpointError, DecodingError
+from jtrans.progress import Silent
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextPipeline
+from jtrans.text.vocabulary import Vocabulary
+
+MakeRun = Callable[..., Path]
+LINES = [
+    "ein mann liest .",
+    "",
+    "ein hund rennt schnell .",
+    "hund",
+    "   ",
+    "ein ein mann mann hund hund rennt rennt schnell schnell .",
+    "katze .",
+]
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.advances: list[tuple[int, int | None]] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def advance(self, task: str, done: int, total: int | None = None) -> None:
+        self.advances.append((done, total))
+
+
+@pytest.fixture
+def translator(make_run: MakeRun) -> Translator:
+    return Translator.from_runs([Run.open(make_run())], device=torch.device("cpu"))
+
+
+def test_order_and_empty_lines_are_kept(translator: Translator) -> None:
+    found = translator.translate(LINES)
+    assert len(found) == len(LINES)
+    assert found[1] == found[4] == ""
+    assert found == [translator.translate([line])[0] for line in LINES]
+    assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 12, 1000])
+def test_the_batch_size_changes_nothing(make_run: MakeRun, batch_tokens: int) -> None:
+    options = SearchOptions(beam=4, nbest=4, max_length="S+4")
+    run, device = Run.open(make_run()), torch.device("cpu")
+    whole = Translator.from_runs([run], device=device, options=options)
+    cut = Translator.from_runs([run], device=device, options=options, batch_tokens=batch_tokens)
+    first, second = whole.translate_nbest(LINES), cut.translate_nbest(LINES)
+    assert [[t.text for t in best] for best in second] == [[t.text for t in best] for best in first]
+    scores = [t.score for best in first for t in best]
+    assert [t.score for best in second for t in best] == pytest.approx(scores, abs=1e-5)
+
+
+def test_a_translation_carries_its_tokens_and_their_log_probabilities(
+    translator: Translator,
+) -> None:
+    [best] = translator.translate_nbest(["ein mann liest ."], 3)
+    assert len(best) == 3
+    for found in best:
+        assert found.tokens[-1] == "</s>"
+        assert found.words == found.tokens[:-1] == found.text.split()
+        assert len(found.token_log_probs) == len(found.tokens)
+        assert found.log_prob == pytest.approx(sum(found.token_log_probs))
+        assert found.score == pytest.approx(found.log_prob / len(found.tokens))
+
+
+def test_log_probabilities_are_those_of_teacher_forcing(translator: Translator) -> None:
+    lines = [line for line in LINES if line.strip()]
+    found = [best[0] for best in translator.translate_nbest(lines)]
+    forced = translator.force(lines, [translation.text for translation in found])
+    for translation, line in zip(found, forced, strict=True):
+        assert line.tokens == translation.tokens
+        assert line.token_log_probs == pytest.approx(translation.token_log_probs, abs=1e-5)
+
+
+def test_forcing_keeps_order_and_gives_nothing_for_empty_pairs(translator: Translator) -> None:
+    sources = ["ein mann liest schnell .", "", "hund"]
+    targets = ["a man", "", "a dog runs fast ."]
+    found = translator.force(sources, targets)
+    assert [line.tokens for line in found] == [
+        ["a", "man", "</s>"],
+        [],
+        ["a", "dog", "runs", "fast", ".", "</s>"],
+    ]
+    alone = [translator.force([s], [t])[0] for s, t in zip(sources, targets, strict=True)]
+    for line, single in zip(found, alone, strict=True):
+        assert line.token_log_probs == pytest.approx(single.token_log_probs, abs=1e-5)
+
+
+def test_a_very_long_line_is_cut_with_a_warning(translator: Translator) -> None:
+    heard = Heard()
+    options = SearchOptions(beam=1, max_length="3")
+    translator = Translator(translator.models, translator.pipeline, options)
+    found = translator.translate(["hund " * 3000, "hund"], heard)
+    assert all(len(line.split()) <= 2 for line in found)
+    [warning] = heard.warnings
+    assert "3,000" in warning
+    assert f"{LONGEST_SOURCE - 1:,}" in warning
+
+
+def test_progress_counts_sentences(translator: Translator) -> None:
+    heard = Heard()
+    translator.translate(LINES, heard)
+    assert heard.advances[-1] == (5, 5)
+
+
+def test_a_stream_gives_each_chunk_when_it_is_done(translator: Translator) -> None:
+    asked: list[int] = []
+
+    def chunks() -> object:
+        for number, chunk in enumerate((LINES[:2], LINES[2:])):
+            asked.append(number)
+            yield chunk
+
+    stream = translator.stream(chunks())  # type: ignore[arg-type]
+    assert len(next(stream)) == 2
+    assert asked == [0]
+    assert len(next(stream)) == len(LINES) - 2
+
+
+def test_runs_of_different_vocabularies_form_no_ensemble(make_run: MakeRun) -> None:
+    other = TextPipeline.whitespace(
+        "de", "en", Vocabulary.build({"x": 1}), Vocabulary.build({"y": 1})
+    )
+    runs = [Run.open(make_run("first")), Run.open(make_run("second", pipeline=other))]
+    with pytest.raises(DecodingError, match="different vocabularies") as caught:
+        Translator.from_runs(runs, device=torch.device("cpu"))
+    assert caught.value.exit_code == 2
+
+
+def test_an_ensemble_of_two_runs_differs_from_each(make_run: MakeRun) -> None:
+    runs = [Run.open(make_run("first", weights_seed=1)), Run.open(make_run("b", weights_seed=2))]
+    cpu = torch.device("cpu")
+    scores = [
+        [best[0].score for best in Translator.from_runs(which, device=cpu).translate_nbest(LINES)]
+        for which in ([runs[0]], [runs[1]], runs)
+    ]
+    assert scores[2] != scores[0]
+    assert scores[2] != scores[1]
+
+
+def test_search_options_come_from_the_recipe_unless_given(make_run: MakeRun) -> None:
+    config = {"decoding": {"beam": 3, "length_penalty": 0.6, "max_length": "20"}}
+    run, cpu = Run.open(make_run(config=config)), torch.device("cpu")
+    expected = SearchOptions(beam=3, length_penalty=0.6, max_length="20")
+    assert Translator.from_runs([run], device=cpu).options == expected
+    given = SearchOptions(beam=2)
+    assert Translator.from_runs([run], device=cpu, options=given).options == given
+
+
+def test_the_loaded_model_is_ready_to_translate(make_run: MakeRun) -> None:
+    model = load_model(Run.open(make_run()), "last", torch.device("cpu"))
+    assert not model.training
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_weights_that_are_no_numbers_are_refused(make_run: MakeRun) -> None:
+    import safetensors.torch
+
+    folder = make_run()
+    path = folder / "checkpoints/step-00000010/model.safetensors"
+    weights = safetensors.torch.load_file(path)
+    weights[sorted(weights)[0]].fill_(float("nan"))
+    safetensors.torch.save_file(weights, path)
+    with pytest.raises(CheckpointError, match="not finite"):
+        load_model(Run.open(folder), "best", torch.device("cpu"))
+
+
+def test_ids_in_arrays_that_cannot_be_written_are_read(make_run: MakeRun) -> None:
+    model = load_model(Run.open(make_run()), device=torch.device("cpu"))
+    array = np.array([4, 5, 1], dtype=np.int32)
+    array.flags.writeable = False
+    options = SearchOptions(max_length="S+3")
+    assert translate_ids([model], [array], options) == translate_ids([model], [[4, 5, 1]], options)
+
+
+def test_the_public_interface_translates(make_run: MakeRun) -> None:
+    translator = jtrans.load(make_run(), device="cpu")
+    [text] = translator.translate(["ein mann liest ."])
+    [[first, second]] = translator.translate_nbest(["ein mann liest ."], 2)
+    assert first.text == text
+    assert first.score >= second.score
+
+
+@pytest.mark.parametrize("is_joint", [False, True])
+def test_batches_hold_every_sentence_once_within_the_budget(is_joint: bool) -> None:
+    lengths = np.random.default_rng(3).integers(1, 90, 300).tolist()
+    batches = by_length(lengths, batch_tokens=200, is_joint=is_joint)
+    assert sorted(index for batch in batches for index in batch) == list(range(300))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= 200
+    longest = [max(lengths[i] for i in batch) for batch in batches]
+    assert longest == sorted(longest, reverse=True)
+
+
+def test_a_joint_batch_of_long_sentences_is_smaller() -> None:
+    lengths = [80] * 40
+    plain = by_length(lengths, batch_tokens=800, is_joint=False)
+    joint = by_length(lengths, batch_tokens=800, is_joint=True)
+    assert max(map(len, joint)) < max(map(len, plain))
+
+
+def test_a_budget_of_no_tokens_is_refused() -> None:
+    with pytest.raises(DecodingError, match="holds no sentence"):
+        by_length([3], batch_tokens=0, is_joint=False)
+
+
+def test_padding_stands_on_the_right() -> None:
+    ids, mask = padded([[5, 1], [7, 8, 1]], torch.device("cpu"))
+    assert ids.tolist() == [[5, 1, 0], [7, 8, 1]]
+    assert mask.tolist() == [[True, True, False], [True, True, True]]

@@ -1,0 +1,230 @@
+"""Scores of raw text: sacreBLEU's numbers, tokenizers, signatures, intervals, bad input."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.evaluation import scores
+from jtrans.evaluation.scores import corpus_bleu, sacrebleu_scores, tokenizer_name
+
+REFERENCES = [
+    "Two dogs are running through the snow.",
+    "A man is sitting on a red bench, reading.",
+    "Children play in the water near the beach.",
+    "The woman in the blue coat looks at her phone.",
+    "A small boat crosses the quiet lake.",
+]
+HYPOTHESES = [
+    "Two dogs run through the snow.",
+    "A man is sitting on a bench, reading.",
+    "Kids play in water near the beach.",
+    "A woman in a blue coat looks at the phone.",
+    "A small boat crosses the lake.",
+]
+SENTENCE = st.lists(
+    st.sampled_from(["a", "dog", "runs", "home,", "quickly", ".", "The"]), max_size=8
+)
+SENTENCES = st.lists(SENTENCE.map(" ".join), min_size=1, max_size=6)
+
+
+def values(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+    results = sacrebleu_scores(hypotheses, references, target_language="en", confidence=False)
+    return [score.value for score in results]
+
+
+def test_scores_are_those_of_the_sacrebleu_command() -> None:
+    # sacrebleu ref.txt -i hyp.txt -m bleu chrf ter -w 6 (2.6.0)
+    results = sacrebleu_scores(HYPOTHESES, [REFERENCES], target_language="en", confidence=False)
+    assert [(score.name, round(score.value, 6)) for score in results] == [
+        ("BLEU", 52.663121),
+        ("chrF2", 68.953844),
+        ("TER", 21.951220),
+    ]
+
+
+def test_the_signature_tells_how_it_was_made() -> None:
+    (score,) = sacrebleu_scores(
+        HYPOTHESES, [REFERENCES] * 2, metrics=["bleu"], target_language="en", lowercase=True
+    )
+    assert score.signature.startswith(
+        "BLEU|nrefs:2|bs:1000|seed:12345|case:lc|eff:no|tok:13a|smooth:exp|version:"
+    )
+
+
+def test_metrics_come_in_the_order_asked_for() -> None:
+    results = sacrebleu_scores(
+        HYPOTHESES, [REFERENCES], metrics=["ter", "bleu"], target_language="en", confidence=False
+    )
+    assert [score.name for score in results] == ["TER", "BLEU"]
+
+
+def test_lowercasing_ignores_case() -> None:
+    loud = [line.upper() for line in REFERENCES]
+    results = sacrebleu_scores(
+        loud, [REFERENCES], target_language="en", lowercase=True, confidence=False
+    )
+    assert [score.value for score in results] == pytest.approx([100, 100, 0])
+    assert corpus_bleu(loud, [REFERENCES], target_language="en") < 50
+
+
+def test_a_second_reference_can_only_help() -> None:
+    one = values(HYPOTHESES, [REFERENCES])
+    two = values(HYPOTHESES, [REFERENCES, HYPOTHESES])
+    assert one[0] < two[0] == pytest.approx(100)
+    assert one[2] > two[2] == 0
+
+
+@given(SENTENCES)
+def test_a_perfect_hypothesis_scores_one_hundred(lines: list[str]) -> None:
+    lines = ["one line long enough", *lines]
+    assert values(lines, [lines]) == pytest.approx([100, 100, 0])
+
+
+@given(st.permutations(range(len(REFERENCES))))
+@settings(max_examples=20)
+def test_the_order_of_sentences_does_not_matter(order: list[int]) -> None:
+    shuffled = values([HYPOTHESES[i] for i in order], [[REFERENCES[i] for i in order]])
+    assert shuffled == pytest.approx(values(HYPOTHESES, [REFERENCES]))
+
+
+@given(SENTENCES, st.booleans())
+def test_validation_bleu_is_the_bleu_of_the_final_score(lines: list[str], lowercase: bool) -> None:
+    references = [lines[::-1]]
+    (score,) = sacrebleu_scores(
+        lines,
+        references,
+        metrics=["bleu"],
+        target_language="en",
+        lowercase=lowercase,
+        confidence=False,
+    )
+    bleu = corpus_bleu(lines, references, target_language="en", lowercase=lowercase)
+    assert bleu == score.value
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer"),
+    [("en", "13a"), ("de", "13a"), ("vi", "13a"), ("zh", "zh"), ("zh-CN", "zh"), ("ZH_tw", "zh")],
+)
+def test_the_language_chooses_the_tokenizer(language: str, tokenizer: str) -> None:
+    assert tokenizer_name(language) == tokenizer
+    (score,) = sacrebleu_scores(
+        ["我很好。"], [["我很好。"]], metrics=["bleu"], target_language=language, confidence=False
+    )
+    assert f"|tok:{tokenizer}|" in score.signature
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_japanese_and_korean_use_characters_where_mecab_is_missing(
+    language: str, is_installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scores, "find_spec", lambda module: object() if is_installed else None)
+    assert tokenizer_name(language) == (f"{language}-mecab" if is_installed else "char")
+    if not is_installed:
+        (score,) = sacrebleu_scores(
+            ["私は元気"], [["私は元気"]], metrics=["bleu"], target_language=language
+        )
+        assert "|tok:char|" in score.signature
+
+
+def test_chinese_counts_characters_in_every_metric() -> None:
+    results = sacrebleu_scores(
+        ["你叫什么名字？我很好。"],
+        [["你叫什么姓名？我很好。"]],
+        target_language="zh",
+        confidence=False,
+    )
+    bleu, _, ter = (score.value for score in results)
+    assert 0 < bleu < 100
+    assert 0 < ter < 50  # one whole line as one word would be 100
+
+
+def test_the_interval_is_reproducible_and_depends_on_the_seed() -> None:
+    def interval(seed: int) -> float | None:
+        return sacrebleu_scores(
+            HYPOTHESES, [REFERENCES], metrics=["chrf"], target_language="en", samples=50, seed=seed
+        )[0].interval
+
+    assert interval(1) == interval(1)
+    assert interval(1) != interval(2)
+
+
+def test_the_interval_is_sacrebleus_own() -> None:
+    (score,) = sacrebleu_scores(HYPOTHESES, [REFERENCES], metrics=["bleu"], target_language="en")
+    expected = BLEU().corpus_score(HYPOTHESES, [REFERENCES], n_bootstrap=1000)
+    assert score.interval == expected._ci > 0
+
+
+def test_no_interval_is_made_unless_asked_for() -> None:
+    results = sacrebleu_scores(HYPOTHESES, [REFERENCES], target_language="en", confidence=False)
+    assert [score.interval for score in results] == [None, None, None]
+
+
+@pytest.mark.parametrize("former", [None, "77"])
+def test_the_seed_in_the_environment_is_put_back(
+    former: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    if former:
+        monkeypatch.setenv("SACREBLEU_SEED", former)
+    (score,) = sacrebleu_scores(
+        HYPOTHESES, [REFERENCES], metrics=["bleu"], target_language="en", samples=2, seed=5
+    )
+    assert "|seed:5|" in score.signature
+    assert os.environ.get("SACREBLEU_SEED") == former
+
+
+def test_many_lines_that_look_tokenised_write_nothing_to_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        corpus_bleu(["a b c ."] * 200, [["a b c ."] * 200], target_language="en")
+    assert not caplog.records
+
+
+def test_empty_lines_are_scored_like_any_other() -> None:
+    assert corpus_bleu(["", *HYPOTHESES], [["", *REFERENCES]], target_language="en") == (
+        corpus_bleu(HYPOTHESES, [REFERENCES], target_language="en")
+    )
+    assert values([""], [[""]]) == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "message"),
+    [
+        (["a"] * 1001, [["a"] * 1000], "1,001 hypotheses but 1,000 references"),
+        (["a"], [["a"], ["a", "b"]], "1 hypotheses but 2 references in reference set 2"),
+        ([], [["a"]], "0 hypotheses but 1 references"),
+        ([], [[]], "test set is empty"),
+        (["a"], [], "no references"),
+    ],
+)
+def test_sets_that_do_not_fit_are_refused_with_their_counts(
+    hypotheses: list[str], references: list[list[str]], message: str
+) -> None:
+    with pytest.raises(CorpusError, match=message):
+        sacrebleu_scores(hypotheses, references, target_language="en")
+    with pytest.raises(CorpusError, match=message):
+        corpus_bleu(hypotheses, references, target_language="en")
+
+
+def test_an_unknown_metric_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match="unknown metric 'blue'") as caught:
+        sacrebleu_scores(HYPOTHESES, [REFERENCES], metrics=["blue"], target_language="en")
+    assert caught.value.hint == "did you mean bleu?"
+
+
+@pytest.mark.parametrize("options", [{"samples": 1}, {"samples": 0}, {"seed": 0}, {"seed": -3}])
+def test_samples_and_seeds_that_sacrebleu_would_replace_are_refused(
+    options: dict[str, int],
+) -> None:
+    with pytest.raises(ConfigError, match=str(next(iter(options.values())))):
+        sacrebleu_scores(HYPOTHESES, [REFERENCES], target_language="en", **options)

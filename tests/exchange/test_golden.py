@@ -1,0 +1,133 @@
+"""Imported models against numbers computed by the original code (exchange/reformer_fairseq.py).
+
+The numbers lie outside the repository: the folder named by JTRANS_TEST_GOLDEN, or
+../shared/golden beside the repository. Each of its folders holds a checkpoint, dictionaries,
+expected.json and expected_logits.npz.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from jtrans.decoding.batches import padded
+from jtrans.decoding.beam import beam_search
+from jtrans.decoding.forced import forced_log_probs
+from jtrans.decoding.load import load_model
+from jtrans.decoding.options import SearchOptions
+from jtrans.exchange.reformer_fairseq import import_checkpoint
+from jtrans.models.base import TranslationModel
+from jtrans.text.pipeline import TextPipeline
+from jtrans.text.vocabulary import EOS
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GOLDEN = Path(os.environ.get("JTRANS_TEST_GOLDEN") or REPOSITORY.parent / "shared" / "golden")
+NAMES = ["transformer-pre", "transformer-post", "reformer-base", "reformer-fast"]
+NAMES += ["reformer-fast-tied"]
+OUR_ORDER = [1, 2, 3, 0]  # fairseq's columns of <pad> </s> <unk> and of the unused one
+
+pytestmark = pytest.mark.skipif(
+    not GOLDEN.is_dir(), reason="no golden data: set JTRANS_TEST_GOLDEN to its folder"
+)
+
+
+@dataclass(frozen=True)
+class Golden:
+    """An imported model with what the original computed."""
+
+    model: TranslationModel
+    pipeline: TextPipeline
+    pairs: list[dict[str, Any]]
+    logits: list[np.ndarray]  # columns in our order
+
+    @property
+    def sources(self) -> list[list[int]]:
+        return [self.pipeline.source.encode(pair["source"]) for pair in self.pairs]
+
+    @property
+    def targets(self) -> list[list[int]]:
+        return [self.pipeline.target.encode(pair["target"]) for pair in self.pairs]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def golden(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Golden]:
+    folder = GOLDEN / request.param
+    imported = import_checkpoint(
+        folder / "checkpoint_best.pt",
+        source_dict=folder / "dict.src.txt",
+        target_dict=folder / "dict.tgt.txt",
+        run_folder=tmp_path_factory.mktemp("golden") / request.param,
+    )
+    pairs = json.loads((folder / "expected.json").read_text(encoding="utf-8"))["pairs"]
+    with np.load(folder / "expected_logits.npz") as arrays:
+        logits = [arrays[f"logits_{i}"] for i in range(len(pairs))]
+    ours = [np.concatenate([each[:, OUR_ORDER], each[:, 4:]], axis=1) for each in logits]
+    products = torch.get_float32_matmul_precision()
+    yield Golden(
+        load_model(imported.run, device=torch.device("cpu")), imported.pipeline, pairs, ours
+    )
+    torch.set_float32_matmul_precision(products)
+
+
+@torch.no_grad()
+def test_logits_are_those_of_the_original(golden: Golden) -> None:
+    for source, target, expected in zip(golden.sources, golden.targets, golden.logits, strict=True):
+        memory = golden.model.encode(*padded([source], torch.device("cpu")))
+        hidden = golden.model.decode(torch.tensor([[EOS, *target[:-1]]]), memory)
+        np.testing.assert_allclose(
+            golden.model.project(hidden)[0].numpy(), expected, atol=1e-5, rtol=0
+        )
+
+
+@torch.no_grad()
+def test_logits_are_the_same_in_a_padded_batch(golden: Golden) -> None:
+    memory = golden.model.encode(*padded(golden.sources, torch.device("cpu")))
+    inputs = [[EOS, *target[:-1]] for target in golden.targets]
+    target_in, mask = padded(inputs, torch.device("cpu"))
+    logits = golden.model.project(golden.model.decode(target_in, memory))
+    for row, length, expected in zip(logits, mask.sum(1).tolist(), golden.logits, strict=True):
+        np.testing.assert_allclose(row[:length].numpy(), expected, atol=1e-5, rtol=0)
+
+
+def test_token_losses_are_those_of_the_original(golden: Golden) -> None:
+    found = forced_log_probs(golden.model, golden.sources, golden.targets)
+    for log_probs, pair in zip(found, golden.pairs, strict=True):
+        np.testing.assert_allclose(
+            [-value for value in log_probs], pair["token_nll"], atol=1e-4, rtol=0
+        )
+
+
+@pytest.mark.parametrize(
+    ("key", "beam", "penalty"),
+    [
+        ("beam1_lenpen1.0", 1, 1.0),
+        ("beam5_lenpen1.0", 5, 1.0),
+        ("beam5_lenpen0.6", 5, 0.6),
+    ],
+)
+def test_beam_search_finds_what_the_original_found(
+    golden: Golden, key: str, beam: int, penalty: float
+) -> None:
+    options = SearchOptions(beam=beam, nbest=beam, length_penalty=penalty, max_length="60")
+    source, mask = padded(golden.sources, torch.device("cpu"))
+    lists = beam_search([golden.model], source, mask, options)
+    for hypotheses, pair in zip(lists, golden.pairs, strict=True):
+        expected = pair[key]
+        texts = [golden.pipeline.target.decode(each.tokens) for each in hypotheses]
+        assert texts == [each["hypothesis"] for each in expected]
+        np.testing.assert_allclose(
+            [each.score for each in hypotheses],
+            [each["score"] for each in expected],
+            atol=1e-4,
+            rtol=0,
+        )

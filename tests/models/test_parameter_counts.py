@@ -1,0 +1,137 @@
+"""Numbers of trainable parameters (systems.md 1.3, 2.7, 3.2 and 12; property G8).
+
+Models are built on the device ``meta``, which has shapes and no numbers.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from jtrans.config import load_config
+from jtrans.models.base import TranslationModel
+from jtrans.models.zoo import SYSTEMS, build_model, system_configs
+
+Build = Callable[..., TranslationModel]
+
+BASE = {"width": 512, "ffn_width": 2048, "heads": 8}
+BIG = {"width": 1024, "ffn_width": 4096, "heads": 16}
+SMALL = {"width": 256, "ffn_width": 1024, "heads": 4}
+JOINT, WMT = (37_000, 37_000), (32_000, 32_000)
+DE_EN, EN_DE = (8_848, 6_632), (6_632, 8_848)
+VI_EN, ZH_EN = (7_709, 17_191), (40_448, 36_096)
+
+# the values marked * in section 12 were confirmed by building the reference implementation
+COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
+    "base": ("transformer", BASE | {"norm": "post", "tie": "all"}, JOINT, 63_082_496),
+    "base-pre": ("transformer", BASE | {"tie": "all"}, JOINT, 63_084_544),
+    "big": ("transformer", BIG | {"norm": "post", "tie": "all"}, JOINT, 214_245_376),
+    "big-pre": ("transformer", BIG | {"tie": "all"}, JOINT, 214_249_472),
+    "base-rnmt-study": ("transformer", BASE | {"output_bias": True}, WMT, 93_324_544),
+    "big-8k": (
+        "transformer",
+        BIG | {"ffn_width": 8192, "output_bias": True},
+        WMT,
+        375_409_920,
+    ),
+    "iwslt": ("transformer", SMALL, DE_EN, 16_720_896),
+    "iwslt-post": ("transformer", SMALL | {"norm": "post"}, DE_EN, 16_719_872),
+    "iwslt-tied": ("transformer", SMALL | {"tie": "decoder"}, DE_EN, 15_023_104),
+    "iwslt-en-de": ("transformer", SMALL, EN_DE, 17_288_192),
+    "iwslt-scaled": ("transformer", SMALL | {"width": 512}, DE_EN, 42_866_688),
+    "vi-en": ("transformer", SMALL, VI_EN, 21_835_520),
+    "nist": ("transformer", BASE, ZH_EN, 101_812_224),
+    "nist-big": ("transformer", BIG, ZH_EN, 291_704_832),
+    "joint-iwslt": ("reformer-base", SMALL, DE_EN, 16_783_872),
+    "joint-iwslt-tied": ("reformer-base", SMALL | {"tie": "decoder"}, DE_EN, 15_086_080),
+    "joint-en-de": ("reformer-base", SMALL, EN_DE, 17_351_168),
+    "joint-vi-en": ("reformer-base", SMALL, VI_EN, 21_898_496),
+    "joint-nist": ("reformer-base", BASE, ZH_EN, 102_069_248),
+    "fast-iwslt": ("reformer-fast", SMALL, DE_EN, 17_574_144),
+    "fast-scaled": (
+        "reformer-fast",
+        SMALL | {"ffn_width": 1536, "layers": 7, "prenet_layers": 7},
+        DE_EN,
+        27_828_480,
+    ),
+    "fast-en-de": ("reformer-fast", SMALL, EN_DE, 18_141_440),
+    "fast-vi-en": ("reformer-fast", SMALL, VI_EN, 22_688_768),
+    "fast-nist": ("reformer-fast", BASE, ZH_EN, 105_222_656),
+    "fast-nist-scaled": (
+        "reformer-fast",
+        BASE | {"ffn_width": 3072, "layers": 7, "prenet_layers": 7},
+        ZH_EN,
+        146_178_560,
+    ),
+}
+TINY = {"transformer": 12_288, "reformer-base": 10_304, "reformer-fast": 14_784}
+VOCABULARIES = {
+    "iwslt14-de-en": DE_EN,
+    "iwslt14-en-de": EN_DE,
+    "iwslt15-vi-en": VI_EN,
+    "nist-zh-en": ZH_EN,
+}
+RECIPES = {
+    "iwslt14-de-en/transformer": "iwslt",
+    "iwslt14-de-en/transformer-scaled": "iwslt-scaled",
+    "iwslt14-de-en/reformer-base": "joint-iwslt",
+    "iwslt14-de-en/reformer-fast": "fast-iwslt",
+    "iwslt14-de-en/reformer-fast-scaled": "fast-scaled",
+    "iwslt14-en-de/transformer": "iwslt-en-de",
+    "iwslt14-en-de/reformer-base": "joint-en-de",
+    "iwslt14-en-de/reformer-fast": "fast-en-de",
+    "iwslt15-vi-en/transformer": "vi-en",
+    "iwslt15-vi-en/reformer-base": "joint-vi-en",
+    "iwslt15-vi-en/reformer-fast": "fast-vi-en",
+    "nist-zh-en/transformer": "nist",
+    "nist-zh-en/transformer-scaled": "nist-big",
+    "nist-zh-en/reformer-base": "joint-nist",
+    "nist-zh-en/reformer-fast": "fast-nist",
+    "nist-zh-en/reformer-fast-scaled": "fast-nist-scaled",
+}
+
+
+@pytest.mark.parametrize(
+    ("system", "changes", "vocabularies", "count"), COUNTS.values(), ids=list(COUNTS)
+)
+def test_a_published_setting_has_its_documented_size(
+    system: str, changes: dict[str, Any], vocabularies: tuple[int, int], count: int
+) -> None:
+    config = SYSTEMS[system].config_class()(**changes)
+    with torch.device("meta"):
+        model = build_model(config, *vocabularies)
+    assert model.parameter_count() == count
+
+
+@pytest.mark.parametrize(("recipe", "setting"), RECIPES.items(), ids=list(RECIPES))
+def test_a_recipe_builds_its_published_setting(recipe: str, setting: str) -> None:
+    config = load_config(recipe, system_configs()).model
+    with torch.device("meta"):
+        model = build_model(config, *VOCABULARIES[recipe.partition("/")[0]])
+    assert model.parameter_count() == COUNTS[setting][3]
+
+
+@pytest.mark.parametrize(("name", "count"), TINY.items())
+def test_a_tiny_setting_has_its_documented_size(name: str, count: int, build: Build) -> None:
+    assert build(name).parameter_count() == count
+
+
+def test_frozen_parameters_are_not_counted(build: Build) -> None:
+    model = build("transformer")
+    model.target_embedding.requires_grad_(False)
+    assert model.parameter_count() == TINY["transformer"] - 24 * 16
+
+
+def test_a_tied_matrix_is_counted_once(build: Build) -> None:
+    for name, count in TINY.items():
+        tied = build(name, tie="all").parameter_count()  # V_s 24 instead of 20, then two saved
+        assert tied == count - (20 + 24 + 24) * 16 + 24 * 16
+
+
+def test_options_of_the_grid_have_the_size_of_their_parts(build: Build) -> None:
+    E, plain = 16, TINY["reformer-base"]
+    assert build("reformer-base", side_vectors=True).parameter_count() == plain + 2 * E
+    assert build("reformer-base", reduction="max").parameter_count() == plain - E * E
+    assert build("reformer-base", norm="post").parameter_count() == plain - 2 * E  # no LN_r
+    assert build("reformer-base", grid_dropout="independent").parameter_count() == plain

@@ -1,0 +1,195 @@
+"""Which device and precision compute."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from jtrans.errors import ConfigError
+from jtrans.nn import device as device_module
+from jtrans.nn.device import (
+    DeviceFacts,
+    autocast,
+    prepare_device,
+    resolve_device,
+    resolve_precision,
+)
+
+CPU = torch.device("cpu")
+needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+
+
+@pytest.fixture(autouse=True)
+def _no_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JTRANS_DEVICE", raising=False)
+
+
+@pytest.fixture
+def fresh_choice() -> Iterator[None]:
+    """Choose the library of products anew, and put the old choice back afterwards."""
+    before = torch.get_float32_matmul_precision()
+    prepare_device.cache_clear()
+    yield
+    torch.set_float32_matmul_precision(before)
+    prepare_device.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu:0"])
+def test_a_named_device_is_taken(name: str) -> None:
+    assert resolve_device(name).type == "cpu"
+
+
+@pytest.mark.parametrize("name", [None, "auto", ""])
+@needs_no_gpu
+def test_auto_is_the_cpu_without_a_gpu(name: str | None) -> None:
+    assert resolve_device(name) == CPU
+
+
+@pytest.mark.parametrize("name", [None, "auto"])
+def test_auto_follows_the_environment(name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
+    assert resolve_device(name) == CPU
+    monkeypatch.setenv("JTRANS_DEVICE", "cuda:1")
+    assert resolve_device(name) == torch.device("cuda:1")
+
+
+def test_a_named_device_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JTRANS_DEVICE", "cuda")
+    assert resolve_device("cpu") == CPU
+
+
+def test_an_empty_environment_means_auto(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("JTRANS_DEVICE", "")
+    assert resolve_device() == CPU
+
+
+def test_an_unknown_device_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve_device("cud")
+    assert "cud" in caught.value.message
+    assert caught.value.hint == "did you mean cuda?"
+    assert caught.value.where == "--device"
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["xyz", "cuda:x", "cpu:", "cuda:-1", "auto:1", "cuda:0:1", ":"])
+def test_what_is_no_device_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve_device(name)
+    assert caught.value.kind == "config.unknown-device"
+    assert name in caught.value.message
+
+
+def test_an_unknown_device_of_the_environment_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JTRANS_DEVICE", "gpu0")
+    with pytest.raises(ConfigError) as caught:
+        resolve_device()
+    assert caught.value.where == "JTRANS_DEVICE"
+
+
+@pytest.mark.parametrize(("name", "count"), [("cuda", 0), ("cuda:0", 0), ("cuda:2", 2)])
+def test_an_absent_gpu_is_refused(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(ConfigError, match=f"no device {name}") as caught:
+        resolve_device(name)
+    assert caught.value.kind == "config.absent-device"
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "shape", [(1024, 256, 1024), (4096, 256, 8), (7, 64, 33), (512, 1024, 256)]
+)
+@pytest.mark.usefixtures("fresh_choice")
+def test_float32_products_are_real_float32(shape: tuple[int, int, int]) -> None:
+    prepare_device(CPU)
+    rows, inner, columns = shape
+    x, w = torch.randn(rows, inner), torch.randn(columns, inner)
+    exact = x.double() @ w.double().t()
+    for product in (torch.nn.functional.linear(x, w), torch.bmm(x[None], w.t()[None])[0]):
+        assert (product - exact).norm() / exact.norm() < 1e-6
+
+
+@pytest.mark.usefixtures("fresh_choice")
+def test_a_faster_product_that_is_not_float32_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = torch.nn.functional.linear
+
+    def rough(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        if torch.get_float32_matmul_precision() == "highest":
+            return original(x, w)
+        return original(x.bfloat16(), w.bfloat16()).float()
+
+    monkeypatch.setattr(torch.nn.functional, "linear", rough)
+    monkeypatch.setattr(
+        device_module,
+        "_fastest",
+        lambda *_: 2.0 if torch.get_float32_matmul_precision() == "highest" else 1.0,
+    )
+    facts = prepare_device(CPU)
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert facts.products == "MKL"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "chosen", "products"),
+    [
+        ({"highest": 1.0, "medium": 2.0}, "highest", "MKL"),
+        ({"highest": 2.0, "medium": 1.0}, "medium", "oneDNN"),
+    ],
+)
+@pytest.mark.usefixtures("fresh_choice")
+def test_the_faster_library_is_taken(
+    seconds: dict[str, float], chosen: str, products: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        device_module, "_fastest", lambda *_: seconds[torch.get_float32_matmul_precision()]
+    )
+    monkeypatch.setattr(device_module, "_FP32_ERROR", float("inf"))
+    assert prepare_device(CPU).products == products
+    assert torch.get_float32_matmul_precision() == chosen
+
+
+@pytest.mark.usefixtures("fresh_choice")
+def test_preparing_twice_measures_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = prepare_device(CPU)
+    monkeypatch.setattr(device_module, "_choose_products", lambda: pytest.fail("measured again"))
+    assert prepare_device(CPU) == first
+
+
+def test_facts_are_told_in_one_line() -> None:
+    facts = DeviceFacts("cpu", 2, "oneDNN")
+    assert facts.describe("fp32") == "cpu, 2 threads, fp32 by oneDNN"
+    assert facts.describe("bf16") == "cpu, 2 threads, bf16"
+    assert DeviceFacts("NVIDIA H200", 0, "cuBLAS").describe("bf16") == "NVIDIA H200, bf16"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_named_precision_is_taken(precision: str) -> None:
+    assert resolve_precision(CPU, precision) == precision
+
+
+def test_auto_precision_of_a_cpu_is_float32() -> None:
+    assert resolve_precision(CPU, "auto") == "fp32"
+
+
+@pytest.mark.parametrize(("has_it", "expected"), [(True, "bf16"), (False, "fp32")])
+def test_auto_precision_of_a_gpu_is_bfloat16_where_it_is_real(
+    has_it: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: has_it)
+    assert resolve_precision(torch.device("cuda"), "auto") == expected
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
+def test_products_run_in_the_chosen_precision(precision: str, dtype: torch.dtype) -> None:
+    with autocast(CPU, precision):
+        assert torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3)).dtype == dtype

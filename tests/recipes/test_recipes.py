@@ -1,0 +1,97 @@
+"""The recipes: all load, and have the sizes that were published for them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+import torch
+
+from jtrans.cli.recipes import description, recipe_text
+from jtrans.config import RECIPES, build_config, load_config, recipe_names
+from jtrans.models.zoo import build_model, system_configs
+
+SYSTEMS = ["transformer", "transformer-scaled", "reformer-base", "reformer-fast"]
+SYSTEMS += ["reformer-fast-scaled"]
+CORPORA = ["iwslt14-de-en", "iwslt14-en-de", "iwslt15-vi-en", "nist-zh-en"]
+NAMES = [f"{corpus}/{system}" for corpus in CORPORA for system in SYSTEMS]
+NAMES += ["demo/transformer", "demo/reformer-base", "demo/reformer-fast"]
+NAMES += ["multi30k-de-en/transformer", "multi30k-de-en/reformer-fast"]
+
+DE_EN, EN_DE, VI_EN, ZH_EN = (8848, 6632), (6632, 8848), (7709, 17191), (40448, 36096)
+# Confirmed by building the original implementation, or by the formula of the system's size.
+SIZES = {
+    "iwslt14-de-en/transformer": (DE_EN, 16_720_896),
+    "iwslt14-de-en/transformer-scaled": (DE_EN, 42_866_688),
+    "iwslt14-de-en/reformer-base": (DE_EN, 16_783_872),
+    "iwslt14-de-en/reformer-fast": (DE_EN, 17_574_144),
+    "iwslt14-de-en/reformer-fast-scaled": (DE_EN, 27_828_480),
+    "iwslt14-en-de/transformer": (EN_DE, 17_288_192),
+    "iwslt14-en-de/reformer-base": (EN_DE, 17_351_168),
+    "iwslt14-en-de/reformer-fast": (EN_DE, 18_141_440),
+    "iwslt15-vi-en/transformer": (VI_EN, 21_835_520),
+    "iwslt15-vi-en/reformer-base": (VI_EN, 21_898_496),
+    "iwslt15-vi-en/reformer-fast": (VI_EN, 22_688_768),
+    "nist-zh-en/transformer": (ZH_EN, 101_812_224),
+    "nist-zh-en/transformer-scaled": (ZH_EN, 291_704_832),
+    "nist-zh-en/reformer-base": (ZH_EN, 102_069_248),
+    "nist-zh-en/reformer-fast": (ZH_EN, 105_222_656),
+    "nist-zh-en/reformer-fast-scaled": (ZH_EN, 146_178_560),
+}
+
+
+def test_every_promised_recipe_is_there() -> None:
+    assert recipe_names() == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_is_for_its_corpus_and_system(name: str) -> None:
+    corpus, _, system = name.partition("/")
+    config = load_config(name, system_configs())
+    assert config.data.corpus == ("grammar-de-en" if corpus == "demo" else corpus)
+    assert config.model.system == system.removesuffix("-scaled")
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_recipe_has_the_published_number_of_parameters(name: str) -> None:
+    vocabularies, parameters = SIZES[name]
+    with torch.device("meta"):
+        model = build_model(load_config(name, system_configs()).model, *vocabularies)
+    assert model.parameter_count() == parameters
+    assert f"# {parameters:,} parameters" in recipe_text(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_complete_text_means_what_the_recipe_means(name: str) -> None:
+    text = recipe_text(name)
+    values = tomllib.loads(text)
+    assert "extends" not in values
+    assert build_config(values, system_configs(), where=name) == load_config(name, system_configs())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recipe_says_what_it_is_in_its_first_line(name: str) -> None:
+    assert re.fullmatch(r"[A-Z].{20,90}\.", description(recipe_text(name)))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("iwslt", "nist"))])
+def test_every_number_of_a_published_setting_names_its_source(name: str) -> None:
+    numbers = [line for line in recipe_text(name).splitlines() if re.match(r"\w+ = [\d{]", line)]
+    unsourced = [line for line in numbers if not re.search(r"# .*(\[[PCIO]\]|Vaswani)", line)]
+    assert len(numbers) > 15
+    assert unsourced == []
+
+
+def test_the_comment_of_a_recipe_wins_with_its_value() -> None:
+    lines = recipe_text("nist-zh-en/reformer-fast-scaled").splitlines()
+    dropouts = [line for line in lines if line.startswith("dropout")]
+    assert len(dropouts) == 1
+    assert dropouts[0].startswith("dropout = 0.2 ")
+    assert "the paper says 0.1" in dropouts[0]
+
+
+def test_recipes_are_data_only() -> None:
+    kinds = {path.suffix for path in RECIPES.rglob("*") if path.is_file()}
+    assert kinds - {".pyc"} == {".toml", ".py"}
+    assert [path.name for path in RECIPES.rglob("*.py")] == ["__init__.py"]

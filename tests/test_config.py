@@ -1,0 +1,288 @@
+"""Configuration: files, `extends`, `--set`, options, and what is said about mistakes."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.config import (
+    Config,
+    TrainingConfig,
+    build_config,
+    find_config,
+    load_config,
+    merge_values,
+    recipe_names,
+)
+from jtrans.errors import ConfigError
+from jtrans.models.systems import ReformerFastConfig
+from jtrans.models.zoo import system_configs
+
+DEMO = "demo/reformer-fast"
+
+
+def load(name: str | Path, *overrides: str, **options: Any) -> Config:
+    return load_config(str(name), system_configs(), overrides=overrides, options=options)
+
+
+def error_of(name: str | Path, *overrides: str) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        load(name, *overrides)
+    assert caught.value.exit_code == 2
+    return caught.value
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def write_file(text: str, name: str = "my.toml") -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_file
+
+
+# Precedence
+
+
+def test_what_a_file_does_not_say_is_the_default(write: Any) -> None:
+    config = load(write('[model]\nsystem = "reformer-fast"\n'))
+    assert config.training == TrainingConfig()
+    assert config.model == ReformerFastConfig()
+
+
+def test_the_file_wins_over_what_it_extends(write: Any) -> None:
+    write('[model]\nsystem = "transformer"\nwidth = 64\nheads = 8\n', "base.toml")
+    config = load(write('extends = "base.toml"\n[model]\nwidth = 32\n'))
+    assert (config.model.width, config.model.heads) == (32, 8)
+
+
+def test_set_wins_over_the_file_and_an_option_over_both(write: Any) -> None:
+    path = write('[model]\nsystem = "transformer"\n[training]\nseed = 1\n')
+    assert load(path, "training.seed=2").training.seed == 2
+    config = load_config(
+        str(path),
+        system_configs(),
+        overrides=["training.seed=2"],
+        options={"training.seed": 3, "training.precision": None},
+    )
+    assert config.training.seed == 3
+    assert config.training.precision == "auto"
+
+
+def test_a_table_given_in_part_keeps_its_other_keys() -> None:
+    config = load("iwslt14-de-en/reformer-fast", "training.schedule.warmup=5")
+    assert config.training.schedule.warmup == 5
+    assert config.training.schedule.warmup_init == 1e-7
+
+
+@given(
+    base=st.dictionaries(st.sampled_from("abc"), st.integers()),
+    top=st.dictionaries(st.sampled_from("abc"), st.integers()),
+)
+def test_merging_puts_one_over_the_other(base: dict[str, int], top: dict[str, int]) -> None:
+    merged = merge_values({"x": base, "y": 1}, {"x": top})
+    assert merged == {"x": {**base, **top}, "y": 1}
+
+
+# extends
+
+
+def test_a_recipe_can_be_extended_by_its_name(write: Any) -> None:
+    config = load(write('extends = "iwslt14-de-en/reformer-fast"\n[training]\nseed = 9\n'))
+    recipe = load("iwslt14-de-en/reformer-fast")
+    assert config.model == recipe.model
+    assert config.training.seed == 9
+    assert config.training.learning_rate == recipe.training.learning_rate
+
+
+def test_two_levels_of_extends_are_refused(write: Any) -> None:
+    write('[model]\nsystem = "transformer"\n', "first.toml")
+    write('extends = "first.toml"\n', "second.toml")
+    error = error_of(write('extends = "second.toml"\n'))
+    assert error.kind == "config.extends"
+    assert "first.toml" in str(error.hint)
+
+
+def test_a_missing_base_is_named(write: Any) -> None:
+    error = error_of(write('extends = "absent.toml"\n'))
+    assert "absent.toml" in error.message
+
+
+# --set
+
+
+@pytest.mark.parametrize(
+    ("override", "section", "key", "value"),
+    [
+        ("training.learning_rate=1e-3", "training", "learning_rate", 1e-3),
+        ("training.validate_every=50", "training", "validate_every", 50),
+        ("training.validate_every=epoch", "training", "validate_every", "epoch"),
+        ('training.precision="bf16"', "training", "precision", "bf16"),
+        ("training.precision = bf16", "training", "precision", "bf16"),
+        ("training.deterministic=true", "training", "deterministic", True),
+        ("decoding.max_length=2*S+10", "decoding", "max_length", "2*S+10"),
+        ("data.corpus=a=b", "data", "corpus", "a=b"),
+    ],
+)
+def test_set_reads_toml_values_and_plain_text(
+    override: str, section: str, key: str, value: Any
+) -> None:
+    assert getattr(getattr(load(DEMO, override), section), key) == value
+
+
+def test_set_reads_whole_tables() -> None:
+    config = load(DEMO, "training.stop={metric='valid-bleu', patience=3}")
+    assert config.training.stop is not None
+    assert config.training.stop.patience == 3
+
+
+@pytest.mark.parametrize(
+    "override", ["training.seed", "", "=3", "training.seed=", "training.seed= "]
+)
+def test_set_without_key_and_value_is_refused(override: str) -> None:
+    error = error_of(DEMO, override)
+    assert error.kind == "config.override"
+    assert "KEY=VALUE" in error.message
+
+
+@pytest.mark.parametrize("override", ["seed=2", "training=3", "training.seed.x=1", "training..x=1"])
+def test_set_to_a_place_that_does_not_exist_is_one_config_error(override: str) -> None:
+    error_of(DEMO, override)
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "near"),
+    [
+        ("training.learning_rat=1", "training.learning_rat", "training.learning_rate"),
+        ("model.widht=8", "model.widht", "model.width"),
+        ("trainin.seed=1", "trainin", "training"),
+        ("training.schedule.warmp=1", "training.schedule.warmp", "training.schedule.warmup"),
+        ("decoding.bean=1", "decoding.bean", "decoding.beam"),
+    ],
+)
+def test_an_unknown_key_gets_the_nearest_valid_one(override: str, key: str, near: str) -> None:
+    error = error_of(DEMO, override)
+    assert error.message == f"unknown key {key}"
+    assert error.hint == f"did you mean {near}?"
+    assert error.kind == "config.unknown-key"
+
+
+def test_a_key_of_another_system_is_unknown() -> None:
+    assert error_of("demo/transformer", "model.layers=3").kind == "config.unknown-key"
+
+
+def test_an_unknown_key_says_whether_file_or_set_had_it(write: Any) -> None:
+    path = write('[model]\nsystem = "transformer"\n[training]\nsed = 1\n')
+    assert error_of(path).where == str(path)
+    assert error_of(DEMO, "training.sed=1").where == "from --set"
+
+
+@pytest.mark.parametrize(
+    ("override", "parts"),
+    [
+        ("training.seed=one", ["training.seed", "'one'"]),
+        ("training.batch_tokens=0", ["training.batch_tokens", "0"]),
+        ("training.label_smoothing=1.0", ["training.label_smoothing", "1.0"]),
+        ("training.learning_rate=nan", ["training.learning_rate"]),
+        ("training.precision=fp8", ["training.precision", "fp8"]),
+        ("training.validate_every=0", ["training.validate_every", "0"]),
+        ("model.width=250", ["250", "heads 4"]),
+        ("model.heads=3", ["width 128 is not a multiple of heads 3"]),
+        ("model.dropout=-0.1", ["model.dropout", "-0.1"]),
+        ("model.tie=some", ["model.tie", "'some'"]),
+        ("training.schedule=5", ["training.schedule", "5"]),
+        ("training.stop={patience=0}", ["training.stop.patience", "0"]),
+        ("model=5", ["model"]),
+    ],
+)
+def test_an_impossible_value_is_named_with_its_key(override: str, parts: list[str]) -> None:
+    error = error_of(DEMO, override)
+    assert all(part in error.message for part in parts), error.message
+    assert "--set" in str(error.where)
+
+
+def test_an_unknown_system_gets_the_nearest_one() -> None:
+    error = error_of(DEMO, "model.system=reformer-fats")
+    assert error.kind == "config.unknown-system"
+    assert error.hint == "did you mean reformer-fast?"
+
+
+def test_a_file_without_a_system_lists_them(write: Any) -> None:
+    error = error_of(write("[training]\nseed = 1\n"))
+    assert error.kind == "config.missing-key"
+    assert "reformer-base" in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[model\n", b"\xff\xfe[\x00", b"model = 3\n"], ids=["syntax", "utf-16", "no table"]
+)
+def test_a_file_that_is_no_configuration_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_bytes(content)
+    assert str(path) in str(error_of(path).where)
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text('[model]\nsystem = "transformer"\n', encoding="utf-8-sig")
+    assert load(path).model.system == "transformer"
+
+
+# Names
+
+
+def test_an_unknown_recipe_gets_the_nearest_one() -> None:
+    error = error_of("demo/reformer-fats")
+    assert error.kind == "config.unknown-recipe"
+    assert error.hint == "did you mean demo/reformer-fast?"
+
+
+def test_a_missing_file_is_not_taken_for_a_recipe(tmp_path: Path) -> None:
+    assert error_of(tmp_path / "absent.toml").kind == "config.missing"
+
+
+def test_what_recipes_share_is_no_recipe() -> None:
+    assert error_of("_shared/iwslt").kind == "config.unknown-recipe"
+    assert not any(name.startswith("_") for name in recipe_names())
+
+
+def test_every_recipe_name_leads_to_its_file() -> None:
+    assert all(find_config(name).is_file() for name in recipe_names())
+
+
+# The resolved file
+
+
+@pytest.mark.parametrize("name", ["demo/transformer", "nist-zh-en/reformer-fast-scaled"])
+def test_the_resolved_file_can_be_loaded_as_it_is(name: str, write: Any) -> None:
+    config = load(name, "training.max_minutes=1.5", "training.stop={patience=2}")
+    assert load(write(config.to_toml())) == config
+
+
+def test_the_resolved_file_has_every_default_written_out() -> None:
+    values = tomllib.loads(load("demo/transformer").to_toml())
+    assert values["training"]["clip_norm"] == 1.0
+    assert values["training"]["precision"] == "auto"
+    assert values["model"]["output_bias"] is False
+    assert values["decoding"]["beam"] == 5
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    config = load(DEMO)
+    with pytest.raises(Exception, match="frozen"):
+        config.training.seed = 5
+
+
+def test_values_are_checked_without_a_file() -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_config({"model": {"system": "transformer", "x": 1}}, system_configs(), where="here")
+    assert caught.value.where == "here"

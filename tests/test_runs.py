@@ -1,0 +1,334 @@
+"""The run directory: whole or absent, found by name, locked while in use."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jtrans.config import Config, load_config
+from jtrans.errors import CheckpointError, JtransError
+from jtrans.models.zoo import system_configs
+from jtrans.runs import Run, find_run, list_runs
+from jtrans.text.pipeline import TextPipeline
+from jtrans.text.vocabulary import Vocabulary
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    return load_config("demo/transformer", system_configs())
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> TextPipeline:
+    words = Vocabulary.build({"a": 2, "b": 1})
+    return TextPipeline.whitespace("de", "en", words, words)
+
+
+@pytest.fixture
+def make_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Config, pipeline: TextPipeline
+) -> Any:
+    """Return a function that makes a run below runs/ of an empty working folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(name: str = "first", **facts: Any) -> Run:
+        return Run.create(Path("runs") / name, config, pipeline, facts)
+
+    return make
+
+
+def add_checkpoint(run: Run, update: int) -> None:
+    with run.new_checkpoint(update) as folder:
+        (folder / "model.safetensors").write_bytes(b"weights")
+
+
+# Making and opening
+
+
+def test_a_new_run_can_be_opened_with_all_that_was_put_in(
+    make_run: Any, config: Config, pipeline: TextPipeline
+) -> None:
+    make_run("first", data="data/prepared/x")
+    run = Run.open(Path("runs/first"))
+    assert run.config(system_configs()) == config
+    assert run.pipeline == pipeline
+    assert run.facts == {"format": 1, "data": "data/prepared/x"}
+
+
+def test_a_run_that_fails_while_being_made_leaves_nothing(
+    tmp_path: Path, config: Config, pipeline: TextPipeline
+) -> None:
+    with pytest.raises(TypeError):
+        Run.create(tmp_path / "run", config, pipeline, {"data": object()})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_facts_are_added_to(make_run: Any) -> None:
+    make_run(seed=1).update_facts(parameters=5)
+    assert Run.open(Path("runs/first")).facts == {"format": 1, "seed": 1, "parameters": 5}
+
+
+def test_the_configuration_can_be_replaced(make_run: Any) -> None:
+    run = make_run()
+    changed = load_config("demo/transformer", system_configs(), overrides=["training.seed=7"])
+    run.update_config(changed)
+    assert Run.open(run.folder).config(system_configs()) == changed
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        Run.open(tmp_path)
+    assert caught.value.kind == "run.missing"
+
+
+def test_a_run_of_another_format_is_refused_with_both_versions(make_run: Any) -> None:
+    run = make_run()
+    (run.folder / "run.json").write_text('{"format": 99}', encoding="utf-8")
+    with pytest.raises(CheckpointError, match="format 99, this jtrans reads 1"):
+        Run.open(run.folder)
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[1]"], ids=["cut", "binary", "a list"])
+def test_damaged_facts_are_refused(content: bytes, make_run: Any) -> None:
+    run = make_run()
+    (run.folder / "run.json").write_bytes(content)
+    with pytest.raises(JtransError) as caught:
+        Run.open(run.folder)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("content", [b"[model", b"\xff\xfe"], ids=["cut", "binary"])
+def test_a_damaged_configuration_is_refused(content: bytes, make_run: Any) -> None:
+    run = make_run()
+    (run.folder / "config.toml").write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged") as caught:
+        run.config(system_configs())
+    assert "config.toml" in str(caught.value.where)
+
+
+# Names
+
+
+def test_a_run_is_named_by_its_folder_below_runs(make_run: Any, tmp_path: Path) -> None:
+    assert make_run("captions/fast").name == "captions/fast"
+    assert Run(tmp_path / "elsewhere" / "fast").name == "fast"
+
+
+def test_a_run_is_found_by_folder_and_by_name(make_run: Any) -> None:
+    run = make_run("captions/fast")
+    for name in ("captions/fast", "runs/captions/fast", str(run.folder.resolve())):
+        assert find_run(name).folder.samefile(run.folder)
+
+
+def test_last_is_the_run_made_last(make_run: Any) -> None:
+    first, second = make_run("b"), make_run("a")
+    os.utime(first.folder / "run.json", (1, 1))
+    assert find_run("@last").folder.samefile(second.folder)
+    os.utime(second.folder / "run.json", (0, 0))
+    assert find_run("@last").folder.samefile(first.folder)
+
+
+def test_last_without_any_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert list_runs() == []
+    with pytest.raises(CheckpointError) as caught:
+        find_run("@last")
+    assert caught.value.exit_code == 2
+
+
+def test_an_unknown_run_gets_the_nearest_name(make_run: Any) -> None:
+    make_run("captions/fast")
+    with pytest.raises(CheckpointError) as caught:
+        find_run("captions/fats")
+    assert caught.value.hint == "did you mean captions/fast?"
+
+
+def test_a_folder_that_holds_no_run_is_refused_as_such(make_run: Any) -> None:
+    make_run()
+    Path("empty").mkdir()
+    with pytest.raises(CheckpointError, match="no run in empty"):
+        find_run("empty")
+
+
+# Checkpoints
+
+
+def test_checkpoints_are_listed_oldest_first(make_run: Any) -> None:
+    run = make_run()
+    for update in (100, 9, 12_345_678):
+        add_checkpoint(run, update)
+    assert [each.update for each in run.checkpoints()] == [9, 100, 12_345_678]
+
+
+def test_a_checkpoint_is_found_by_pointer_number_and_name(make_run: Any) -> None:
+    run = make_run()
+    for update in (10, 20):
+        add_checkpoint(run, update)
+    run.set_pointers(last="step-00000020", best="step-00000010")
+    assert run.checkpoint().update == 10
+    assert run.checkpoint("last").update == 20
+    assert run.checkpoint("20").update == 20
+    assert run.checkpoint("step-00000010").update == 10
+
+
+def test_an_average_is_found_by_its_name_and_has_no_update(make_run: Any) -> None:
+    run = make_run()
+    folder = run.checkpoints_folder / "average"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    assert run.checkpoint("average").update is None
+    assert run.checkpoints() == []
+
+
+def test_best_is_the_last_one_before_any_validation(make_run: Any) -> None:
+    run = make_run()
+    add_checkpoint(run, 10)
+    run.set_pointers(last="step-00000010", best=None)
+    assert run.checkpoint("best").update == 10
+
+
+def test_a_missing_checkpoint_lists_what_there_is(make_run: Any) -> None:
+    run = make_run()
+    add_checkpoint(run, 10)
+    run.set_pointers(last="step-00000010")
+    with pytest.raises(CheckpointError) as caught:
+        run.checkpoint("30")
+    assert caught.value.kind == "checkpoint.missing"
+    assert "step-00000010" in str(caught.value.hint)
+
+
+def test_a_run_without_checkpoints_says_so(make_run: Any) -> None:
+    with pytest.raises(CheckpointError, match="no checkpoint yet"):
+        make_run().checkpoint()
+
+
+@pytest.mark.parametrize("name", ["../../second/checkpoints/step-00000010", "", "."])
+def test_a_checkpoint_of_another_place_is_not_taken(name: str, make_run: Any) -> None:
+    add_checkpoint(make_run("second"), 10)
+    run = make_run("first")
+    (run.checkpoints_folder / "model.safetensors").write_bytes(b"stray")
+    with pytest.raises(CheckpointError):
+        run.checkpoint(name)
+
+
+def test_a_checkpoint_that_fails_while_being_written_leaves_nothing(make_run: Any) -> None:
+    run = make_run()
+    with pytest.raises(RuntimeError), run.new_checkpoint(10) as folder:
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise RuntimeError
+    assert list(run.checkpoints_folder.iterdir()) == []
+
+
+def test_a_checkpoint_written_again_replaces_the_first(make_run: Any) -> None:
+    run = make_run()
+    add_checkpoint(run, 10)
+    with run.new_checkpoint(10) as folder:
+        (folder / "model.safetensors").write_bytes(b"new")
+    assert run.checkpoint("10").weights.read_bytes() == b"new"
+    assert len(list(run.checkpoints_folder.iterdir())) == 1
+
+
+def test_pointers_change_one_at_a_time(make_run: Any) -> None:
+    run = make_run()
+    run.set_pointers(last="a", best="a", best_value=2.5)
+    run.set_pointers(last="b")
+    assert run.pointers() == {"last": "b", "best": "a", "best_value": 2.5}
+
+
+def test_a_removed_checkpoint_is_gone(make_run: Any) -> None:
+    run = make_run()
+    add_checkpoint(run, 10)
+    run.remove_checkpoint(run.checkpoint("10"))
+    assert run.checkpoints() == []
+
+
+# Log
+
+
+EVENTS = st.lists(st.dictionaries(st.text(), st.integers() | st.text() | st.none()), max_size=5)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(events=EVENTS)
+def test_the_log_returns_what_was_written(events: list[dict[str, Any]], tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    (tmp_path / "log.jsonl").unlink(missing_ok=True)
+    for event in events:
+        run.log(event)
+    assert run.events() == events
+
+
+def test_a_line_cut_short_by_a_crash_is_left_out(make_run: Any) -> None:
+    run = make_run()
+    run.log({"update": 1})
+    with (run.folder / "log.jsonl").open("a", encoding="utf-8") as handle:
+        handle.write('{"update": 2, "lo')
+    assert run.events() == [{"update": 1}]
+    run.log({"update": 3})
+    assert run.events() == [{"update": 1}, {"update": 3}]
+
+
+# Lock
+
+
+def test_a_lock_is_released_after_work_and_after_failure(make_run: Any) -> None:
+    run = make_run()
+    with run.lock():
+        assert (run.folder / "lock.json").exists()
+    with pytest.raises(RuntimeError), run.lock():
+        raise RuntimeError
+    with run.lock():
+        pass
+    assert not (run.folder / "lock.json").exists()
+
+
+def test_a_run_in_use_is_refused_with_the_owner(make_run: Any) -> None:
+    run = make_run()
+    with run.lock(), pytest.raises(JtransError) as caught, Run.open(run.folder).lock():
+        pass
+    assert caught.value.kind == "run.locked"
+    assert str(os.getpid()) in caught.value.message
+
+
+def test_the_lock_of_a_refused_owner_stays(make_run: Any) -> None:
+    run = make_run()
+    with run.lock():
+        with pytest.raises(JtransError), Run.open(run.folder).lock():
+            pass
+        assert (run.folder / "lock.json").exists()
+
+
+def test_a_lock_of_a_dead_process_is_taken_over(make_run: Any) -> None:
+    run = make_run()
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    owner = {"host": socket.gethostname(), "pid": process.pid}
+    (run.folder / "lock.json").write_text(json.dumps(owner), encoding="utf-8")
+    with run.lock():
+        held = json.loads((run.folder / "lock.json").read_text(encoding="utf-8"))
+        assert held["pid"] == os.getpid()
+
+
+def test_a_lock_of_another_host_is_respected(make_run: Any) -> None:
+    run = make_run()
+    owner = {"host": "some-other-host", "pid": 1}
+    (run.folder / "lock.json").write_text(json.dumps(owner), encoding="utf-8")
+    with pytest.raises(JtransError, match="some-other-host"), run.lock():
+        pass
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"host": "a", "pid": "x"}'])
+def test_a_damaged_lock_is_taken_over(content: str, make_run: Any) -> None:
+    run = make_run()
+    (run.folder / "lock.json").write_text(content, encoding="utf-8")
+    with run.lock():
+        pass

@@ -1,0 +1,119 @@
+"""BPE: the library's codes and pieces, and words that come back exactly."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.errors import CorpusError
+from jtrans.text.bpe import Bpe, count_file, count_words, learn, read_codes
+
+LINES = [
+    "das alte haus am meer und das neue haus am see",
+    "die alten häuser am alten see waren neue häuser",
+    "a@@ b@@ @@ @@@ a@@ b@@ @@ @@@ @@ aa@@ aa@@",
+]
+WORDS = [line.split() for line in LINES]
+BPE = Bpe(learn([count_words(WORDS)], 40))
+
+
+def reference_codes(text: str, merges: int, min_frequency: int) -> str:
+    from subword_nmt.learn_bpe import learn_bpe
+
+    out = io.StringIO()
+    learn_bpe(io.StringIO(text), out, merges, min_frequency=min_frequency)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("merges", "min_frequency"), [(5, 2), (40, 2), (1000, 2), (12, 3)])
+def test_codes_are_those_of_subword_nmt(merges: int, min_frequency: int) -> None:
+    codes = learn([count_words(WORDS)], merges, min_frequency=min_frequency)
+    assert codes == reference_codes("\n".join(LINES) + "\n", merges, min_frequency)
+
+
+def test_joint_codes_are_those_of_the_texts_together() -> None:
+    counts = [count_words([words]) for words in WORDS]
+    assert learn(counts, 30) == learn([count_words(WORDS)], 30)
+
+
+def test_learning_says_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    learn([count_words(WORDS)], 10_000)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("counts", [{}, {"a": 7, "b": 2}, {"abc": 1}])
+def test_a_text_with_nothing_to_merge_is_refused(counts: dict[str, int]) -> None:
+    with pytest.raises(CorpusError):
+        learn([counts], 10)
+
+
+def test_pieces_are_those_of_subword_nmt() -> None:
+    from subword_nmt.apply_bpe import BPE as LIBRARY
+
+    line = "das haus der alten meere überhaupt x"
+    library = LIBRARY(io.StringIO(learn([count_words(WORDS)], 40)))
+    assert BPE.pieces(line.split()) == library.segment(line).split()
+
+
+@given(st.lists(st.text("@abhaus</w>ä", min_size=1, max_size=8), max_size=8))
+def test_undo_gives_every_word_back(words: list[str]) -> None:
+    assert BPE.undo(BPE.pieces(words)) == words
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1), max_size=6))
+def test_undo_gives_words_of_any_script_back(words: list[str]) -> None:
+    assert BPE.undo(BPE.pieces(words)) == words
+
+
+def test_undo_keeps_unknown_tokens_and_an_unfinished_word() -> None:
+    assert BPE.undo(["ha@@", "us", "<unk>", "am", "me@@"]) == ["haus", "<unk>", "am", "me"]
+
+
+def test_applying_to_a_line_keeps_its_outer_white_space() -> None:
+    assert BPE.apply("  \r\n") == "  \r\n"
+    assert BPE.apply(" haus \n") == " haus \n"
+
+
+@pytest.mark.parametrize(
+    ("codes", "what"),
+    [
+        ("", "line 1 has 0 units"),
+        ("#version: 0.2\n", "line 2 has 0 units"),
+        ("#version: 0.2\na b\na b c\n", "line 3 has 3 units"),
+        ("#version: 0.9\na b\n", "unknown version"),
+    ],
+)
+def test_a_text_that_is_no_codes_file_is_refused(codes: str, what: str) -> None:
+    with pytest.raises(CorpusError, match=what):
+        Bpe(codes)
+
+
+def test_codes_are_read_with_any_line_ends_and_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "codes"
+    path.write_bytes("\ufeff#version: 0.2\r\nh a\r\nu s</w>\r\n".encode())
+    assert Bpe(read_codes(path)).pieces(["haus"]) == ["ha@@", "us"]
+
+
+def test_words_of_a_file_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("ein  haus\r\n\nein\tsee\u2028ein\n".encode())
+    assert count_file(path) == Counter({"ein": 2, "haus": 1, "ein\tsee\u2028": 1})
+
+
+def test_a_file_that_is_not_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"gut\nH\xe4user\n")
+    with pytest.raises(CorpusError, match="not UTF-8: byte 0xe4") as caught:
+        count_file(path)
+    assert caught.value.where == "line 2"
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(CorpusError, match="cannot read"):
+            count_file(path)

@@ -1,0 +1,140 @@
+"""Words from lines and lines from words, for every segmenter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from jtrans.errors import ConfigError
+from jtrans.text.normalise import normalise
+from jtrans.text.segment import SEGMENTERS, make_segmenter, resolve_segmenter
+
+SEGMENTER_BY_NAME = {name: make_segmenter(name, "zh") for name in SEGMENTERS}
+MOSES = {language: make_segmenter("moses", language) for language in ("de", "en", "fr", "vi")}
+EUROPEAN = st.text("abST19äéß .,;:!?()-\"'’“„%$&/", max_size=40)
+MIXED = st.text("ab1 ü我很好你叫，。,.-%１é\u0301", max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "words"),
+    [
+        ("en", "It's 5,300 o'clock.", "It 's 5,300 o 'clock ."),
+        ("de", "Das ist z. B. gut (sehr)...", "Das ist z. B. gut ( sehr ) ..."),
+        ("fr", "L'eau, n'est-ce pas?", "L' eau , n' est-ce pas ?"),
+        ("vi", "Tên bạn là gì?", "Tên bạn là gì ?"),
+        ("en", "a < b & c", "a < b & c"),
+    ],
+)
+def test_moses_cuts_as_the_published_tokeniser_without_escapes(
+    language: str, line: str, words: str
+) -> None:
+    assert MOSES[language].segment(line) == words.split()
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("de", "Zwei Männer (mit „Helm“) stehen um 11:27 Uhr da; oder?"),
+        ("en", "The dog's owner said \"come here\", didn't she?"),
+        ("en", "It’s 9:30, they’re late & don’t care."),
+        ("fr", "L'homme d’en face n’a qu’une idée."),
+        ("de", "[a] <b> {c} 5% $3 a@b.de &amp;"),
+        ("vi", "Hai người đàn ông, một chiếc xe."),
+    ],
+)
+def test_moses_restores_ordinary_sentences(language: str, line: str) -> None:
+    segmenter = MOSES[language]
+    expected = line.replace("&amp;", "& amp;").replace("a@b", "a @ b").replace("<b>", "< b >")
+    assert segmenter.join(segmenter.segment(line)) == expected
+
+
+@pytest.mark.parametrize("language", sorted(MOSES))
+@given(line=EUROPEAN)
+def test_moses_round_trip_is_stable_after_one_round(language: str, line: str) -> None:
+    # the published tokeniser cuts "a,,1" in another way than "a, ,1"
+    assume(",," not in line.replace(" ", ""))
+    segmenter = MOSES[language]
+    once = segmenter.join(segmenter.segment(normalise(line)))
+    assert segmenter.join(segmenter.segment(once)) == once
+
+
+def test_escaped_moses_escapes_words_and_restores_lines() -> None:
+    segmenter = make_segmenter("moses-escaped", "en")
+    line = 'It\'s [here] | "there" & <b'
+    words = segmenter.segment(line)
+    assert words[:2] == ["It", "&apos;s"]
+    assert not set("|<>[]'\"") & set("".join(words))
+    assert segmenter.join(words) == 'It\'s [here] | "there" & < b'
+
+
+def test_jieba_keeps_words_of_other_scripts_whole() -> None:
+    words = make_segmenter("jieba", "zh").segment("Müller喜欢 iPhone 12 Pro，3.5%。")
+    assert words == ["Müller", "喜欢", "iPhone", "12", "Pro", "，", "3.5%", "。"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["我很好。", "你叫什么名字？", "Müller喜欢iPhone 12 Pro，café很好", "他说hello world了。"],
+)
+def test_jieba_joins_chinese_closely_and_english_with_spaces(line: str) -> None:
+    segmenter = make_segmenter("jieba", "zh")
+    assert segmenter.join(segmenter.segment(line)) == line
+
+
+@given(line=MIXED)
+def test_jieba_loses_nothing_but_spaces(line: str) -> None:
+    clean = normalise(line)
+    segmenter = SEGMENTER_BY_NAME["jieba"]
+    once = segmenter.join(segmenter.segment(clean))
+    assert once.replace(" ", "") == clean.replace(" ", "")
+    assert segmenter.join(segmenter.segment(once)) == once
+
+
+def test_jieba_is_silent_and_leaves_no_file(tmp_path: Path) -> None:
+    code = (
+        "from jtrans.text.segment import make_segmenter;"
+        "print(len(make_segmenter('auto', 'zh').segment('我很好。')))"
+    )
+    environment = {"TMPDIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    result = subprocess.run(
+        [sys.executable, "-B", "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "4\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["whitespace", "character"])
+@given(line=st.text())
+def test_whitespace_and_character_restore_normalised_lines_exactly(name: str, line: str) -> None:
+    clean = normalise(line)
+    segmenter = SEGMENTER_BY_NAME[name]
+    assert segmenter.join(segmenter.segment(clean)) == clean
+
+
+@pytest.mark.parametrize("name", sorted(SEGMENTERS))
+@given(line=st.one_of(EUROPEAN, MIXED, st.text()))
+def test_words_are_never_empty_and_hold_no_white_space(name: str, line: str) -> None:
+    for word in SEGMENTER_BY_NAME[name].segment(normalise(line)):
+        assert word.split() == [word]
+
+
+def test_characters_show_spaces() -> None:
+    assert make_segmenter("character", "de").segment("a ▁b") == ["a", "▁", "▁▁", "b"]
+
+
+@pytest.mark.parametrize(
+    ("language", "name"), [("zh", "jieba"), ("zh-CN", "jieba"), ("de", "moses"), ("xx", "moses")]
+)
+def test_auto_follows_the_language(language: str, name: str) -> None:
+    assert resolve_segmenter("auto", language) == name
+
+
+def test_an_unknown_segmenter_gets_the_nearest_name() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_segmenter("mose", "de")
+    assert caught.value.hint == "did you mean moses?"

@@ -1,0 +1,81 @@
+"""The vocabulary: order, specials, filler, JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.errors import CorpusError
+from jtrans.text.vocabulary import EOS, PAD, SPARE, SPECIALS, UNK, Vocabulary
+
+COUNTS = {"see": 2, "haus": 5, "am": 2, "x": 1}
+
+
+def test_tokens_stand_by_falling_count_then_by_name() -> None:
+    vocabulary = Vocabulary.build(COUNTS, multiple=1)
+    assert vocabulary.tokens == ["<pad>", "</s>", "<unk>", "<s>", "haus", "am", "see", "x"]
+    assert vocabulary.counts == [0, 0, 0, 0, 5, 2, 2, 1]
+
+
+def test_specials_have_their_ids() -> None:
+    vocabulary = Vocabulary.build({})
+    assert [vocabulary.id(token) for token in SPECIALS] == [PAD, EOS, UNK, SPARE]
+    assert vocabulary.token(EOS) == "</s>"
+
+
+def test_rare_tokens_are_left_out() -> None:
+    vocabulary = Vocabulary.build(COUNTS, min_count=2)
+    assert vocabulary.id("am") > SPARE
+    assert vocabulary.id("x") == UNK
+
+
+@given(st.integers(0, 40), st.sampled_from([1, 2, 8, 16]))
+def test_filler_rounds_the_size_up(words: int, multiple: int) -> None:
+    vocabulary = Vocabulary.build({str(i): 1 for i in range(words)}, multiple=multiple)
+    size = words + len(SPECIALS)
+    assert len(vocabulary) == -(-size // multiple) * multiple
+    assert vocabulary.tokens[size:] == [f"madeupword{i:04d}" for i in range(len(vocabulary) - size)]
+
+
+def test_filler_avoids_a_real_token_of_its_name() -> None:
+    vocabulary = Vocabulary.build({"madeupword0000": 3})
+    assert vocabulary.tokens[4:] == [f"madeupword{i:04d}" for i in range(4)]
+    assert vocabulary.counts[4:] == [3, 0, 0, 0]
+
+
+def test_names_of_specials_in_a_text_are_unknown_words() -> None:
+    vocabulary = Vocabulary.build({"</s>": 9, "<pad>": 9, "haus": 1})
+    assert vocabulary.ids(["haus", "</s>", "<pad>", "see"]) == [4, UNK, UNK, UNK]
+    assert vocabulary.tokens.count("</s>") == 1
+
+
+@given(st.dictionaries(st.text(min_size=1), st.integers(1, 9)))
+def test_ids_and_tokens_are_inverse(counts: dict[str, int]) -> None:
+    vocabulary = Vocabulary.build(counts)
+    for token in vocabulary.tokens:
+        assert vocabulary.token(vocabulary.id(token)) == token
+
+
+def test_json_gives_the_same_vocabulary() -> None:
+    vocabulary = Vocabulary.build(COUNTS)
+    assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        {"tokens": [*SPECIALS]},
+        {"tokens": [*SPECIALS], "counts": [0, 0, 0]},
+        {"tokens": [*SPECIALS], "counts": [0, 0, 0, "0"]},
+        {"tokens": [*SPECIALS, 7], "counts": [0] * 5},
+        {"tokens": ["haus", *SPECIALS], "counts": [0] * 5},
+    ],
+)
+def test_damaged_json_is_refused(value: Any) -> None:
+    with pytest.raises(CorpusError):
+        Vocabulary.from_json(value)

@@ -1,0 +1,104 @@
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CheckpointError, ConfigError
+from jtrans.models.zoo import build_model, load_weights
+from jtrans.runs import Checkpoint, Run
+from jtrans.training.averaging import average_checkpoints, average_weights, choose_checkpoints
+from jtrans.training.session import train
+
+from .conftest import tiny_config
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, corpus: PreparedCorpus) -> Run:
+    """A run with the checkpoints 2, 4 and 6."""
+    config = tiny_config(max_updates=6, validate_every=2, validate_sentences=0)
+    folder = tmp_path_factory.mktemp("averaging") / "run"
+    train(config, data=corpus.folder, run=folder)
+    return Run(folder)
+
+
+def logits(run: Run, checkpoint: Checkpoint) -> torch.Tensor:
+    from jtrans.models.zoo import system_configs
+
+    sizes = len(run.pipeline.source.vocabulary), len(run.pipeline.target.vocabulary)
+    model = build_model(run.config(system_configs()).model, *sizes).eval()
+    load_weights(model, checkpoint.weights)
+    source = torch.tensor([[5, 6, 7, 1]])
+    with torch.no_grad():
+        memory = model.encode(source, source > 0)
+        return model.project(model.decode(torch.tensor([[1, 4, 5]]), memory))
+
+
+def test_the_average_of_identical_checkpoints_gives_their_logits(run: Run) -> None:  # G11
+    last = run.checkpoint("last")
+    average_checkpoints(run, [last] * 3, "same")
+    torch.testing.assert_close(logits(run, run.checkpoint("same")), logits(run, last))
+
+
+def test_the_average_is_the_mean_of_the_weights(run: Run) -> None:
+    chosen = choose_checkpoints(run, last=2)
+    average_checkpoints(run, chosen)
+    assert [checkpoint.update for checkpoint in chosen] == [4, 6]
+    first, second = (safetensors.torch.load_file(one.weights) for one in chosen)
+    for name, mean in safetensors.torch.load_file(run.checkpoint("average").weights).items():
+        torch.testing.assert_close(mean, (first[name] + second[name]) / 2)
+
+
+def test_averages_are_taken_in_float32(tmp_path: Path) -> None:
+    values = [1.0, 1.0078125, 1.0]  # neighbours in bfloat16: their sum is not one
+    paths = []
+    for index, value in enumerate(values):
+        paths.append(tmp_path / f"{index}.safetensors")
+        tensor = torch.tensor([value], dtype=torch.float16)
+        safetensors.torch.save_file({"w": tensor}, paths[-1])
+    means, _ = average_weights(paths)
+    assert means["w"].dtype == torch.float16
+    assert means["w"].item() == pytest.approx(sum(values) / 3, abs=5e-4)
+
+
+def test_chosen_updates_are_averaged_in_order(run: Run) -> None:
+    assert [one.update for one in choose_checkpoints(run, updates=[6, 2])] == [2, 6]
+
+
+def test_more_checkpoints_than_there_are_is_refused(run: Run) -> None:
+    with pytest.raises(CheckpointError, match="3 checkpoints, not 5") as caught:
+        choose_checkpoints(run, last=5)
+    assert caught.value.hint is not None and caught.value.hint.startswith("--last 3")
+
+
+@pytest.mark.parametrize("last", [0, -1])
+def test_no_checkpoints_at_all_is_refused(run: Run, last: int) -> None:
+    with pytest.raises(ConfigError):
+        choose_checkpoints(run, last=last)
+
+
+@pytest.mark.parametrize("name", ["best", "last", "step-00000002", "../x", "a/b", "", "12"])
+def test_names_that_mean_something_else_are_refused(run: Run, name: str) -> None:
+    before = sorted(run.folder.rglob("*"))
+    with pytest.raises(ConfigError):
+        average_checkpoints(run, choose_checkpoints(run, last=2), name)
+    assert sorted(run.folder.rglob("*")) == before
+
+
+def test_checkpoints_of_different_models_are_refused(run: Run, tmp_path: Path) -> None:
+    safetensors.torch.save_file({"w": torch.ones(2)}, tmp_path / "other.safetensors")
+    with pytest.raises(CheckpointError, match="different models"):
+        average_weights([run.checkpoint("last").weights, tmp_path / "other.safetensors"])
+
+
+def test_a_damaged_checkpoint_is_refused_and_nothing_written(run: Run, tmp_path: Path) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    weights = copy.checkpoint("last").weights
+    weights.write_bytes(weights.read_bytes()[:-9])
+    before: list[Any] = sorted(copy.folder.rglob("*"))
+    with pytest.raises(CheckpointError, match="damaged"):
+        average_checkpoints(copy, choose_checkpoints(copy, last=2), "new")
+    assert sorted(copy.folder.rglob("*")) == before

@@ -1,0 +1,65 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.config import ScheduleConfig
+from jtrans.training.schedule import Schedule, inverse_sqrt, make_schedule, noam
+
+updates = st.integers(1, 10**6)
+warmups = st.integers(1, 20_000)
+widths = st.sampled_from([16, 256, 512, 1024])
+
+
+@given(update=updates, warmup=warmups, width=widths, scale=st.floats(0.01, 10.0))
+def test_noam_is_inverse_sqrt_from_zero_to_its_peak(  # T6
+    update: int, warmup: int, width: int, scale: float
+) -> None:
+    peak = scale * (width * warmup) ** -0.5
+    same = inverse_sqrt(peak, warmup, initial=0.0)
+    assert noam(scale, warmup, width)(update) == pytest.approx(same(update), rel=1e-9)
+
+
+def test_noam_of_the_paper_peaks_at_the_well_known_rate() -> None:
+    assert noam(1.0, 4000, 512)(4000) == pytest.approx(6.988e-4, rel=1e-4)
+
+
+@given(warmup=st.integers(2, 20_000), rate=st.floats(1e-5, 1.0))
+def test_inverse_sqrt_rises_in_a_line_and_halves_after_four_times_the_warm_up(
+    warmup: int, rate: float
+) -> None:
+    schedule = inverse_sqrt(rate, warmup, initial=0.0)
+    assert schedule(warmup) == pytest.approx(rate)
+    assert schedule(1) == pytest.approx(rate / warmup)
+    assert schedule(4 * warmup) == pytest.approx(rate / 2)
+
+
+def make(name: str, *, rate: float = 1e-3, floor: float = 1e-9, warmup: int = 10) -> Schedule:
+    config = ScheduleConfig.model_validate({"name": name, "floor": floor, "warmup": warmup})
+    return make_schedule(config, learning_rate=rate, width=64)
+
+
+def test_warm_up_begins_at_its_initial_rate() -> None:
+    assert make("inverse-sqrt", rate=1.0, warmup=10**6).rate(1) == pytest.approx(1e-7 + 1e-6)
+
+
+@pytest.mark.parametrize("name", ["inverse-sqrt", "noam", "constant"])
+def test_every_schedule_works_without_warm_up(name: str) -> None:
+    rates = [make(name, warmup=0).rate(update) for update in (1, 2, 100)]
+    assert all(math.isfinite(rate) and rate > 0 for rate in rates)
+
+
+def test_constant_is_the_learning_rate_from_the_first_update() -> None:
+    assert {make("constant", rate=0.5).rate(update) for update in (1, 5, 10**6)} == {0.5}
+
+
+def test_learning_rate_is_the_factor_of_noam() -> None:
+    assert make("noam", rate=2.0).rate(7) == pytest.approx(2.0 * noam(1.0, 10, 64)(7))
+
+
+def test_the_floor_ends_training_only_after_the_warm_up() -> None:
+    schedule = make("inverse-sqrt", rate=1e-3, floor=5e-4, warmup=10)
+    assert schedule.rate(1) < 5e-4 and not schedule.is_exhausted(1)
+    assert not schedule.is_exhausted(39)
+    assert schedule.is_exhausted(41)

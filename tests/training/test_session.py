@@ -1,0 +1,232 @@
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CheckpointError, ConfigError, CorpusError, JtransError
+from jtrans.runs import Run
+from jtrans.training.session import find_existing, make_trainer, train
+from jtrans.training.view import SilentView
+
+from .conftest import make_corpus
+
+
+def everything(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def run(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> Path:
+    """A run of three updates."""
+    folder = tmp_path / "run"
+    train(make_config(max_updates=3), data=corpus.folder, run=folder)
+    return folder
+
+
+def refusal(error: type[JtransError], run: Path, **arguments: Any) -> JtransError:
+    """Train, expect to be refused with nothing written, and return the error."""
+    before = everything(run)
+    with pytest.raises(error) as caught:
+        train(run=run, **arguments)
+    assert everything(run) == before
+    assert caught.value.exit_code == 2
+    return caught.value
+
+
+def test_a_missing_corpus_is_refused(make_config: Any, tmp_path: Path) -> None:
+    refusal(CorpusError, tmp_path / "run", config=make_config(), data=tmp_path / "nowhere")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"max_updates": None}, "config.no-limit"),
+        ({"best_metric": "valid-bleu", "validate_sentences": 0}, "config.value"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(
+    settings: dict[str, Any], kind: str, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    error = refusal(
+        ConfigError, tmp_path / "run", config=make_config(**settings), data=corpus.folder
+    )
+    assert error.kind == kind
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_absent_device_is_refused(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    refusal(
+        ConfigError, tmp_path / "run", config=make_config(), data=corpus.folder, device="cuda:99"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_with_other_things_is_left_alone(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "thesis"
+    folder.mkdir()
+    (folder / "chapter.txt").write_text("years of work", encoding="utf-8")
+    for restart in (False, True):
+        error = refusal(
+            ConfigError, folder, config=make_config(), data=corpus.folder, restart=restart
+        )
+        assert error.kind == "run.not-a-run"
+
+
+def test_another_vocabulary_is_refused(run: Path, make_config: Any, tmp_path: Path) -> None:
+    other = make_corpus(tmp_path / "other", pairs=21)
+    error = refusal(CheckpointError, run, config=make_config(), data=other.folder)
+    assert "other vocabularies" in error.message
+
+
+def test_other_training_data_are_refused(
+    run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    facts = Run(run).facts
+    Run(run).update_facts(train={**facts["train"], "pairs": 7})
+    error = refusal(CheckpointError, run, config=make_config(), data=corpus.folder)
+    assert "other training data" in error.message
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"model": {"width": 32}}, "model.width"),
+        ({"system": "reformer-fast"}, "model."),
+        ({"seed": 2}, "training.seed"),
+        ({"batch_tokens": 70}, "training.batch_tokens"),
+        ({"optimiser": {"eps": 1e-6}}, "training.optimiser.eps"),
+    ],
+)
+def test_settings_that_make_another_run_are_refused(
+    change: dict[str, Any], key: str, run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    error = refusal(ConfigError, run, config=make_config(**change), data=corpus.folder)
+    assert error.message.startswith(key)
+    assert error.kind == "config.fixed-key"
+    assert error.hint is not None and "--restart" in error.hint
+
+
+def test_changed_rates_are_told(run: Path, corpus: PreparedCorpus, make_config: Any) -> None:
+    heard: list[str] = []
+
+    class View(SilentView):
+        def start(self, start: Any) -> None:
+            heard.extend(start.changes)
+
+    config = make_config(max_updates=4, learning_rate=0.001)
+    train(config, data=corpus.folder, run=run, view=View())
+    assert heard == ["training.learning_rate 0.01 -> 0.001", "training.max_updates 3 -> 4"]
+
+
+def test_restart_starts_over(run: Path, corpus: PreparedCorpus, make_config: Any) -> None:
+    config = make_config(seed=5, max_updates=2)
+    result = train(config, data=corpus.folder, run=run, restart=True)
+    assert (result.update, len(Run(run).checkpoints())) == (2, 1)
+    assert not list(run.parent.glob(".run*"))
+
+
+def test_a_run_in_use_is_refused_even_with_restart(
+    run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    with Run(run).lock():
+        for restart in (False, True):
+            error = refusal(
+                JtransError, run, config=make_config(), data=corpus.folder, restart=restart
+            )
+            assert error.kind == "run.locked"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors", "state.json"])
+@pytest.mark.parametrize("damage", ["cut", "missing", "swapped"])
+def test_a_damaged_checkpoint_is_refused(
+    name: str, damage: str, run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    path = Run(run).checkpoint("last").folder / name
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-40] if damage == "cut" else b"\x80\x02cos\nsystem\n" + content)
+    error = refusal(CheckpointError, run, config=make_config(max_updates=9), data=corpus.folder)
+    assert error.hint
+
+
+def test_training_goes_on_from_the_checkpoint_before_a_deleted_one(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(validate_every=4)
+    train(config, data=corpus.folder, run=tmp_path / "run")
+    expected = everything(Run(tmp_path / "run").checkpoint("last").folder)
+    shutil.rmtree(Run(tmp_path / "run").checkpoint("last").folder)
+    result = train(config, data=corpus.folder, run=tmp_path / "run")
+    assert result.trained
+    found = everything(Run(tmp_path / "run").checkpoint("last").folder)
+    for path, content in expected.items():
+        if path.suffix == ".safetensors":
+            assert found[path] == content
+
+
+def test_what_a_crash_left_while_writing_is_removed(
+    run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    leftover = Run(run).checkpoints_folder / ".step-00000004.x1.tmp"
+    leftover.mkdir()
+    (leftover / "model.safetensors").write_bytes(b"half")
+    train(make_config(max_updates=4), data=corpus.folder, run=run)
+    assert not leftover.exists()
+
+
+def test_from_starts_with_the_weights_of_another_run(
+    run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    trainer, _ = make_trainer(
+        Run(Path("never")), make_config(seed=7), corpus, initial=Run(run), view=SilentView()
+    )
+    import safetensors.torch
+
+    saved = safetensors.torch.load_file(Run(run).checkpoint("best").weights)
+    weights = dict(trainer.model.named_parameters())
+    shared = saved.keys() & weights.keys()
+    assert shared
+    for name in shared:
+        torch.testing.assert_close(weights[name].detach(), saved[name], rtol=0, atol=0)
+
+
+def test_from_a_run_with_other_vocabularies_is_refused(
+    run: Path, make_config: Any, tmp_path: Path
+) -> None:
+    other = make_corpus(tmp_path / "other", pairs=21)
+    error = refusal(
+        CheckpointError,
+        tmp_path / "new",
+        config=make_config(),
+        data=other.folder,
+        initial=Run(run),
+    )
+    assert error.kind == "run.other-vocabulary"
+    assert not (tmp_path / "new").exists()
+
+
+def test_from_a_model_of_another_size_is_refused(
+    run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    refusal(
+        CheckpointError,
+        tmp_path / "new",
+        config=make_config(model={"width": 32}),
+        data=corpus.folder,
+        initial=Run(run),
+    )
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_empty_folder_is_free_for_a_run(tmp_path: Path) -> None:
+    assert find_existing(tmp_path) is None

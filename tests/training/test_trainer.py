@@ -1,0 +1,352 @@
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from jtrans.config import Config
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import WorkError
+from jtrans.runs import Run
+from jtrans.training import trainer as trainer_module
+from jtrans.training.session import make_trainer, train
+from jtrans.training.view import Advance, Result, SilentView, Validation
+
+
+class CrashError(Exception):
+    """Stands for kill -9."""
+
+
+class CrashingView(SilentView):
+    """Crashes at the end of an update."""
+
+    def __init__(self, update: int) -> None:
+        self.at = update
+
+    def update(self, advance: Advance) -> None:
+        if advance.update == self.at:
+            raise CrashError
+
+
+class Recorder(SilentView):
+    """Remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.advances: list[Advance] = []
+        self.rows: list[Validation] = []
+        self.result: Result | None = None
+
+    def update(self, advance: Advance) -> None:
+        self.advances.append(advance)
+
+    def validation(self, validation: Validation) -> None:
+        self.rows.append(validation)
+
+    def end(self, result: Result) -> None:
+        self.result = result
+
+
+def stop_after(calls: int) -> Any:
+    asked = 0
+
+    def should_stop() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked == calls
+
+    return should_stop
+
+
+def names(run: Path) -> list[str]:
+    return [checkpoint.name for checkpoint in Run(run).checkpoints()]
+
+
+def last_files(run: Path) -> dict[str, bytes]:
+    folder = Run(run).checkpoint("last").folder
+    return {
+        name: (folder / name).read_bytes() for name in ("model.safetensors", "state.safetensors")
+    }
+
+
+def what_was_learnt(run: Path) -> list[dict[str, Any]]:
+    """The logged events without what depends on the clock."""
+    clock = {"seconds", "tokens_per_second", "positions_per_second"}
+    return [
+        {key: value for key, value in event.items() if key not in clock}
+        for event in Run(run).events()
+        if event["event"] in ("train", "validation")
+    ]
+
+
+@pytest.fixture
+def frequent_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer_module, "LOG_EVERY", 5)
+
+
+@pytest.mark.parametrize("system", ["transformer", "reformer-fast"])
+@pytest.mark.parametrize("crash_at", [1, 7, 18])
+@pytest.mark.usefixtures("frequent_log")
+def test_a_crashed_run_goes_on_as_if_nothing_had_happened(
+    system: str, crash_at: int, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(system, max_updates=22, validate_every=4, pass_tokens=30)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train(config, data=corpus.folder, run=whole)
+    with pytest.raises(CrashError):
+        train(config, data=corpus.folder, run=broken, view=CrashingView(crash_at))
+    result = train(config, data=corpus.folder, run=broken)
+    assert (result.update, result.reason) == (22, "max_updates")
+    assert last_files(broken) == last_files(whole)
+    assert what_was_learnt(broken) == what_was_learnt(whole)
+    assert Run(broken).pointers() == Run(whole).pointers()
+
+
+@pytest.mark.parametrize("calls", [3, 6, 11, 12, 13])  # while training, and while validating
+@pytest.mark.usefixtures("frequent_log")
+def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
+    calls: int, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(max_epochs=2, batch_tokens=100)
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    train(config, data=corpus.folder, run=whole)
+    first = train(config, data=corpus.folder, run=stopped, should_stop=stop_after(calls))
+    assert first.reason == "stopped"
+    assert Run(stopped).checkpoint("last").update == first.update
+    second = train(config, data=corpus.folder, run=stopped)
+    assert second.reason == "max_epochs"
+    assert last_files(stopped) == last_files(whole)
+    assert what_was_learnt(stopped) == what_was_learnt(whole)
+
+
+def test_the_gradient_of_a_split_update_is_that_of_the_whole(
+    corpus: PreparedCorpus, make_config: Any
+) -> None:
+    config = make_config(model={"dropout": 0.0}, batch_tokens=10_000)
+    trainer, _ = make_trainer(Run(Path("never")), config, corpus, view=SilentView())
+    trainer.model.double()
+    (whole,) = trainer.plan.epoch(0)
+    tokens = trainer.plan.tokens(whole)
+    parts = [whole[0][start : start + 7] for start in range(0, whole[0].size, 7)]
+    loss = trainer.accumulate(whole, tokens)
+    expected = [parameter.grad for parameter in trainer.model.parameters()]
+    trainer.optimiser.zero_grad()
+    torch.testing.assert_close(trainer.accumulate(parts, tokens), loss)
+    for parameter, gradient in zip(trainer.model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-10, atol=1e-12)
+
+
+def test_the_gradient_is_clipped_to_the_norm(corpus: PreparedCorpus, make_config: Any) -> None:
+    def change(clip_norm: float, rate: float) -> float:
+        config = make_config(clip_norm=clip_norm)
+        trainer, _ = make_trainer(Run(Path("never")), config, corpus, view=SilentView())
+        trainer.optimiser = torch.optim.SGD(trainer.model.parameters())
+        before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+        update = trainer.plan.epoch(0)[0]
+        trainer.accumulate(update, trainer.plan.tokens(update))
+        norm = float(trainer.step(rate))
+        pairs = zip(before, trainer.model.parameters(), strict=True)
+        moved = math.sqrt(sum(float((old - new.detach()).square().sum()) for old, new in pairs))
+        return moved / rate if clip_norm else moved / rate / norm
+
+    assert change(0.01, rate=1.0) == pytest.approx(0.01, rel=1e-3)
+    assert change(0.0, rate=1.0) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_weight_decay_is_decoupled(corpus: PreparedCorpus, make_config: Any) -> None:
+    config = make_config(weight_decay=0.5)
+    trainer, _ = make_trainer(Run(Path("never")), config, corpus, view=SilentView())
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    for parameter in trainer.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    trainer.step(0.1)
+    for old, new in zip(before, trainer.model.parameters(), strict=True):
+        torch.testing.assert_close(new.detach(), old * (1 - 0.1 * 0.5))
+
+
+def test_training_learns(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> None:
+    view = Recorder()
+    config = make_config(model={"dropout": 0.0, "width": 32}, max_epochs=15)
+    result = train(config, data=corpus.folder, run=tmp_path / "run", view=view)
+    assert [row.epoch for row in view.rows] == list(range(1, 16))
+    assert view.rows[-1].valid_loss < 0.8 * view.rows[0].valid_loss
+    assert view.rows[-1].perplexity == pytest.approx(math.exp(view.rows[-1].valid_loss))
+    assert result.best == {
+        "metric": "valid-loss",
+        "value": min(row.valid_loss for row in view.rows),
+        "update": min(view.rows, key=lambda row: row.valid_loss).update,
+    }
+    assert view.result == result
+
+
+def test_validation_loss_is_the_mean_over_all_tokens(
+    corpus: PreparedCorpus, make_config: Any
+) -> None:
+    losses = []
+    for budget in (20, 1000):
+        config = make_config(batch_tokens=budget, validate_sentences=0)
+        trainer, _ = make_trainer(Run(Path("never")), config, corpus, view=SilentView())
+        losses.append(trainer.validator(trainer.model)["loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_bleu_of_a_perfect_translation_is_100(
+    corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jtrans.decoding import translator
+    from jtrans.decoding.trace import Hypothesis
+
+    pairs = corpus.pairs("valid")
+    answers = {tuple(pairs.source[i]): pairs.target[i].tolist() for i in range(len(pairs))}
+
+    def perfect(models: Any, sources: Any, *args: Any, **kwargs: Any) -> list[list[Hypothesis]]:
+        return [[Hypothesis(answers[tuple(source)], 0.0, 0.0, [])] for source in sources]
+
+    monkeypatch.setattr(translator, "translate_ids", perfect)
+    trainer, _ = make_trainer(
+        Run(Path("never")), make_config(validate_sentences=20), corpus, view=SilentView()
+    )
+    assert trainer.validator(trainer.model)["bleu"] == pytest.approx(100.0)
+
+
+def test_the_last_and_the_best_checkpoints_are_kept(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([5.0, 2.0, 4.0, 3.0, 3.5, 6.0])
+    monkeypatch.setattr(
+        "jtrans.training.validation.Validator.loss", lambda self, model: next(losses)
+    )
+    config = make_config(validate_every=2, validate_sentences=0, keep={"last": 2, "best": 2})
+    train(config, data=corpus.folder, run=tmp_path / "run")
+    expected = [4, 8, 10, 12]  # 2.0 and 3.0 are best, 10 and 12 last
+    assert names(tmp_path / "run") == [f"step-{update:08d}" for update in expected]
+    assert Run(tmp_path / "run").checkpoint("best").update == 4
+    assert Run(tmp_path / "run").checkpoint("last").update == 12
+
+
+def test_training_stops_when_nothing_gets_better(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([5.0, 4.0, 4.5, 3.0, 3.5, 3.0, 3.2, 1.0])
+    monkeypatch.setattr(
+        "jtrans.training.validation.Validator.loss", lambda self, model: next(losses)
+    )
+    stop = {"metric": "valid-loss", "patience": 3}
+    config = make_config(validate_every=1, validate_sentences=0, stop=stop)
+    result = train(config, data=corpus.folder, run=tmp_path / "run")
+    assert (result.reason, result.update) == ("patience", 7)
+
+
+def test_training_ends_when_its_time_is_used_up(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(max_updates=None, max_minutes=1e-9, validate_sentences=0)
+    view = Recorder()
+    result = train(config, data=corpus.folder, run=tmp_path / "run", view=view)
+    assert (result.reason, result.update) == ("max_minutes", 1)
+    assert [row.update for row in view.rows] == [1]
+
+
+def test_a_finished_run_stays_as_it_is(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(max_updates=3)
+    run = tmp_path / "run"
+    train(config, data=corpus.folder, run=run)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    result = train(config, data=corpus.folder, run=run)
+    assert not result.trained
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_a_higher_limit_goes_on(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> None:
+    train(make_config(max_updates=3), data=corpus.folder, run=tmp_path / "run")
+    result = train(make_config(max_updates=5), data=corpus.folder, run=tmp_path / "run")
+    assert (result.update, result.trained) == (5, True)
+    text = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
+    assert "max_updates = 5" in text
+
+
+def test_a_resume_point_is_saved_now_and_then_and_removed_when_old(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer_module, "SAVE_EVERY_SECONDS", 0.0)
+    run = tmp_path / "run"
+    with pytest.raises(CrashError):
+        train(make_config(), data=corpus.folder, run=run, view=CrashingView(6))
+    assert names(run) == ["step-00000005"]
+    assert train(make_config(), data=corpus.folder, run=run).update == 12
+
+
+def test_divergence_is_reported_with_its_update(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(learning_rate=1e30, schedule={"name": "constant"}, clip_norm=0)
+    with pytest.raises(WorkError, match=r"diverged.*(inf|nan) at update [23]") as caught:
+        train(config, data=corpus.folder, run=tmp_path / "run")
+    assert caught.value.kind == "work.diverged"
+    assert caught.value.exit_code == 1
+    assert caught.value.hint is not None and "learning_rate" in caught.value.hint
+    assert names(tmp_path / "run") == []
+
+
+def test_running_out_of_memory_names_the_budget(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(trainer_module, "batch_loss", fail)
+    with pytest.raises(WorkError, match="Tried to allocate 2 GiB") as caught:
+        train(make_config("reformer-fast"), data=corpus.folder, run=tmp_path / "run")
+    assert caught.value.kind == "work.memory"
+    assert caught.value.hint is not None and "training.pass_joint" in caught.value.hint
+
+
+def test_bf16_trains_and_keeps_float32_weights(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    import safetensors.torch
+
+    result = train(
+        make_config(precision="bf16", max_updates=3), data=corpus.folder, run=tmp_path / "run"
+    )
+    weights = safetensors.torch.load_file(Run(tmp_path / "run").checkpoint("last").weights)
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+    assert math.isfinite(result.validation["loss"])
+
+
+def test_the_view_hears_rates_and_what_is_left(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    view = Recorder()
+    train(make_config("reformer-base"), data=corpus.folder, run=tmp_path / "run", view=view)
+    assert [advance.update for advance in view.advances] == list(range(1, 13))
+    assert {advance.total for advance in view.advances} == {12}
+    assert all(advance.tokens_per_second > 0 for advance in view.advances)
+    assert all(advance.positions_per_second for advance in view.advances)
+    assert view.advances[-1].seconds_left == 0.0
+
+
+def test_the_log_is_json_with_start_and_end(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    train(make_config(max_updates=50), data=corpus.folder, run=tmp_path / "run")
+    lines = (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines]
+    assert (events[0]["event"], events[-1]["event"]) == ("start", "end")
+    logged = next(event for event in events if event["event"] == "train")
+    assert logged["update"] == 50
+    assert {"loss", "nll", "learning_rate", "gradient_norm", "tokens_per_second"} <= logged.keys()
+
+
+def test_seeds_differ_and_repeat(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> None:
+    def weights(seed: int, name: str) -> bytes:
+        config: Config = make_config(seed=seed, max_updates=3, validate_sentences=0)
+        train(config, data=corpus.folder, run=tmp_path / name)
+        return last_files(tmp_path / name)["model.safetensors"]
+
+    first = weights(1, "a")
+    assert weights(1, "b") == first
+    assert weights(2, "c") != first
