@@ -84,6 +84,7 @@ class TrainingConfig(Section):
     smoothing_form: Literal["all", "others"] = "all"  # systems.md 0.6
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0  # decoupled
     clip_norm: Annotated[float, Field(ge=0.0)] = 25.0  # 0: off
+    bpe_dropout: Rate = 0.0  # share of merges left out, anew in each epoch (0.1 is usual); 0: off
     max_epochs: Count | None = None
     max_updates: Count | None = None
     max_minutes: Annotated[float, Field(gt=0.0)] | None = None
@@ -95,7 +96,7 @@ class TrainingConfig(Section):
     keep: KeepConfig = KeepConfig()
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, else fp32
     deterministic: bool = False  # on CUDA: only deterministic kernels
-    seed: int = 1
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # what every generator here takes
 
 
 class DecodingConfig(Section):
@@ -318,10 +319,7 @@ def _explain(
 ) -> ConfigError:
     """Turn the first fault pydantic found into one paragraph."""
     fault = error.errors()[0]
-    parts = [
-        str(part) for part in fault["loc"] if not str(part).startswith(("function", "literal["))
-    ]
-    parts = [part for part in parts if part not in ("constrained-int", "int", "float", "str")]
+    parts = _key_parts(fault)
     key = ".".join([prefix, *parts] if prefix else parts)
     # the fault of a section (sizes that do not fit) comes from its keys, and the other way round
     causes = [
@@ -342,12 +340,36 @@ def _explain(
         return ConfigError(f"unknown key {key}", where=place, hint=hint, kind="config.unknown-key")
     if fault["type"] == "value_error":
         message = str(fault["msg"]).removeprefix("Value error, ")
-        return ConfigError(message, where=f"{key or prefix}, {place}", kind="config.value")
+        return ConfigError(
+            message,
+            where=f"{key or prefix}, {place}",
+            hint="jtrans models NAME shows the options of a system",
+            kind="config.value",
+        )
     shown = "" if fault["type"] == "missing" else f" (got {fault['input']!r})"
-    message = f"{key}: {str(fault['msg'])[0].lower()}{str(fault['msg'])[1:]}{shown}"
+    # a value may be one of several kinds, each with a fault of its own: "epoch", or a number
+    rules = [_rule(one) for one in error.errors() if _key_parts(one) == parts]
+    message = f"{key}: {', or '.join(dict.fromkeys(rules))}{shown}"
     return ConfigError(
         message, where=place, hint="jtrans recipes shows examples", kind="config.value"
     )
+
+
+def _key_parts(fault: Mapping[str, Any]) -> list[str]:
+    """Return the key of a fault, without pydantic's marks of the kind it tried."""
+    kinds = ("constrained-int", "int", "float", "str")
+    parts = [str(part) for part in fault["loc"]]
+    return [
+        part
+        for part in parts
+        if part not in kinds and not part.startswith(("function", "literal["))
+    ]
+
+
+def _rule(fault: Mapping[str, Any]) -> str:
+    kinds = {"tuple_type": "input should be a list", "model_type": "input should be a section"}
+    text = kinds.get(fault["type"], str(fault["msg"]))
+    return text[0].lower() + text[1:]
 
 
 def _sibling_keys(model: type[BaseModel], parts: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,26 +26,37 @@ def disk_errors(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except JtransError:
+        raise
+    except Exception as error:
+        number = _error_number(error)
+        if number in (errno.ENOSPC, errno.EDQUOT):
             raise WorkError(
                 f"the disk is full: cannot write {path}",
                 hint="free some space or choose another folder, then run the same command again",
                 kind="disk.full",
             ) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        if number in (errno.EACCES, errno.EROFS, errno.EPERM):
             raise JtransError(
                 f"no permission to write {path}",
                 hint="choose a folder you can write",
                 kind="disk.read-only",
             ) from error
-        if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+        if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
             raise JtransError(
-                f"cannot write {path}: {os.strerror(error.errno).lower()}",
+                f"cannot write {path}: {os.strerror(number).lower()}",
                 hint="choose another path",
                 kind="disk.not-a-folder",
             ) from error
         raise
+
+
+def _error_number(error: Exception) -> int | None:
+    if isinstance(error, OSError):
+        return error.errno
+    # safetensors is written in Rust: the number stands only in the text of its own exception
+    match = re.search(r"\(os error (\d+)\)", str(error))
+    return int(match[1]) if match else None
 
 
 @contextlib.contextmanager

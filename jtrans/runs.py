@@ -3,7 +3,7 @@
 config.toml          resolved: every default written out
 pipeline.json        copied from the prepared corpus
 run.json             format version, where the data lies, fingerprints, parameters
-checkpoints/step-00012000/{model.safetensors, state.safetensors, state.json}
+checkpoints/step-00012000/{model.safetensors, state.safetensors, state.json, sha256.json}
 checkpoints/pointers.json    which one is `last` and `best`
 log.jsonl            one JSON object per logged event
 translations/  reports/
@@ -12,6 +12,7 @@ translations/  reports/
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -31,6 +32,7 @@ from jtrans.text.pipeline import TextPipeline
 
 FORMAT = 1
 RUNS = Path("runs")
+SEAL = "sha256.json"  # in each checkpoint: the digests of its other files
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,29 @@ class Checkpoint:
     def weights(self) -> Path:
         """The file of the model's weights."""
         return self.folder / "model.safetensors"
+
+    def verify(self, *names: str) -> None:
+        """Check that files are as they were written; a checkpoint without digests passes.
+
+        Args:
+            names: files of the checkpoint; a missing one is left to whoever reads it.
+
+        Raises:
+            CheckpointError: a file has been changed or cut short since.
+        """
+        path = self.folder / SEAL
+        if not path.exists():
+            return
+        digests = read_json(path)
+        for name in names:
+            file = self.folder / name
+            if file.is_file() and digests.get(name) != _digest(file):
+                raise CheckpointError(
+                    "the checkpoint is damaged: its content is not what was written",
+                    where=str(file),
+                    hint="use another checkpoint (--checkpoint last), or train again",
+                    kind="checkpoint.damaged",
+                )
 
 
 class Run:
@@ -159,10 +184,17 @@ class Run:
         return [Checkpoint(folder.name, folder) for folder in folders if folder.is_dir()]
 
     @contextlib.contextmanager
-    def new_checkpoint(self, update: int) -> Iterator[Path]:
-        """Yield a folder to fill that becomes the checkpoint of `update` when the block ends."""
-        with whole_folder(self.checkpoints_folder / f"step-{update:08d}") as temporary:
+    def new_checkpoint(self, which: int | str) -> Iterator[Path]:
+        """Yield a folder to fill that becomes a checkpoint when the block ends.
+
+        Args:
+            which: the update it was saved at, or the name of an average.
+        """
+        name = f"step-{which:08d}" if isinstance(which, int) else which
+        with whole_folder(self.checkpoints_folder / name) as temporary:
             yield temporary
+            digests = {path.name: _digest(path) for path in sorted(temporary.iterdir())}
+            write_json(temporary / SEAL, digests)
 
     def remove_leftovers(self) -> None:
         """Delete checkpoints whose writing was cut short; call it while holding the lock."""
@@ -257,6 +289,11 @@ class Run:
             yield
         finally:
             path.unlink(missing_ok=True)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def find_run(name: str) -> Run:

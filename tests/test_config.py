@@ -196,7 +196,7 @@ def test_an_unknown_key_says_whether_file_or_set_had_it(write: Any) -> None:
         ("training.precision=fp8", ["training.precision", "fp8"]),
         ("training.validate_every=0", ["training.validate_every", "0"]),
         ("model.width=250", ["250", "heads 4"]),
-        ("model.heads=3", ["width 128 is not a multiple of heads 3"]),
+        ("model.heads=3", ["width 64 is not a multiple of heads 3"]),
         ("model.dropout=-0.1", ["model.dropout", "-0.1"]),
         ("model.tie=some", ["model.tie", "'some'"]),
         ("training.schedule=5", ["training.schedule", "5"]),
@@ -286,3 +286,20 @@ def test_values_are_checked_without_a_file() -> None:
     with pytest.raises(ConfigError) as caught:
         build_config({"model": {"system": "transformer", "x": 1}}, system_configs(), where="here")
     assert caught.value.where == "here"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.validate_every=0", "'epoch', or input should be greater than 0 (got 0)"),
+        ("training.optimiser.betas=0.9", "betas: input should be a list (got 0.9)"),
+        ("training=3", "training: input should be a section (got 3)"),
+        ("training.seed=-1", "greater than or equal to 0 (got -1)"),
+        ("training.seed=4294967296", "less than 4294967296 (got 4294967296)"),
+    ],
+)
+def test_a_wrong_value_is_explained_in_words_of_the_file(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config("demo/transformer", system_configs(), overrides=[override])
+    assert message in caught.value.message
+    assert caught.value.where == "from --set"

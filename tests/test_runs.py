@@ -237,6 +237,27 @@ def test_a_checkpoint_written_again_replaces_the_first(make_run: Any) -> None:
     assert len(list(run.checkpoints_folder.iterdir())) == 1
 
 
+def test_a_checkpoint_changed_after_it_was_written_is_noticed(make_run: Any) -> None:
+    run = make_run()
+    add_checkpoint(run, 10)
+    checkpoint = run.checkpoint("10")
+    checkpoint.verify("model.safetensors", "missing")
+    checkpoint.weights.write_bytes(b"weighty")
+    with pytest.raises(CheckpointError, match="not what was written") as caught:
+        checkpoint.verify("model.safetensors")
+    assert caught.value.kind == "checkpoint.damaged"
+    assert caught.value.exit_code == 2
+
+
+def test_a_checkpoint_without_digests_is_taken_as_it_is(make_run: Any) -> None:
+    run = make_run()
+    add_checkpoint(run, 10)
+    checkpoint = run.checkpoint("10")
+    (checkpoint.folder / "sha256.json").unlink()
+    checkpoint.weights.write_bytes(b"anything")
+    checkpoint.verify("model.safetensors")
+
+
 def test_pointers_change_one_at_a_time(make_run: Any) -> None:
     run = make_run()
     run.set_pointers(last="a", best="a", best_value=2.5)

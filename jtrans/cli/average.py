@@ -26,7 +26,7 @@ def average(
 ) -> None:
     """Average the weights of some checkpoints of a run.
 
-    Examples:
+    [bold]Examples[/bold]
 
         jtrans average runs/demo/transformer --last 5
 
@@ -38,9 +38,10 @@ def average(
         )
     updates = _parse(steps)
     from jtrans.runs import find_run
-    from jtrans.training.averaging import average_checkpoints, choose_checkpoints
 
     found = find_run(run)
+    from jtrans.training.averaging import average_checkpoints, choose_checkpoints
+
     checkpoints = choose_checkpoints(found, last=5 if last is None else last, updates=updates)
     folder = average_checkpoints(found, checkpoints, name)
     names = [checkpoint.name for checkpoint in checkpoints]

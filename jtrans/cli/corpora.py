@@ -11,7 +11,7 @@ from jtrans.cli import console
 from jtrans.cli.options import Json
 
 if TYPE_CHECKING:
-    from jtrans.corpora.catalogue import Entry
+    from jtrans.corpora.entry import Entry, Source
 
 
 def corpora(
@@ -26,7 +26,7 @@ def corpora(
 
       jtrans corpora
 
-      jtrans corpora grammar-de-en
+      jtrans corpora iwslt14-de-en
     """
     from jtrans.corpora.catalogue import CATALOGUE, find_entry
 
@@ -36,40 +36,62 @@ def corpora(
             console.print_json(_as_json(entry))
             return
         console.print_table(["corpus", entry.name], _details(entry))
-        console.next_step(f"jtrans prepare {entry.name}")
+        place = " --from FOLDER" if entry.is_licensed else ""
+        console.next_step(f"jtrans prepare {entry.name}{place}")
         return
     entries = list(CATALOGUE.values())
     if as_json:
         console.print_json({"corpora": [_as_json(entry) for entry in entries]})
         return
-    columns = ["corpus", "languages", "sentences", "licence", "here", "what it is"]
-    console.print_table(columns, [_row(entry) for entry in entries], right=["sentences"])
+    columns = ["corpus", "both ways", "sentences", "download", "here", "licence", "what it is"]
+    console.print_table(columns, [_row(entry) for entry in entries], right=columns[2:4])
     console.next_step(f"jtrans prepare {entries[0].name}")
 
 
 def _row(entry: Entry) -> list[str]:
     return [
         entry.name,
-        "-".join(entry.languages),
+        "yes" if entry.both_ways else "no",
         f"{sum(entry.sentences.values()):,}",
+        _download_size(entry),
+        _here(entry),
         entry.licence,
-        "prepared" if _is_here(entry) else "",
         entry.title,
     ]
 
 
-def _default_folder(entry: Entry) -> Path:
-    return Path("data/prepared") / entry.name
+def _download_size(entry: Entry) -> str:
+    if not entry.sources:
+        return "built in"
+    if entry.is_licensed:
+        return "licensed"
+    return f"{entry.size / 1e6:,.0f} MB" if entry.size else "unknown"
 
 
-def _is_here(entry: Entry) -> bool:
-    return (_default_folder(entry) / "corpus.json").is_file()
+def _here(entry: Entry) -> str:
+    if _prepared(entry):
+        return "prepared"
+    facts = [_downloaded(entry, source) for source in entry.sources]
+    return f"{sum(map(bool, facts))} of {len(facts)} files" if any(facts) else ""
+
+
+def _prepared(entry: Entry) -> Path | None:
+    folder = Path("data/prepared") / entry.name
+    return folder if (folder / "corpus.json").is_file() else None
+
+
+def _downloaded(entry: Entry, source: Source) -> Path | None:
+    from jtrans.corpora.download import downloads_folder, present
+
+    return present(source, downloads_folder() / entry.folder)
 
 
 def _details(entry: Entry) -> list[list[str]]:
+    from jtrans.corpora.entry import turn_name
+
     sentences = " · ".join(f"{split} {count:,}" for split, count in entry.sentences.items())
     options = ", ".join(f"{key} = {value}" for key, value in entry.options.items())
-    return [
+    rows = [
         ["what it is", entry.title],
         ["languages", "-".join(entry.languages)],
         ["sentences", sentences],
@@ -77,19 +99,64 @@ def _details(entry: Entry) -> list[list[str]]:
         ["licence", entry.licence],
         ["citation", entry.citation],
         ["prepared with", options],
-        ["here", str(_default_folder(entry)) if _is_here(entry) else "not prepared yet"],
+        ["download", _download_size(entry)],
+        ["here", str(_prepared(entry) or _here(entry) or "nothing yet")],
     ]
+    if entry.both_ways:
+        rows.insert(2, ["turned round", turn_name(entry.name)])
+    for source in entry.sources:
+        rows += _source_rows(entry, source)
+    return rows
+
+
+def _source_rows(entry: Entry, source: Source) -> list[list[str]]:
+    """Say of one file where it comes from, how it is checked, and whether it is here."""
+    rows = [["file", f"{source.file}{f': {source.title}' if source.title else ''}"]]
+    for mirror in source.mirrors:
+        size = f" ({mirror.size:,} bytes)" if mirror.size else ""
+        rows.append(["  from", f"{mirror.url}{size}"])
+        known = mirror.sha256 or "not known: the first download records it"
+        rows.append(["  sha256", known])
+    if (path := _downloaded(entry, source)) is not None:
+        rows.append(["  here", f"{path} (sha256 {_recorded_sha256(entry, path)})"])
+    return rows
+
+
+def _recorded_sha256(entry: Entry, path: Path) -> str:
+    from jtrans.corpora.download import downloads_folder, recorded
+
+    return str(recorded(downloads_folder() / entry.folder)[path.name]["sha256"])
 
 
 def _as_json(entry: Entry) -> dict[str, Any]:
+    from jtrans.corpora.entry import turn_name
+
+    prepared = _prepared(entry)
     return {
         "name": entry.name,
         "title": entry.title,
         "languages": list(entry.languages),
+        "turned_round": turn_name(entry.name) if entry.both_ways else None,
         "sentences": dict(entry.sentences),
         "origin": entry.origin,
         "licence": entry.licence,
         "citation": entry.citation,
         "options": dict(entry.options),
-        "prepared": str(_default_folder(entry)) if _is_here(entry) else None,
+        "download_bytes": entry.size or None,
+        "sources": [_source_as_json(entry, source) for source in entry.sources],
+        "prepared": str(prepared) if prepared else None,
+    }
+
+
+def _source_as_json(entry: Entry, source: Source) -> dict[str, Any]:
+    path = _downloaded(entry, source)
+    return {
+        "file": source.file,
+        "title": source.title,
+        "mirrors": [
+            {"url": mirror.url, "sha256": mirror.sha256 or None, "bytes": mirror.size or None}
+            for mirror in source.mirrors
+        ],
+        "here": str(path) if path else None,
+        "sha256_here": _recorded_sha256(entry, path) if path else None,
     }

@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -15,7 +16,7 @@ from typer.core import TyperGroup
 
 from jtrans import __version__
 from jtrans.cli import console
-from jtrans.errors import EXIT_BAD_INPUT, EXIT_FAILED, JtransError, did_you_mean
+from jtrans.errors import EXIT_BAD_INPUT, EXIT_FAILED, InternalError, JtransError, did_you_mean
 
 # Command, its module under jtrans.cli, its help panel. A module is imported when its help or
 # its work is asked for; each holds one function (or Typer app) named like the command.
@@ -30,7 +31,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "average": ("average", "Training"),
     "translate": ("translate", "Translation"),
     "score": ("score", "Translation"),
+    "analyze": ("analyze", "Analysis"),
     "import": ("import_", "Exchange"),
+    "bench": ("bench", "Measuring"),
     "info": ("info", "About"),
 }
 
@@ -123,12 +126,25 @@ def show_error(error: JtransError, *, as_json: bool) -> None:
         print(f"hint: {error.hint}", file=sys.stderr)
 
 
-def _usage_error(error: Any) -> JtransError:
+def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
     context = error.ctx.command_path if error.ctx else "jtrans"
     possibilities = getattr(error, "possibilities", None)
     hint = f"did you mean {possibilities[0]}?" if possibilities else f"{context} --help"
     message = error.format_message().split(" Did you mean")[0].split(" (Possible")[0]
-    return JtransError(message.strip().rstrip("."), hint=hint, kind="command.usage")
+    given = _given(getattr(error, "param", None), arguments)
+    got = f" (got {given!r})" if given is not None else ""
+    return JtransError(message.strip().rstrip(".") + got, hint=hint, kind="command.usage")
+
+
+def _given(parameter: Any, arguments: Sequence[str]) -> str | None:
+    """Return the value the user gave an option, None if it stands alone or was not given."""
+    for option in getattr(parameter, "opts", ()):
+        for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+            if argument == option:
+                return following
+            if argument.startswith(f"{option}="):
+                return argument.partition("=")[2]
+    return None
 
 
 def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -136,7 +152,12 @@ def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _run(arguments: list[str]) -> int:
-    outcome: Any = build_app()(args=arguments, prog_name="jtrans", standalone_mode=False)
+    try:
+        outcome: Any = build_app()(args=arguments, prog_name="jtrans", standalone_mode=False)
+    except SystemExit as left:
+        if isinstance(left.__context__, BrokenPipeError):  # Typer leaves with 1 for it
+            raise left.__context__ from None
+        raise
     return outcome if isinstance(outcome, int) else 0
 
 
@@ -162,7 +183,7 @@ def main(arguments: list[str] | None = None) -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error, file=sys.stderr)
         else:
-            show_error(_usage_error(error), as_json=as_json)
+            show_error(_usage_error(error, arguments), as_json=as_json)
         code = EXIT_BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
@@ -177,6 +198,13 @@ def main(arguments: list[str] | None = None) -> None:
         code = _show_os_error(error, as_json=as_json)
     except MemoryError:
         show_error(JtransError("out of memory", kind="work.memory"), as_json=as_json)
+        code = EXIT_FAILED
+    except Exception as error:
+        if debug:
+            raise
+        unexpected = InternalError(f"{type(error).__name__}: {error}")
+        unexpected.hint = "this is a bug: please report it with what --debug and jtrans info print"
+        show_error(unexpected, as_json=as_json)
         code = EXIT_FAILED
     raise SystemExit(code)
 

@@ -26,7 +26,10 @@ def prepare(
     ] = None,
     train: Annotated[
         list[str] | None,
-        typer.Option(metavar="PREFIX", help="PREFIX.de and PREFIX.en (or .gz); may repeat."),
+        typer.Option(
+            metavar="PREFIX",
+            help="PREFIX.de and PREFIX.en, plain or packed; or one .tsv, .tmx, .jsonl; may repeat.",
+        ),
     ] = None,
     valid: Annotated[str | None, typer.Option(metavar="PREFIX", help="Validation files.")] = None,
     test: Annotated[
@@ -39,6 +42,14 @@ def prepare(
         Path | None,
         typer.Option(
             metavar="DIR", help="Folder to make.", show_default="data/prepared/NAME, with NAME"
+        ),
+    ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Take the original files of NAME from here, and download nothing.",
         ),
     ] = None,
     segment: Annotated[
@@ -59,6 +70,24 @@ def prepare(
         bool | None,
         typer.Option(
             "--lowercase/--cased", help="Case.", show_default="cased", rich_help_panel=TEXT
+        ),
+    ] = None,
+    truecase: Annotated[
+        bool | None,
+        typer.Option(
+            "--truecase",
+            help="Write the first word of a sentence as within sentences, and restore it.",
+            show_default=False,
+            rich_help_panel=TEXT,
+        ),
+    ] = None,
+    jieba_dictionary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Words jieba shall know, one in a line.",
+            show_default=False,
+            rich_help_panel=TEXT,
         ),
     ] = None,
     bpe: Annotated[
@@ -120,6 +149,34 @@ def prepare(
             rich_help_panel=CLEANING,
         ),
     ] = None,
+    drop_identical: Annotated[
+        bool | None,
+        typer.Option(
+            "--drop-identical/--keep-identical",
+            help="Pairs with the same text on both sides.",
+            show_default="drop-identical",
+            rich_help_panel=CLEANING,
+        ),
+    ] = None,
+    drop_wrong_script: Annotated[
+        bool | None,
+        typer.Option(
+            "--drop-wrong-script/--keep-wrong-script",
+            help="Pairs without a letter of their language's script on one side.",
+            show_default="drop-wrong-script",
+            rich_help_panel=CLEANING,
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE",
+            help="Parts of speech and entities of source words, for Transformer++: "
+            "spacy:MODEL or conllu:FILE.",
+            show_default="the corpus's own, if it has some",
+            rich_help_panel=TEXT,
+        ),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Processes.", show_default="one for each processor"),
@@ -143,7 +200,9 @@ def prepare(
     chosen = {
         "source_segment": source_segment or segment,
         "target_segment": target_segment or segment,
-        "lowercase": lowercase,
+        "lowercase": False if truecase and lowercase is None else lowercase,
+        "truecase": False if lowercase and truecase is None else truecase,
+        "jieba_dictionary": None if jieba_dictionary is None else str(jieba_dictionary),
         "bpe": bpe,
         "bpe_merges": bpe_merges,
         "bpe_min_frequency": bpe_min_frequency,
@@ -153,13 +212,23 @@ def prepare(
         "max_ratio": max_ratio,
         "deduplicate": deduplicate,
         "drop_leaked": drop_leaked,
+        "drop_identical": drop_identical,
+        "drop_wrong_script": drop_wrong_script,
+        "labels": labels,
     }
     files = {"--train": train, "--valid": valid, "--test": test, "--languages": languages}
     if name is None:
+        if from_ is not None:
+            raise ConfigError(
+                "--from goes with the NAME of a corpus",
+                hint="jtrans prepare NAME --from DIR; jtrans corpora lists the names",
+                kind="command.usage",
+            )
         corpus, folder = _own_files(train or [], valid, test or [], languages, out)
         options = _options({}, chosen)
     else:
-        corpus, folder, options = _from_catalogue(name, files, out, chosen)
+        corpus, folder, options = _from_catalogue(name, files, from_, out, chosen)
+    corpus = _with_valid(corpus, options, workers)
     prepared = prepare_corpus(
         corpus,
         folder,
@@ -172,9 +241,10 @@ def prepare(
 
 
 def _from_catalogue(
-    name: str, files: dict[str, Any], out: Path | None, chosen: dict[str, Any]
+    name: str, files: dict[str, Any], place: Path | None, out: Path | None, chosen: dict[str, Any]
 ) -> tuple[Corpus, Path, PrepareOptions]:
     from jtrans.corpora.catalogue import find_entry
+    from jtrans.corpora.deliver import deliver
 
     given = [option for option, value in files.items() if value]
     if given:
@@ -184,14 +254,27 @@ def _from_catalogue(
             kind="command.usage",
         )
     entry = find_entry(name)
-    options = _options(dict(entry.options), chosen)
-    return entry.load(), out or Path("data/prepared") / name, options
+    _options(dict(entry.options), chosen)  # refused before anything is downloaded
+    delivery = deliver(entry, place, progress=console.TerminalProgress())
+    options = _options(dict(delivery.options), chosen)
+    return delivery.corpus, out or Path("data/prepared") / name, options
+
+
+def _with_valid(corpus: Corpus, options: PrepareOptions, workers: int | None) -> Corpus:
+    """Give a corpus that has none its valid split, as the catalogue says."""
+    if corpus.valid_every is None:
+        return corpus
+    from jtrans.data.held_out import take_valid
+
+    return take_valid(corpus, options, workers=workers, progress=console.TerminalProgress())
 
 
 def _own_files(
     train: list[str], valid: str | None, test: list[str], languages: str | None, out: Path | None
 ) -> tuple[Corpus, Path]:
-    from jtrans.corpora.plain import read_corpus
+    from jtrans.corpora.own_files import read_corpus
+    from jtrans.corpora.parallel import describe_notes
+    from jtrans.text.language import check_language
 
     if not (train and valid and languages and out):
         needed = {"--train": train, "--valid": valid, "--languages": languages, "--out": out}
@@ -209,8 +292,13 @@ def _own_files(
             hint="source first, as the files end: --languages de-en",
             kind="command.usage",
         )
+    check_language(source)
+    check_language(target)
     name = out.resolve().name
-    return read_corpus(name, (source, target), train=train, valid=valid, test=test), out
+    corpus = read_corpus(name, (source, target), train=train, valid=valid, test=test)
+    for line in describe_notes(corpus.splits):
+        console.TerminalProgress().say("Noticed", line)
+    return corpus, out
 
 
 def _options(defaults: dict[str, Any], chosen: dict[str, Any]) -> PrepareOptions:

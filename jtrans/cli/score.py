@@ -126,7 +126,7 @@ def score(
 
     Several systems are compared with the first one by paired bootstrap.
 
-    Examples:
+    [bold]Examples[/bold]
 
         jtrans score runs/base runs/fast
 

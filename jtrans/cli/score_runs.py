@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,9 +74,10 @@ def score_runs(
     Raises:
         CorpusError: no corpus, no such split, or different texts.
     """
+    from jtrans.analysis.compute import all_but_seed, open_corpus
     from jtrans.evaluation.systems import compare_systems, group_by_seed, score_systems
 
-    corpora = [_corpus(run, data) for run in runs]
+    corpora = [open_corpus(run, data) for run in runs]
     source, references = _common_text(runs, corpora, split)
     for run in runs:
         how.options(run)  # refuse before the first minute of work
@@ -90,41 +90,24 @@ def score_runs(
         _system(name, run, translation, references)
         for name, run, translation in zip(names, runs, translations, strict=True)
     ]
-    language = runs[0].pipeline.target.language
-    scores = score_systems(
-        systems, [references], metrics=metrics, target_language=language, lowercase=lowercase
-    )
-    paired = compare_systems(
-        systems, [references], metrics=metrics, target_language=language, lowercase=lowercase
-    )
+    choices: dict[str, Any] = {
+        "metrics": metrics,
+        "target_language": runs[0].pipeline.target.language,
+        "lowercase": lowercase,
+    }
+    scores = score_systems(systems, [references], **choices)
     facts = {
         name: _facts(run, split, translation)
         for name, run, translation in zip(names, runs, translations, strict=True)
     }
-    groups = group_by_seed(scores, [_all_but_seed(run) for run in runs], metrics)
-    return Report(metrics, scores, facts, paired, groups, _bands(runs, split, scores))
-
-
-def _corpus(run: Run, data: Path | None) -> PreparedCorpus:
-    from jtrans.data.prepared import PreparedCorpus
-
-    folder = data or run.facts.get("data")
-    if folder is None or not (Path(folder) / "corpus.json").is_file():
-        raise CorpusError(
-            f"no prepared corpus for {run.name}: "
-            + ("it does not name one" if folder is None else f"there is none in {folder}"),
-            hint="--data DIR names it; or score files: jtrans score --hyp FILE --ref FILE",
-            kind="corpus.not-prepared",
-        )
-    corpus = PreparedCorpus.open(Path(folder))
-    if corpus.languages != run.pipeline.languages:
-        raise CorpusError(
-            f"{run.name} translates {'-'.join(run.pipeline.languages)}, "
-            f"{folder} is {'-'.join(corpus.languages)}",
-            hint="name a corpus of these languages: --data DIR",
-            kind="corpus.languages",
-        )
-    return corpus
+    return Report(
+        metrics,
+        scores,
+        facts,
+        compare_systems(systems, [references], **choices),
+        group_by_seed(scores, [all_but_seed(run) for run in runs], metrics),
+        _bands(runs, split, scores),
+    )
 
 
 def _common_text(
@@ -184,14 +167,6 @@ def _facts(run: Run, split: str, translation: SplitTranslation) -> dict[str, Any
 def _names(names: Sequence[str], folders: Sequence[str]) -> list[str]:
     """Return the names, or the folders where names repeat."""
     return list(names if len(set(names)) == len(names) else folders)
-
-
-def _all_but_seed(run: Run) -> str:
-    from jtrans.models.zoo import system_configs
-
-    values = run.config(system_configs()).model_dump(mode="json")
-    values["training"].pop("seed")
-    return json.dumps([values, run.pipeline.fingerprint()], sort_keys=True)
 
 
 def _bands(runs: Sequence[Run], split: str, scores: Sequence[SystemScores]) -> list[Band]:

@@ -84,11 +84,11 @@ def train(
 ) -> None:
     """Train a model; run the same command again to go on where it stopped.
 
-    Examples:
+    [bold]Examples[/bold]
 
         jtrans train demo/transformer
 
-        jtrans train demo/reformer-fast --run runs/wide --set model.width=256 --max-minutes 30
+        jtrans train demo/reformer-fast --run runs/wide --set model.width=256
     """
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs

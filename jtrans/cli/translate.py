@@ -45,10 +45,16 @@ def translate(
         typer.Argument(metavar="RUN", help="A run, or several as an ensemble.", show_default=False),
     ],
     input_file: Annotated[
-        str, typer.Option("--input", "-i", metavar="FILE|-", rich_help_panel=TEXT)
+        str,
+        typer.Option(
+            "--input", "-i", metavar="FILE|-", help="Text to translate.", rich_help_panel=TEXT
+        ),
     ] = "-",
     output_file: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE|-", rich_help_panel=TEXT)
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FILE|-", help="Where it goes.", rich_help_panel=TEXT
+        ),
     ] = "-",
     input_format: Annotated[
         str,
@@ -87,11 +93,11 @@ def translate(
 
     From a pipe it streams; on a terminal it prompts.
 
-    Examples:
+    [bold]Examples[/bold]
 
         jtrans translate @last --input test.de --output test.hyp.en
 
-        echo "Ein Mann liest ." | jtrans translate runs/a runs/b --beam 8 --n-best 3 --format jsonl
+        echo "Ein Mann liest ." | jtrans translate runs/a runs/b --n-best 3
     """
     from jtrans.cli.line_input import LineInput
     from jtrans.runs import find_run

@@ -3,20 +3,44 @@
 Works on segmented lines (words with single spaces between, as the model will see them), like
 the Moses cleaner that published corpora went through. Validation and test text is never
 cleaned: its lines must stay beside their references.
+
+Each pair is judged alone first (`shape_reason`), on any machine and in any order. What depends on
+other pairs, repetition and leakage, is decided for all pairs together (`decide`) by digests of 16
+bytes, so that millions of pairs fit into memory.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jtrans.text.language import is_wrong_script
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # In the order in which they are looked at: a pair counts for the first that applies.
-REASONS = ("empty", "too long", "ratio", "duplicate", "in valid/test")
+REASONS = (
+    "empty",
+    "too long",
+    "ratio",
+    "identical",
+    "wrong script",
+    "duplicate",
+    "in valid/test",
+)
+# The number of a reason in arrays; 0 is none.
+REASON_CODES: dict[str | None, int] = {reason: i for i, reason in enumerate((None, *REASONS))}
+KEY_BYTES = 16
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a training pair must satisfy.
+    """What a training pair must satisfy; the defaults are those of the Moses cleaner, and more.
 
     Attributes:
         max_length: words allowed on either side.
@@ -26,12 +50,23 @@ class Rules:
         drop_leaked: whether pairs that also stand in valid or test (both sides) are dropped.
             A source that occurs there with another translation stays: short everyday
             sentences ("Thank you.") belong to any training text.
+        drop_identical: whether pairs are dropped whose target is their source: text that
+            nobody translated teaches a system to copy.
+        drop_wrong_script: whether pairs are dropped one side of which has letters, but none of
+            the script of its language (`jtrans.text.language`).
     """
 
     max_length: int = 175
     max_ratio: float = 1.5
     deduplicate: bool = True
     drop_leaked: bool = True
+    drop_identical: bool = False
+    drop_wrong_script: bool = False
+
+    @property
+    def max_characters(self) -> int:
+        """A line with more is too long whatever its words: some have no spaces at all."""
+        return max(10_000, 40 * self.max_length)
 
 
 @dataclass(frozen=True)
@@ -53,40 +88,106 @@ def clean(
     *,
     rules: Rules,
     held_out: Iterable[tuple[str, str]] = (),
+    languages: tuple[str, str] = ("", ""),
 ) -> Cleaning:
-    """Decide which training pairs stay.
+    """Decide which training pairs stay, for text in memory.
 
     Args:
         source: segmented source lines.
         target: segmented target lines, as many.
         rules: what to ask of a pair.
         held_out: segmented pairs of valid and test.
+        languages: of source and target, for their scripts.
     """
-    leaked = set(held_out) if rules.drop_leaked else set()
-    seen: set[tuple[str, str]] = set()
-    cleaning = Cleaning()
-    for i, pair in enumerate(zip(source, target, strict=True)):
-        reason = _shape_reason(*pair, rules)
-        if reason is None and rules.deduplicate:
-            if pair in seen:
-                reason = "duplicate"
-            seen.add(pair)
-        if reason is None and pair in leaked:
-            reason = "in valid/test"
-        if reason is None:
-            cleaning.kept.append(i)
-        else:
-            cleaning.dropped[reason] += 1
-    return cleaning
+    pairs = list(zip(source, target, strict=True))
+    reasons = [REASON_CODES[shape_reason(*pair, rules, languages)] for pair in pairs]
+    mask, dropped = decide(
+        np.array(reasons, dtype=np.uint8),
+        pair_keys(pairs),
+        rules=rules,
+        held_out=pair_keys(held_out),
+    )
+    return Cleaning(np.flatnonzero(mask).tolist(), dropped)
 
 
-def _shape_reason(source: str, target: str, rules: Rules) -> str | None:
+def hold_out(kept: Sequence[int], every: int) -> tuple[list[int], list[int]]:
+    """Share the pairs that cleaning kept between train and valid, as the IWSLT14 scripts do.
+
+    Args:
+        kept: positions of the kept pairs, rising.
+        every: the pairs number `every`, 2 x `every` ... of them (counted from 1) go to valid.
+
+    Returns:
+        The positions of train and of valid.
+    """
+    valid = list(kept[every - 1 :: every])
+    train = [position for i, position in enumerate(kept, start=1) if i % every]
+    return train, valid
+
+
+def shape_reason(
+    source: str, target: str, rules: Rules, languages: tuple[str, str] = ("", "")
+) -> str | None:
+    """Say why a segmented pair is dropped for what it is itself; None: it may stay."""
     if not source or not target:
         return "empty"
     source_length = source.count(" ") + 1
     target_length = target.count(" ") + 1
-    if max(source_length, target_length) > rules.max_length:
+    longer, shorter = max(source_length, target_length), min(source_length, target_length)
+    if longer > rules.max_length or max(len(source), len(target)) > rules.max_characters:
         return "too long"
     # a quotient of whole numbers is rounded like the limit: 11/10 is not more than 1.1
-    longer, shorter = max(source_length, target_length), min(source_length, target_length)
-    return "ratio" if longer / shorter > rules.max_ratio else None
+    if longer / shorter > rules.max_ratio:
+        return "ratio"
+    if rules.drop_identical and source == target:
+        return "identical"
+    if rules.drop_wrong_script and (
+        is_wrong_script(source, languages[0]) or is_wrong_script(target, languages[1])
+    ):
+        return "wrong script"
+    return None
+
+
+def pair_keys(pairs: Iterable[tuple[str, str]]) -> NDArray[np.uint64]:
+    """Return a digest of each segmented pair as two numbers, [pairs, 2]."""
+    digests = [
+        hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=KEY_BYTES).digest()
+        for source, target in pairs
+    ]
+    return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
+
+
+def decide(
+    reasons: NDArray[np.uint8],
+    keys: NDArray[np.uint64],
+    *,
+    rules: Rules,
+    held_out: NDArray[np.uint64],
+) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Decide which training pairs stay, all of them together.
+
+    Args:
+        reasons: `REASON_CODES` of what `shape_reason` said of each pair, [pairs].
+        keys: `pair_keys` of the pairs, [pairs, 2].
+        rules: what to ask of a pair.
+        held_out: keys of the pairs of valid and test, [held out pairs, 2].
+
+    Returns:
+        Which pairs stay, [pairs], and how many were dropped for each reason.
+    """
+    reasons = reasons.copy()
+    if rules.deduplicate:
+        good = np.flatnonzero(reasons == 0)
+        order = good[np.lexsort((keys[good, 1], keys[good, 0]))]  # stable: the first stays first
+        repeats = (keys[order[1:]] == keys[order[:-1]]).all(axis=1)
+        reasons[order[1:][repeats]] = REASON_CODES["duplicate"]
+    if rules.drop_leaked and len(held_out):
+        good = np.flatnonzero(reasons == 0)
+        near = good[np.isin(keys[good, 0], held_out[:, 0])]
+        known = {tuple(key) for key in held_out.tolist()}
+        leaked = [
+            i for i, key in zip(near, keys[near].tolist(), strict=True) if tuple(key) in known
+        ]
+        reasons[leaked] = REASON_CODES["in valid/test"]
+    counts = np.bincount(reasons, minlength=len(REASON_CODES)).tolist()
+    return reasons == 0, {reason: counts[REASON_CODES[reason]] for reason in REASONS}

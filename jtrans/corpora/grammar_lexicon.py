@@ -99,11 +99,16 @@ class Modal:
 
 @dataclass(frozen=True)
 class Name:
-    """A proper name; cities have no use for the gender."""
+    """A proper name of a person, or of a city, which has no use for the gender."""
 
     german: str
     english: str
     gender: Gender = "n"
+
+    @property
+    def entity(self) -> Literal["PER", "LOC"]:
+        """What kind of entity it names."""
+        return "LOC" if self.gender == "n" else "PER"
 
 
 NOUNS = (

@@ -34,11 +34,12 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word, the units it expresses, and, on the source side, its part of speech."""
+    """A word, the units it expresses, and, on the source side, part of speech and entity."""
 
     text: str
     units: tuple[Unit, ...]
     tag: str = ""
+    entity: str = "O"  # PER, LOC or none
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,15 @@ NOTHING = Phrase()
 SHE_OR_HE, THOSE = Agreement(3), Agreement(3, True)
 
 
-def pair(source: str, tag: str, target: str) -> Phrase:
+def pair(source: str, tag: str, target: str, entity: str = "O") -> Phrase:
     """Make one source word and the words that translate it, if any."""
     units = (Unit(),)
     words = tuple(Word(word, units) for word in target.split())
-    return Phrase((Word(source, units, tag),), words)
+    return Phrase((Word(source, units, tag, entity),), words)
 
 
 def literal(spelling: str) -> Phrase:
-    """Make a fixed phrase from German/TAG/English entries; an underscore is an English blank."""
+    """Make a fixed phrase from source/TAG/English entries; an underscore is an English blank."""
     phrase = NOTHING
     for entry in spelling.split():
         source, tag, target = entry.split("/")
@@ -205,7 +206,7 @@ class NamePhrase:
 
     def phrase(self, case: CaseName) -> Phrase:
         """Return the name, which is the same in every case."""
-        return pair(self.name.german, "PROPN", self.name.english)
+        return pair(self.name.german, "PROPN", self.name.english, self.name.entity)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from jtrans.corpora.grammar_drafts import (
     random_clause,
 )
 from jtrans.corpora.grammar_lexicon import NAMES, Verb, nouns_of
+from jtrans.corpora.grammar_long import joined
 from jtrans.corpora.grammar_phrases import (
     EIN,
     VIELE,
@@ -46,7 +47,6 @@ from jtrans.corpora.grammar_phrases import (
     Nominal,
     Phrase,
     Pronoun,
-    Word,
     end,
     literal,
     pair,
@@ -226,6 +226,28 @@ def sentence(speaker: Speaker) -> Phrase:
     return speaker.pick(WEIGHTED)(speaker)
 
 
+# What long sentences are made of, and what joins them; all of these leave the verb second.
+STATEMENTS = (
+    *(plain, plain, plain, description, report, report, existence),
+    *(subject_relative, subject_relative, object_relative, object_relative),
+)
+OPENINGS = (*STATEMENTS, because, because, whenever)
+LINKS = (("und", "CCONJ", "and"), ("aber", "CCONJ", "but"))
+
+
+def long_sentence(speaker: Speaker, longest: int) -> Phrase:
+    """Make a sentence longer than `longest` words on both sides."""
+    links = LINKS if speaker.happens(0.5) else LINKS[::-1]
+
+    def part(place: int) -> Phrase:
+        if place == 0:
+            return speaker.pick(OPENINGS)(speaker)
+        link = pair(",", "PUNCT", ",") + pair(*links[place % 2])
+        return link + speaker.pick(STATEMENTS)(speaker)
+
+    return joined(part, longest)
+
+
 def _front(speaker: Speaker, clause: Clause) -> Role | None:
     """Choose what stands before the finite verb, if not the subject."""
     parts = clause.parts
@@ -256,7 +278,7 @@ def _experiencer(person: Nominal) -> Phrase:
     """Make a dative that English turns into a subject: mir, I."""
     dative, nominative = person.phrase("dative"), person.phrase("nominative")
     source = tuple(
-        Word(word.text, same.units, word.tag)
+        replace(word, units=same.units)
         for word, same in zip(dative.source, nominative.source, strict=True)
     )
     return Phrase(source, nominative.target)

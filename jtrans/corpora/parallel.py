@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from jtrans.corpora.lines import Chain
 
 
 @dataclass(frozen=True)
@@ -16,12 +19,15 @@ class Gold:
         target_words: the same for the target.
         alignments: which source word means which target word, "0-0 1-2".
         source_tags: parts of speech of the source words, "DET NOUN".
+        source_entities: entity types of the source words, "O PER" or "O B-PER"; empty where
+            not known.
     """
 
     source_words: Sequence[str]
     target_words: Sequence[str]
     alignments: Sequence[str]
     source_tags: Sequence[str]
+    source_entities: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -33,12 +39,17 @@ class ParallelText:
         target: target lines, as many.
         origin: where the lines were read, as the user named it.
         gold: word alignments and tags, where known.
+        references: all translations of each line, `target` being the first, where a test set
+            has several; empty where it has one.
+        notes: what was met and mended on the way, and how often ("U+2028 inside a line": 3).
     """
 
     source: Sequence[str]
     target: Sequence[str]
     origin: tuple[str, ...] = ()
     gold: Gold | None = None
+    references: tuple[Sequence[str], ...] = ()
+    notes: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -50,11 +61,47 @@ class ParallelText:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Parallel text with its splits: "train", "valid" and any number of test splits."""
+    """Parallel text with its splits: "train", "valid" and any number of test splits.
+
+    Attributes:
+        name: what users call it.
+        languages: source and target.
+        splits: the text by name.
+        valid_every: where there is no valid split: every so manieth of the training pairs that
+            cleaning kept goes there (`jtrans.corpora.clean.hold_out`).
+    """
 
     name: str
     languages: tuple[str, str]
     splits: Mapping[str, ParallelText] = field(default_factory=dict)
+    valid_every: int | None = None
+
+
+def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
+    """Put texts one after the other; several references only where all have as many."""
+    if len(parts) == 1:
+        return parts[0]
+    notes: Counter[str] = Counter()
+    for part in parts:
+        notes.update(part.notes)
+    counts = {len(part.references) for part in parts}
+    references = zip(*(part.references for part in parts), strict=True) if len(counts) == 1 else ()
+    return ParallelText(
+        source=Chain(part.source for part in parts),
+        target=Chain(part.target for part in parts),
+        origin=tuple(origin for part in parts for origin in part.origin),
+        references=tuple(Chain(same) for same in references),
+        notes=dict(notes),
+    )
+
+
+def describe_notes(splits: Mapping[str, ParallelText]) -> list[str]:
+    """Tell what was met in each split, "train: U+2028 inside a line 3", where anything was."""
+    return [
+        f"{split}: " + " · ".join(f"{name} {count:,}" for name, count in sorted(text.notes.items()))
+        for split, text in splits.items()
+        if text.notes
+    ]
 
 
 def digest(lines: Iterable[str]) -> str:

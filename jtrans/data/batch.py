@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from jtrans.data.labels import IGNORE
 from jtrans.data.prepared import IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
@@ -28,6 +29,8 @@ class Batch:
         target_out: what it shall predict, EOS last, [B, T].
         target_mask: True on real target tokens (of both), [B, T].
         indices: the pairs' positions in their split, [B].
+        labels: labels of the source by kind ("pos", "ner"), where the corpus has them,
+            `jtrans.data.labels.IGNORE` where there is none, [B, S] each.
     """
 
     source: Tensor
@@ -36,6 +39,7 @@ class Batch:
     target_out: Tensor
     target_mask: Tensor
     indices: Tensor
+    labels: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def target_tokens(self) -> int:
@@ -45,10 +49,14 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on `device`."""
         moved = {
-            field.name: getattr(self, field.name).to(device, non_blocking=True)
-            for field in fields(self)
+            item.name: getattr(self, item.name).to(device, non_blocking=True)
+            for item in fields(self)
+            if item.name != "labels"
         }
-        return Batch(**moved)
+        labels = {
+            kind: labels.to(device, non_blocking=True) for kind, labels in self.labels.items()
+        }
+        return Batch(**moved, labels=labels)
 
 
 def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
@@ -66,14 +74,18 @@ def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> B
         target_out=torch.from_numpy(target_out),
         target_mask=torch.from_numpy(target_mask),
         indices=torch.from_numpy(np.array(indices, dtype=np.int64)),
+        labels={
+            kind: torch.from_numpy(_padded(store, indices, fill=IGNORE)[0])
+            for kind, store in pairs.labels.items()
+        },
     )
 
 
 def _padded(
-    store: IdStore, indices: Sequence[int] | NDArray[np.int64]
+    store: IdStore, indices: Sequence[int] | NDArray[np.int64], *, fill: int = PAD
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     lengths = store.lengths[np.asarray(indices, dtype=np.int64)]
     mask = np.arange(int(lengths.max())) < lengths[:, None]
-    ids = np.full(mask.shape, PAD, dtype=np.int64)
+    ids = np.full(mask.shape, fill, dtype=np.int64)
     ids[mask] = np.concatenate([store[int(index)] for index in indices])
     return ids, mask

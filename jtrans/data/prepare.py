@@ -2,42 +2,46 @@
 
 Everything that can be wrong with the input is found before anything is written, and the folder
 appears only when it is complete. A rerun with the same text and options changes nothing.
+
+Text goes through in shards, in a work folder beside the one to be made (`jtrans.data.work`):
+memory holds a few shards, the different words and 17 bytes for each pair, whatever the size of
+the corpus, and a preparation that was killed goes on where it was.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from jtrans import __version__
-from jtrans.corpora.clean import Cleaning, clean
-from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.encoding import (
-    EncodedSide,
-    count_words,
-    encode_lines,
-    learn_codes,
-    learn_vocabularies,
-)
+from jtrans.corpora.clean import REASON_CODES, decide
+from jtrans.corpora.parallel import Corpus
+from jtrans.data.encoding import Labelling, encode_parts
+from jtrans.data.label_sources import open_labels
+from jtrans.data.labels import LabelVocabulary, number_entities
+from jtrans.data.learning import Part, learn_pipeline, learn_truecasers
 from jtrans.data.prepare_options import PrepareOptions
-from jtrans.data.prepared import FORMAT, SIDES, PreparedCorpus, read_info
-from jtrans.data.segmenting import available_cpus, segment_texts
-from jtrans.data.writing import PreparedSplit, write_corpus
+from jtrans.data.prepared import FORMAT, SIDES, PreparedCorpus
+from jtrans.data.request import Request, is_up_to_date, make_request
+from jtrans.data.segmenting import Shard, segment_corpus
+from jtrans.data.statistics import Statistics, describe, joint_size
+from jtrans.data.work import WorkFolder
+from jtrans.data.workers import available_cpus
+from jtrans.data.writing import assemble
 from jtrans.errors import CorpusError
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import count_merges
-from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.pipeline import TextPipeline
 
 # A larger share of dropped training pairs deserves a warning.
 MANY_DROPPED = 0.2
 
-# Segmented, or encoded, source and target of each split.
-Words = dict[str, tuple[list[str], list[str]]]
-Ids = dict[str, tuple[EncodedSide, EncodedSide]]
+Splits = dict[str, list[Part]]
 
 
 def prepare(
@@ -48,6 +52,7 @@ def prepare(
     workers: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
+    on_step: Callable[[str], None] | None = None,
 ) -> PreparedCorpus:
     """Make the prepared corpus `folder` from parallel text.
 
@@ -55,320 +60,256 @@ def prepare(
         corpus: the text; needs the splits train and valid.
         folder: where to put it. The same text prepared with the same options stays as it is.
         options: how to prepare it.
-        workers: processes that segment; None takes as many as there are processors.
+        workers: processes that work; None takes as many as there are processors.
         force: whether another prepared corpus in `folder` is replaced.
         progress: hears of each step.
+        on_step: hears the name of each step when it ends, for benchmarks.
 
     Raises:
         CorpusError: text or folder cannot be used; nothing was written.
         WorkError: the disk is full.
     """
-    options = options or PrepareOptions()
     progress = progress or Silent()
-    sides = (
-        TextSide(corpus.languages[0], options.source_segment, options.lowercase),
-        TextSide(corpus.languages[1], options.target_segment, options.lowercase),
-    )
-    request = _request(corpus, options, sides)
+    step = on_step or _nothing
+    request = make_request(corpus, options or PrepareOptions(), progress)
     counts = (f"{name} {len(text):,}" for name, text in corpus.splits.items())
     progress.say("Reading", " · ".join(counts))
-    if _is_up_to_date(folder, request, force=force):
+    step("reading")
+    if is_up_to_date(folder, request, force=force):
         progress.say("Unchanged", f"{folder} holds this text prepared with these options")
         return PreparedCorpus.open(folder)
-    _make(corpus, folder, request, sides, options, workers or available_cpus(), progress)
+    with WorkFolder(folder, request.key).opened() as work:
+        made = work.folder / "made"
+        if work.is_continued:
+            progress.say("Continuing", f"what was begun in {work.folder}")
+        if not made.exists():
+            _Preparation(request, work.folder, workers or available_cpus(), progress, step).make(
+                made
+            )
+        work.publish(made)
+        work.remove()
+    step("writing")
     progress.say("Written", str(folder))
     return PreparedCorpus.open(folder)
 
 
-def _make(
-    corpus: Corpus,
-    folder: Path,
-    request: Mapping[str, Any],
-    sides: tuple[TextSide, TextSide],
-    options: PrepareOptions,
-    workers: int,
-    progress: Progress,
-) -> None:
-    words, cleaning = _segment_and_clean(corpus, sides, options, workers, progress)
-    pipeline = _learn(sides, words["train"], options, progress)
-    ids: Ids = {
-        name: (encode_lines(pipeline.source, pair[0]), encode_lines(pipeline.target, pair[1]))
-        for name, pair in words.items()
-    }
-    _say_encoding(ids, progress)
-    splits = {
-        name: _split_to_write(name, text, words[name], ids[name], cleaning, progress)
-        for name, text in corpus.splits.items()
-    }
-    info = _info(corpus.name, request, pipeline, ids, cleaning)
-    write_corpus(folder, pipeline=pipeline, splits=splits, info=info)
+@dataclass(frozen=True)
+class _Preparation:
+    """One preparation: the steps, in order."""
 
+    request: Request
+    folder: Path
+    workers: int
+    progress: Progress
+    step: Callable[[str], None]
 
-def _request(
-    corpus: Corpus, options: PrepareOptions, sides: tuple[TextSide, TextSide]
-) -> dict[str, Any]:
-    """Return what decides the result, the text and the options, as corpus.json keeps it."""
-    for name in ("train", "valid"):
-        if not len(corpus.splits.get(name, ())):
-            raise CorpusError(f"the corpus {corpus.name} has no {name} text", kind="corpus.empty")
-    resolved = replace(
-        options, source_segment=sides[0].segmenter, target_segment=sides[1].segmenter
-    )
-    return {
-        "languages": list(corpus.languages),
-        "options": asdict(resolved),
-        "splits": {
-            name: {"origin": list(text.origin), "lines": len(text), "sha256": text.sha256()}
-            for name, text in corpus.splits.items()
-        },
-    }
-
-
-def _is_up_to_date(folder: Path, request: Mapping[str, Any], *, force: bool) -> bool:
-    """Say whether `folder` holds the requested corpus already, whole and readable.
-
-    Raises:
-        CorpusError: it holds something else.
-    """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        _check_place(folder)
-        return False
-    if not (folder / "corpus.json").is_file():
-        # --force must not replace a folder of other things either
-        raise CorpusError(
-            f"{folder} exists and is no prepared corpus",
-            hint="choose another --out",
-            kind="corpus.not-ours",
+    def make(self, made: Path) -> None:
+        """Make the prepared corpus in the folder `made`."""
+        shards, segmented = self.segment()
+        splits, cleaning = self.clean(shards)
+        self.progress.say("Segmenting", segmented)
+        self.step("cleaning")
+        pipeline, types = self.learn(splits["train"])
+        self.step("learning")
+        labelling = self.labelling()
+        path = self.folder / "pipeline.json"
+        pipeline.save(path)
+        fingerprint = pipeline.fingerprint()
+        statistics = {
+            name: encode_parts(
+                parts,
+                self.request.corpus,
+                path,
+                fingerprint,
+                labelling,
+                workers=self.workers,
+                progress=self.progress,
+            )
+            for name, parts in splits.items()
+        }
+        self.say_statistics(statistics, types, labelling)
+        self.step("encoding")
+        info = _info(self.request, pipeline, statistics, types, cleaning, labelling)
+        lost = assemble(
+            made,
+            pipeline=pipeline,
+            splits=splits,
+            texts=self.request.corpus.splits,
+            label_kinds=labelling.vocabulary.kinds if labelling else (),
+            info=info,
         )
-    if force:
-        return False
-    changes = _changes(read_info(folder), request)
-    if changes:
-        raise CorpusError(
-            f"{folder} holds another prepared corpus: different {' and '.join(changes)}",
-            hint="replace it with --force, or choose another --out",
-            kind="corpus.exists",
+        if lost:
+            self.progress.warn(
+                f"gold alignments of {lost:,} pairs left out: their words are other text"
+            )
+
+    def segment(self) -> tuple[dict[str, list[Shard]], str]:
+        """Segment all text; also return what is to be said of it."""
+        started = time.monotonic()
+        options, sides = self.request.options, self.request.sides
+        shards = segment_corpus(
+            self.request.corpus,
+            self.folder / "shards",
+            sides,
+            rules=options.rules,
+            workers=self.workers,
+            progress=self.progress,
         )
-    corpus = PreparedCorpus.open(folder)
-    for name in corpus.splits:
-        corpus.pairs(name)
-    return True
+        self.step("segmenting")
+        case = "lowercase" if options.lowercase else "truecase" if options.truecase else "cased"
+        named = ", ".join(f"{side.segmenter} {side.language}" for side in sides)
+        return shards, _timed(f"{named}, {case}", time.monotonic() - started)
 
-
-def _check_place(folder: Path) -> None:
-    """Refuse a place that cannot be written before the work, not after it."""
-    place = folder.absolute()
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        problem = "no permission to write" if place.is_dir() else "not a folder:"
-        raise CorpusError(
-            f"cannot make {folder}: {problem} {place}",
-            hint="choose another --out",
-            kind="corpus.place",
+    def clean(self, shards: Mapping[str, Sequence[Shard]]) -> tuple[Splits, dict[str, Any]]:
+        """Decide which training pairs stay; say what was dropped and why."""
+        facts = {
+            name: np.concatenate([shard.facts() for shard in part])
+            for name, part in shards.items()
+            if part
+        }
+        held_out = [one["key"] for name, one in facts.items() if name != "train"]
+        kept, dropped = decide(
+            facts["train"]["reason"],
+            facts["train"]["key"],
+            rules=self.request.options.rules,
+            held_out=np.concatenate(held_out),
         )
+        self.check_cleaning(kept, dropped)
+        for name, one in facts.items():
+            empty = int((one["reason"] == REASON_CODES["empty"]).sum())
+            if empty and name != "train":
+                self.progress.warn(f"{name} has {empty:,} pairs with an empty side (kept)")
+        splits = {
+            name: [
+                Part(shard, kept[shard.start : shard.stop] if name == "train" else _all(shard))
+                for shard in part
+            ]
+            for name, part in shards.items()
+        }
+        return splits, {"kept": int(kept.sum()), "dropped": dropped}
 
+    def check_cleaning(self, kept: np.ndarray[Any, Any], dropped: Mapping[str, int]) -> None:
+        """Say what was dropped and why; refuse a corpus with nothing left."""
+        reasons = " · ".join(f"{reason} {count:,}" for reason, count in dropped.items())
+        stays = int(kept.sum())
+        if not stays:
+            raise CorpusError(
+                f"no training pair is left after cleaning: {reasons}",
+                hint="check that the training files hold sentences, in the languages named, and "
+                "are not the valid or test files",
+                kind="corpus.empty",
+            )
+        self.progress.say("Cleaning", f"kept {stays:,} · {reasons}")
+        options = self.request.options
+        if kept.size - stays > MANY_DROPPED * kept.size:
+            self.progress.warn(
+                f"{100 * (1 - stays / kept.size):.0f} % of the training pairs were dropped; "
+                f"--max-ratio (now {options.max_ratio:g}) and --max-length "
+                f"(now {options.max_length}) decide about length"
+            )
 
-def _changes(info: Mapping[str, Any], request: Mapping[str, Any]) -> list[str]:
-    changes = [] if info["languages"] == request["languages"] else ["languages"]
-    text = [
-        {name: split["sha256"] for name, split in made["splits"].items()}
-        for made in (info, request)
-    ]
-    if text[0] != text[1]:
-        changes.append("text")
-    before, now = info["options"], request["options"]
-    return changes + [
-        f"{name} ({before.get(name)}, now {value})"
-        for name, value in now.items()
-        if before.get(name) != value
-    ]
-
-
-def _segment_and_clean(
-    corpus: Corpus,
-    sides: tuple[TextSide, TextSide],
-    options: PrepareOptions,
-    workers: int,
-    progress: Progress,
-) -> tuple[Words, Cleaning]:
-    """Segment all splits and clean train."""
-    started = time.monotonic()
-    texts = corpus.splits.values()
-    jobs = [(sides[0], text.source) for text in texts] + [(sides[1], text.target) for text in texts]
-    lines = segment_texts(jobs, workers=workers, progress=progress)
-    seconds = time.monotonic() - started
-    half = len(corpus.splits)
-    words = {name: (lines[i], lines[half + i]) for i, name in enumerate(corpus.splits)}
-    held_out = [
-        pair for name, text in words.items() if name != "train" for pair in zip(*text, strict=True)
-    ]
-    cleaning = clean(*words["train"], rules=options.rules, held_out=held_out)
-    _check_cleaning(words, cleaning, options, progress)
-    source, target = words["train"]
-    words["train"] = ([source[i] for i in cleaning.kept], [target[i] for i in cleaning.kept])
-    case = "lowercase" if options.lowercase else "cased"
-    named = ", ".join(f"{side.segmenter} {side.language}" for side in sides)
-    progress.say("Segmenting", _timed(f"{named}, {case}", seconds))
-    return words, cleaning
-
-
-def _check_cleaning(
-    words: Words, cleaning: Cleaning, options: PrepareOptions, progress: Progress
-) -> None:
-    """Say what was dropped and why; refuse a corpus with nothing left."""
-    reasons = " · ".join(f"{reason} {count:,}" for reason, count in cleaning.dropped.items())
-    if not cleaning.kept:
-        raise CorpusError(
-            f"no training pair is left after cleaning: {reasons}",
-            hint="check that the training files hold sentences and are not the valid or test files",
-            kind="corpus.empty",
+    def learn(self, train: Sequence[Part]) -> tuple[TextPipeline, tuple[int, int]]:
+        """Learn all that is learned from the training words."""
+        started = time.monotonic()
+        options, sides = self.request.options, self.request.sides
+        workers, progress, casing = self.workers, self.progress, None
+        if options.truecase:
+            casing = learn_truecasers(train, self.folder, workers=workers, progress=progress)
+        pipeline, types = learn_pipeline(
+            train, self.folder, sides, options, casing, workers=workers, progress=progress
         )
-    progress.say("Cleaning", f"kept {len(cleaning.kept):,} · {reasons}")
-    total = len(words["train"][0])
-    if total - len(cleaning.kept) > MANY_DROPPED * total:
-        progress.warn(
-            f"{100 * (1 - len(cleaning.kept) / total):.0f} % of the training pairs were dropped; "
-            f"--max-ratio (now {options.max_ratio:g}) and --max-length (now {options.max_length}) "
-            "decide about length"
+        codes = [side.codes for side in (pipeline.source, pipeline.target)]
+        merges = [count_merges(text) for text in codes if text is not None]
+        if not merges:
+            learned = "none, whole words"
+        elif options.bpe == "joint":
+            learned = f"{merges[0]:,} joint merges learned"
+        else:
+            learned = f"{merges[0]:,} and {merges[1]:,} merges learned"
+        self.progress.say("BPE", _timed(learned, time.monotonic() - started))
+        sizes = [len(side.vocabulary) for side in (pipeline.source, pipeline.target)]
+        self.progress.say(
+            "Vocabulary",
+            f"{sizes[0]:,} joint"
+            if options.vocabulary == "joint"
+            else f"{sides[0].language} {sizes[0]:,} · {sides[1].language} {sizes[1]:,}",
         )
-    for name, pair in words.items():
-        empty = sum(not source or not target for source, target in zip(*pair, strict=True))
-        if empty and name != "train":
-            progress.warn(f"{name} has {empty:,} pairs with an empty side (kept)")
+        return pipeline, types
 
+    def labelling(self) -> Labelling | None:
+        """Say where labels come from: the option, or else what the corpus brings."""
+        name = self.request.options.labels
+        if name:
+            return Labelling(name, LabelVocabulary.of(open_labels(name).entity_types))
+        golds = [text.gold for text in self.request.corpus.splits.values() if text.gold]
+        if not any(gold.source_tags for gold in golds):
+            return None
+        types = {
+            entity
+            for gold in golds
+            for line in gold.source_entities
+            for number, entity in number_entities(line.split())
+            if number
+        }
+        return Labelling("", LabelVocabulary.of(types))
 
-def _learn(
-    sides: tuple[TextSide, TextSide],
-    train: tuple[Sequence[str], Sequence[str]],
-    options: PrepareOptions,
-    progress: Progress,
-) -> TextPipeline:
-    """Learn codes and vocabularies from cleaned training words."""
-    started = time.monotonic()
-    progress.advance("Learning BPE", 0)
-    counts = (count_words(train[0]), count_words(train[1]))
-    codes = learn_codes(
-        counts,
-        mode=options.bpe,
-        merges=options.bpe_merges,
-        min_frequency=options.bpe_min_frequency,
-    )
-    merges = [count_merges(text) for text in codes if text is not None]
-    if not merges:
-        learned = "none, whole words"
-    elif options.bpe == "joint":
-        learned = f"{merges[0]:,} joint merges learned"
-    else:
-        learned = f"{merges[0]:,} and {merges[1]:,} merges learned"
-    progress.say("BPE", _timed(learned, time.monotonic() - started))
-    source, target = (replace(side, codes=text) for side, text in zip(sides, codes, strict=True))
-    pipeline = learn_vocabularies(
-        (source, target), counts, mode=options.vocabulary, min_count=options.min_count
-    )
-    source_size, target_size = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
-    progress.say(
-        "Vocabulary",
-        f"{source_size:,} joint"
-        if options.vocabulary == "joint"
-        else f"{sides[0].language} {source_size:,} · {sides[1].language} {target_size:,}",
-    )
-    return pipeline
-
-
-def _say_encoding(ids: Ids, progress: Progress) -> None:
-    source, target = ids["train"]
-    valid = ids["valid"]
-    unknown = sum(side.unknown for side in valid) / sum(side.ids.size for side in valid)
-    progress.say(
-        "Encoding",
-        f"source {source.ids.size:,} tokens · target {target.ids.size:,} · "
-        f"unknown in valid {100 * unknown:.2f} %",
-    )
-    size = _joint_size(source, target)
-    per_token = size["sum"] / target.ids.size
-    progress.say(
-        "Joint size",
-        f"mean S {size['mean_source']:.1f} · T {size['mean_target']:.1f} · "
-        f"sum of S x T {_short(size['sum'])} ({per_token:.1f} per target token)",
-    )
-
-
-def _joint_size(source: EncodedSide, target: EncodedSide) -> dict[str, Any]:
-    """Return what a joint model has to work through: sum of S x T, EOS counted."""
-    return {
-        "sum": int((source.lengths * target.lengths).sum()),
-        "mean_source": round(float(source.lengths.mean()), 3),
-        "mean_target": round(float(target.lengths.mean()), 3),
-    }
-
-
-def _split_to_write(
-    name: str,
-    text: ParallelText,
-    words: tuple[list[str], list[str]],
-    ids: tuple[EncodedSide, EncodedSide],
-    cleaning: Cleaning,
-    progress: Progress,
-) -> PreparedSplit:
-    gold = _gold_files(text, words, cleaning.kept if name == "train" else range(len(text)))
-    if text.gold is not None and not gold:
-        # they count the corpus's own words: useless beside another segmentation
-        progress.warn("gold alignments and tags left out: they do not fit this segmentation")
-    if name == "train":
-        return PreparedSplit(ids, gold=gold)
-    return PreparedSplit(ids, raw=(text.source, text.target), words=words, gold=gold)
-
-
-def _gold_files(
-    text: ParallelText, words: tuple[list[str], list[str]], kept: Sequence[int]
-) -> dict[str, list[str]]:
-    """Return the gold lines of the kept pairs by file ending; none when other words stand here."""
-    gold = text.gold
-    if gold is None:
-        return {}
-    for counted, lines in zip((gold.source_words, gold.target_words), words, strict=True):
-        if any(counted[i].lower() != line.lower() for i, line in zip(kept, lines, strict=True)):
-            return {}
-    return {
-        "alignments.txt": [gold.alignments[i] for i in kept],
-        "source.tags.txt": [gold.source_tags[i] for i in kept],
-    }
+    def say_statistics(
+        self,
+        statistics: dict[str, Statistics],
+        types: tuple[int, int],
+        labelling: Labelling | None,
+    ) -> None:
+        """Show what the corpus is like."""
+        corpus = self.request.corpus
+        for label, text in describe(statistics, types, corpus.languages).items():
+            self.progress.say(label, text)
+        if labelling is not None:
+            missing = sum(one.unlabelled for one in statistics.values())
+            total = sum(one.pairs for one in statistics.values())
+            self.progress.say(
+                "Labels",
+                f"{' and '.join(labelling.vocabulary.kinds)} of {total - missing:,} of {total:,} "
+                f"sentences, from {labelling.name or 'the corpus itself'}",
+            )
 
 
 def _info(
-    name: str, request: Mapping[str, Any], pipeline: TextPipeline, ids: Ids, cleaning: Cleaning
+    request: Request,
+    pipeline: TextPipeline,
+    statistics: Mapping[str, Statistics],
+    types: tuple[int, int],
+    cleaning: Mapping[str, Any],
+    labelling: Labelling | None,
 ) -> dict[str, Any]:
     """Return the contents of corpus.json: no times, so that equal work gives equal bytes."""
     splits = {
-        split: {
-            **request["splits"][split],
-            "pairs": len(pair[0].lengths),
-            "tokens": {side: int(one.ids.size) for side, one in zip(SIDES, pair, strict=True)},
-            "unknown": {side: one.unknown for side, one in zip(SIDES, pair, strict=True)},
-        }
-        for split, pair in ids.items()
+        name: {**request.facts["splits"][name], **one.to_json()} for name, one in statistics.items()
     }
-    return {
+    info = {
         "format": FORMAT,
-        "name": name,
-        "languages": request["languages"],
+        "name": request.corpus.name,
+        **request.facts,
         "splits": splits,
-        "options": request["options"],
-        "cleaning": {"kept": len(cleaning.kept), "dropped": cleaning.dropped},
+        "cleaning": cleaning,
         "vocabulary": {side: len(getattr(pipeline, side).vocabulary) for side in SIDES},
-        "joint_size": _joint_size(*ids["train"]),
+        "types": dict(zip(SIDES, types, strict=True)),
+        "joint_size": joint_size(statistics["train"]),
         "pipeline_sha256": pipeline.fingerprint(),
         "jtrans": __version__,
     }
+    if labelling is not None:
+        info["labels"] = labelling.vocabulary.to_json()
+        info["unlabelled"] = {name: one.unlabelled for name, one in statistics.items()}
+    return info
+
+
+def _all(shard: Shard) -> np.ndarray[Any, Any]:
+    return np.ones(shard.stop - shard.start, dtype=np.bool_)
 
 
 def _timed(text: str, seconds: float) -> str:
     return f"{text:<48} {seconds:.0f} s"
 
 
-def _short(number: int) -> str:
-    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if number >= size:
-            return f"{number / size:.1f} {letter}"
-    return str(number)
+def _nothing(_name: str) -> None:
+    pass

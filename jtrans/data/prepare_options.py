@@ -19,6 +19,9 @@ class PrepareOptions:
         source_segment: a segmenter's name; "auto" takes the language's own.
         target_segment: the same for the target.
         lowercase: whether both sides are lower-cased after segmentation.
+        truecase: whether the first words of sentences are written as within sentences, as
+            learned from the training text; capitals are restored on the way back.
+        jieba_dictionary: path of a file with words that jieba shall know; empty for none.
         bpe: "joint" (merges learned on both sides together), "separate" or "none".
         bpe_merges: merges to learn (of each side, when separate).
         bpe_min_frequency: pairs of symbols rarer than this are not merged.
@@ -29,6 +32,11 @@ class PrepareOptions:
         max_ratio: how many times longer one side of a training pair may be.
         deduplicate: whether repeated training pairs are dropped.
         drop_leaked: whether training pairs that stand in valid or test are dropped.
+        drop_identical: whether training pairs with the same text on both sides are dropped.
+        drop_wrong_script: whether training pairs are dropped where a side has letters, but none
+            of its language's script.
+        labels: where parts of speech and entities of the source words come from,
+            "spacy:MODEL" or "conllu:FILE"; empty for those the corpus brings, or none.
 
     Raises:
         ConfigError: a value is unknown or too small.
@@ -37,6 +45,8 @@ class PrepareOptions:
     source_segment: str = "auto"
     target_segment: str = "auto"
     lowercase: bool = False
+    truecase: bool = False
+    jieba_dictionary: str = ""
     bpe: str = "joint"
     bpe_merges: int = 10_000
     bpe_min_frequency: int = 2
@@ -46,6 +56,9 @@ class PrepareOptions:
     max_ratio: float = 1.5
     deduplicate: bool = True
     drop_leaked: bool = True
+    drop_identical: bool = True
+    drop_wrong_script: bool = True
+    labels: str = ""
 
     def __post_init__(self) -> None:
         for name, allowed in (("bpe", BPE_MODES), ("vocabulary", VOCABULARY_MODES)):
@@ -61,6 +74,12 @@ class PrepareOptions:
             value = getattr(self, name)
             if not value >= 1:  # also refuses nan
                 raise ConfigError(f"{name} {value} is less than 1", kind="config.range")
+        if self.lowercase and self.truecase:
+            raise ConfigError(
+                "lower-casing and truecasing exclude each other",
+                hint="choose one of --lowercase and --truecase",
+                kind="config.choice",
+            )
 
     @property
     def rules(self) -> Rules:

@@ -4,13 +4,16 @@ corpus.json              languages, splits, counts, digests, options: enough to 
 pipeline.json            the `TextPipeline`
 SPLIT.source.npy         all source ids of a split, one flat int32 array; SPLIT.target.npy
 SPLIT.source.offsets.npy where each sentence begins (and the last one ends); also target
+SPLIT.source.pos.npy     labels of the source ids where the corpus has them, int8; also ner
 text/SPLIT.de            raw lines of valid and test; text/SPLIT.tok.de the segmented ones
+text/SPLIT.0.en          all references of a test set with several, numbered
 text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     where the corpus has gold ones
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,9 +34,11 @@ SIDES: tuple[Side, Side] = ("source", "target")
 
 
 class IdStore:
-    """The sentences of one side of a split as ids, memory-mapped."""
+    """The sentences of one side of a split as ids (or their labels), memory-mapped."""
 
-    def __init__(self, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> None:
+    def __init__(
+        self, ids: NDArray[np.int32] | NDArray[np.int8], offsets: NDArray[np.int64]
+    ) -> None:
         self._ids = ids
         self._offsets = offsets
 
@@ -51,6 +56,23 @@ class IdStore:
             raise _damaged(folder, f"{split}.{side}.offsets.npy does not fit {split}.{side}.npy")
         return cls(ids, offsets)
 
+    def labels(self, folder: Path, split: str, kind: str) -> IdStore:
+        """Map the labels of these ids.
+
+        Raises:
+            CorpusError: the file is missing or does not fit.
+        """
+        name = f"{split}.source.{kind}.npy"
+        labels = _load(folder / name, np.dtype(np.int8))
+        if labels.size != self._ids.size:
+            raise _damaged(folder, f"{name} does not fit {split}.source.npy")
+        return IdStore(labels, self._offsets)
+
+    @property
+    def flat(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """All ids one after the other, and where each sentence begins."""
+        return self._ids, self._offsets  # type: ignore[return-value]
+
     def __len__(self) -> int:
         return self._offsets.size - 1
 
@@ -58,7 +80,8 @@ class IdStore:
         """Return the ids of one sentence, EOS last."""
         if not 0 <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
-        return self._ids[self._offsets[index] : self._offsets[index + 1]]
+        ids: NDArray[np.int32] = self._ids[self._offsets[index] : self._offsets[index + 1]]  # type: ignore[assignment]
+        return ids
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
@@ -73,10 +96,18 @@ class IdStore:
 
 @dataclass(frozen=True)
 class ParallelIds:
-    """Both sides of a split as ids; pair i is `source[i]` and `target[i]`."""
+    """Both sides of a split as ids; pair i is `source[i]` and `target[i]`.
+
+    Attributes:
+        source: source ids.
+        target: target ids.
+        labels: labels of the source ids by kind ("pos", "ner"), where the corpus has them;
+            `jtrans.data.labels.IGNORE` where a piece has none.
+    """
 
     source: IdStore
     target: IdStore
+    labels: Mapping[str, IdStore] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -149,7 +180,22 @@ class PreparedCorpus:
                     self.folder,
                     f"{split}.{side}.npy has id {store.highest}, the vocabulary {size} tokens",
                 )
-        return ParallelIds(source, target)
+        labels = {kind: source.labels(self.folder, split, kind) for kind in self.label_names}
+        return ParallelIds(source, target, labels)
+
+    @property
+    def label_names(self) -> dict[str, list[str]]:
+        """The names of the source labels by kind ("pos", "ner"); empty where there are none."""
+        return dict(self.info.get("labels", {}))
+
+    def references(self, split: str) -> list[list[str]]:
+        """Return all references of valid or a test split: one list of lines for each."""
+        language = self.languages[1]
+        count = 0
+        while (self.folder / f"text/{split}.{count}.{language}").is_file():
+            count += 1
+        endings = [f"{number}.{language}" for number in range(count)] or [language]
+        return [self._lines(split, ending) for ending in endings]
 
     def raw_lines(self, split: str, side: Side) -> list[str]:
         """Return the raw lines of one side of valid or a test split."""

@@ -1,82 +1,119 @@
-"""A prepared corpus written to disk (`jtrans.data.prepared` says what is where)."""
+"""The shards of a work folder put together to a prepared corpus (`jtrans.data.prepared`)."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jtrans.data.encoding import EncodedSide
+from jtrans.data.gold import gold_lines
 from jtrans.data.prepared import SIDES
-from jtrans.files import whole_folder, write_json
+from jtrans.files import write_json
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from jtrans.corpora.parallel import ParallelText
+    from jtrans.data.learning import Part
     from jtrans.text.pipeline import TextPipeline
 
 
-@dataclass(frozen=True)
-class PreparedSplit:
-    """One split, ready to be written.
-
-    Attributes:
-        ids: encoded source and target.
-        raw: raw source and target lines; None for training text, which is not kept.
-        words: segmented source and target lines; None with `raw`.
-        gold: further text files by ending, such as "alignments.txt".
-    """
-
-    ids: tuple[EncodedSide, EncodedSide]
-    raw: tuple[Sequence[str], Sequence[str]] | None = None
-    words: tuple[Sequence[str], Sequence[str]] | None = None
-    gold: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-def write_corpus(
-    folder: Path,
+def assemble(
+    made: Path,
     *,
     pipeline: TextPipeline,
-    splits: Mapping[str, PreparedSplit],
+    splits: Mapping[str, Sequence[Part]],
+    texts: Mapping[str, ParallelText],
+    label_kinds: Sequence[str],
     info: Mapping[str, Any],
-) -> None:
-    """Write a prepared corpus; the folder appears when it is complete.
+) -> int:
+    """Put a prepared corpus together in the folder `made`, which appears when it is complete.
 
-    Raises:
-        WorkError: the disk is full.
-        JtransError: the place cannot be written.
+    Args:
+        made: the folder, in the work folder.
+        pipeline: the whole pipeline.
+        splits: the encoded shards of each split.
+        texts: the raw text of each split.
+        label_kinds: which labels there are.
+        info: the contents of corpus.json.
+
+    Returns:
+        How many pairs with gold alignments lost them: their words are not those written here.
     """
-    with whole_folder(folder) as temporary:
-        (temporary / "text").mkdir()
-        pipeline.save(temporary / "pipeline.json")
-        for name, split in splits.items():
-            for side, encoded in zip(SIDES, split.ids, strict=True):
-                _write_array(temporary / f"{name}.{side}.npy", encoded.ids)
-                _write_array(temporary / f"{name}.{side}.offsets.npy", encoded.offsets)
-            for ending, lines in _texts(split, pipeline.languages).items():
-                _write_lines(temporary / "text" / f"{name}.{ending}", lines)
-        write_json(temporary / "corpus.json", info)
+    temporary = made.with_name("making")
+    shutil.rmtree(temporary, ignore_errors=True)
+    (temporary / "text").mkdir(parents=True)
+    pipeline.save(temporary / "pipeline.json")
+    lost = 0
+    for name, parts in splits.items():
+        for side in SIDES:
+            _join_ids(temporary / f"{name}.{side}", parts, side)
+        for kind in label_kinds:
+            arrays = [part.shard.path(f"source.{kind}.npy") for part in parts]
+            _join(temporary / f"{name}.source.{kind}.npy", arrays, np.dtype(np.int8))
+        lost += _write_texts(temporary / "text", name, parts, texts[name], pipeline)
+    write_json(temporary / "corpus.json", info)
+    temporary.rename(made)
+    return lost
 
 
-def _texts(split: PreparedSplit, languages: tuple[str, str]) -> dict[str, Sequence[str]]:
-    texts = dict(split.gold)
-    for infix, pair in (("", split.raw), ("tok.", split.words)):
-        if pair is not None:
-            for language, lines in zip(languages, pair, strict=True):
-                texts[f"{infix}{language}"] = lines
-    return texts
+def _join_ids(stem: Path, parts: Sequence[Part], side: str) -> None:
+    paths = [part.shard.path(f"{side}.ids.npy") for part in parts]
+    _join(stem.with_name(f"{stem.name}.npy"), paths, np.dtype(np.int32))
+    lengths = [np.load(part.shard.path(f"{side}.lengths.npy")) for part in parts]
+    offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
+    _write_array(stem.with_name(f"{stem.name}.offsets.npy"), [offsets], offsets.dtype)
 
 
-def _write_array(path: Path, array: NDArray[Any]) -> None:
-    # np.save writing to a file itself does not say why it failed (no errno when the disk is full)
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    path.write_bytes(buffer.getbuffer())
+def _join(path: Path, paths: Sequence[Path], dtype: np.dtype[Any]) -> None:
+    """Write arrays one after the other, with only one of them in memory."""
+    arrays = [
+        np.load(one, mmap_mode="r") if one.stat().st_size > 256 else np.load(one) for one in paths
+    ]
+    _write_array(path, arrays, dtype)
+
+
+def _write_array(path: Path, arrays: Sequence[np.ndarray[Any, Any]], dtype: np.dtype[Any]) -> None:
+    size = sum(len(array) for array in arrays)
+    header = {"descr": dtype.str, "fortran_order": False, "shape": (size,)}
+    with path.open("wb") as handle:
+        np.lib.format.write_array_header_1_0(handle, header)
+        for array in arrays:
+            handle.write(np.ascontiguousarray(array, dtype).data)
+
+
+def _write_texts(
+    folder: Path, name: str, parts: Sequence[Part], text: ParallelText, pipeline: TextPipeline
+) -> int:
+    """Write raw and segmented lines of valid and test, and gold data of all splits."""
+    if name != "train":
+        for language, raw in zip(pipeline.languages, (text.source, text.target), strict=True):
+            _write_lines(folder / f"{name}.{language}", raw)
+        for number, raw in enumerate(text.references):
+            _write_lines(folder / f"{name}.{number}.{pipeline.languages[1]}", raw)
+        for i, side in enumerate((pipeline.source, pipeline.target)):
+            words = _words(parts, i, pipeline)
+            _write_lines(folder / f"{name}.tok.{side.language}", (" ".join(line) for line in words))
+    if text.gold is None:
+        return 0
+    places = (int(i) + part.shard.start for part in parts for i in np.flatnonzero(part.kept))
+    both = zip(_words(parts, 0, pipeline), _words(parts, 1, pipeline), strict=True)
+    files, lost = gold_lines(text.gold, places, both, pipeline)
+    for ending, lines in files.items():
+        _write_lines(folder / f"{name}.{ending}", lines)
+    return lost
+
+
+def _words(parts: Sequence[Part], index: int, pipeline: TextPipeline) -> Iterator[list[str]]:
+    side = (pipeline.source, pipeline.target)[index]
+    for part in parts:
+        for line in part.words(index):
+            words = line.split(" ") if line else []
+            yield side.recase(words) if side.truecaser else words
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8"))
+    with path.open("w", encoding="utf-8", newline="\n") as handle:
+        for line in lines:
+            handle.write(f"{line}\n")

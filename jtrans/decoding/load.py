@@ -24,7 +24,9 @@ def load_model(
     Raises:
         CheckpointError: there is no such checkpoint, or it is damaged.
     """
-    weights = run.checkpoint(checkpoint).weights
+    found = run.checkpoint(checkpoint)
+    found.verify("model.safetensors")
+    weights = found.weights
     pipeline = run.pipeline
     config = run.config(system_configs())
     device = device or resolve_device(None)

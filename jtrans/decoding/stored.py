@@ -93,21 +93,26 @@ def translate_split(
     kept = _read(path, identity)
     if kept is not None:
         return kept
-    translator = load()
-    started = time.perf_counter()
-    results = [best[0] for best in translator.translate_nbest(source, 1, progress)]
-    made = SplitTranslation(
-        found.name,
-        [result.text for result in results],
-        [result.words for result in results],
-        sum(len(result.tokens) for result in results),
-        time.perf_counter() - started,
-    )
+    made = _make(load(), found.name, source, progress)
     try:
         write_json(path, {**identity, **asdict(made)})
     except JtransError as error:
         progress.warn(f"the translations could not be kept: {error.message}")
     return made
+
+
+def _make(
+    translator: Translator, checkpoint: str, source: Sequence[str], progress: Progress
+) -> SplitTranslation:
+    started = time.perf_counter()
+    results = [best[0] for best in translator.translate_nbest(source, 1, progress)]
+    return SplitTranslation(
+        checkpoint,
+        [result.text for result in results],
+        [result.words for result in results],
+        sum(len(result.tokens) for result in results),
+        time.perf_counter() - started,
+    )
 
 
 def _file_name(identity: dict[str, Any]) -> str:

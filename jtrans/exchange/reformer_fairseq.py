@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.config import Config, build_config
-from jtrans.errors import CheckpointError, JtransError
+from jtrans.errors import CheckpointError
 from jtrans.exchange.fairseq_dictionary import read_dictionary, reorder_rows
 from jtrans.exchange.reformer_settings import Settings, model_values
 from jtrans.exchange.torch_file import load_torch_file
@@ -318,17 +318,11 @@ def _write(
     update: int,
 ) -> None:
     """Write the run; it appears with its checkpoint or not at all."""
-    import safetensors
     import safetensors.torch
 
     with whole_folder(folder) as temporary:
         run = Run.create(temporary, config, pipeline, facts)
         with run.new_checkpoint(update) as checkpoint:
-            try:
-                safetensors.torch.save_model(model, str(checkpoint / "model.safetensors"))
-            except safetensors.SafetensorError as error:
-                raise JtransError(
-                    f"cannot write the weights: {error}", where=str(folder), exit_code=1
-                ) from error
+            safetensors.torch.save_model(model, str(checkpoint / "model.safetensors"))
         name = run.checkpoints()[-1].name
         run.set_pointers(last=name, best=name)

@@ -17,7 +17,7 @@ attention is scaled by 1/sqrt(D) per head; the PreNet's output gets no second po
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
 from jtrans.models.systems import ReformerConfig, ReformerFastConfig
 from jtrans.models.tying import input_embeddings, output_projection
-from jtrans.nn.attention import KeyValueCache
 from jtrans.nn.axis_attention import padding_bias
+from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
 from jtrans.nn.encoder import Encoder
@@ -74,18 +74,23 @@ class JointLayer(nn.Module):
         source_bias: Tensor | None,
         *,
         cache: KeyValueCache | None = None,
+        slot_bias: Tensor | None = None,
         keep: list[Tensor] | None = None,
     ) -> Tensor:
         """Refine the grid.
 
         Args:
-            x: [B, T, S, E]; with a cache the next target position only, [N, 1, S, E].
+            x: [B, T, S, E]; with a cache the next target position of the hypotheses of each
+                sentence, [B, beam, S, E].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
-            cache: the target positions before. Source attention needs none.
+            cache: the target positions before, in slots. Source attention needs none.
+            slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
             keep: receives the weights [B, S, H, T, T], then [B, T, H, S, S].
         """
         along_target, first, along_source, second = self.residuals
-        x = along_target(x, lambda y: self.target_attention(y, cache=cache, keep=keep))
+        x = along_target(
+            x, lambda y: self.target_attention(y, cache=cache, slot_bias=slot_bias, keep=keep)
+        )
         x = first(x, self.target_ffn)
         x = along_source(x, lambda y: self.source_attention(y, source_bias, keep=keep))
         return second(x, self.source_ffn)  # type: ignore[no-any-return]
@@ -96,15 +101,17 @@ class ReformerState:
     """The prefixes of N = B x beam hypotheses: what target attention has seen in each layer."""
 
     memory: Memory
-    beam: int
-    caches: list[KeyValueCache] = field(default_factory=list)
+    source_bias: Tensor | None
+    cache: BeamCache
 
     def select(self, rows: Tensor) -> ReformerState:
-        """Return the state of the hypotheses `rows`, [B', beam']."""
-        unchanged = len(rows) == len(self.memory.states)
-        memory = self.memory if unchanged else self.memory.select(rows[:, 0] // self.beam)
-        flat = rows.flatten()
-        return ReformerState(memory, rows.shape[1], [cache.select(flat) for cache in self.caches])
+        """Return the state of the hypotheses `rows`, [B', beam']; this one is used up."""
+        memory, bias = self.memory, self.source_bias
+        if len(rows) != len(memory.mask):  # sentences leave; the others keep their order
+            sentences = rows[:, 0] // self.cache.beam
+            memory = memory.select(sentences)
+            bias = None if bias is None else bias[sentences]
+        return ReformerState(memory, bias, self.cache.select(rows))
 
 
 class Reformer(TranslationModel):
@@ -155,21 +162,19 @@ class Reformer(TranslationModel):
 
     def begin(self, memory: Memory, beam: int) -> ReformerState:
         """Return empty prefixes; the source is kept once per sentence."""
-        return ReformerState(memory, beam, [KeyValueCache() for _ in self.layers])
+        cache = BeamCache.empty(len(self.layers), len(memory.mask), beam, memory.mask.device)
+        return ReformerState(memory, padding_bias(memory.mask), cache)
 
     def step(self, token: Tensor, state: ReformerState) -> Tensor:
         """Read one more token per hypothesis, [N] -> [N, E]: one more row of the grid."""
-        v = self.target_embedding(token[:, None], start=state.caches[0].length)  # [N, 1, E]
-        u = state.memory.states
-        B, S, _ = u.shape
-        grid = self._grid(u, v.view(B, -1, v.shape[-1]))  # [B, beam, S, E]
-        x = grid.view(-1, 1, S, grid.shape[-1])  # [N, 1, S, E]
-        source_bias = padding_bias(state.memory.mask)
-        if source_bias is not None:
-            source_bias = source_bias.repeat_interleave(len(token) // B, dim=0)  # [N, S]
-        for layer, cache in zip(self.layers, state.caches, strict=True):
-            x = layer(x, source_bias, cache=cache)
-        return self._reduce(x, source_bias).squeeze(1)  # [N, E]
+        cache, source_bias = state.cache, state.source_bias
+        v = self.target_embedding(token[:, None], start=cache.length)  # [N, 1, E]
+        v = v.view(-1, cache.beam, v.shape[-1])  # [B, beam, E]
+        x = self._grid(state.memory.states, v)  # [B, beam, S, E]: hypotheses in the place of T
+        slot_bias = cache.advance()
+        for layer, slots in zip(self.layers, cache.layers, strict=True):
+            x = layer(x, source_bias, cache=slots, slot_bias=slot_bias)
+        return self._reduce(x, source_bias).flatten(0, 1)  # [N, E]
 
     def project(self, hidden: Tensor) -> Tensor:
         """Return logits, [..., E] -> [..., V]."""

@@ -14,7 +14,7 @@ fairseq; the output matrix has a bias only when asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
 from jtrans.models.systems import TransformerConfig
 from jtrans.models.tying import input_embeddings, output_projection
-from jtrans.nn.attention import CrossAttention, KeyValueCache, MultiHeadAttention
+from jtrans.nn.attention import CrossAttention, MultiHeadAttention
 from jtrans.nn.axis_attention import padding_bias
+from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
 from jtrans.nn.encoder import Encoder
@@ -53,26 +54,31 @@ class DecoderLayer(nn.Module):
         source_bias: Tensor | None,
         *,
         cache: KeyValueCache | None = None,
+        slot_bias: Tensor | None = None,
         keep: list[Tensor] | None = None,
     ) -> Tensor:
         """Refine target states.
 
         Args:
-            x: [B, T, E]; with a cache the next position of every hypothesis, [N, 1, E].
+            x: [B, T, E]; with a cache the next position of a sentence's hypotheses, [B, beam, E].
             source_keys_values: this layer's view of the source, two [B, H, S, D].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
-            cache: the positions before.
+            cache: the positions before, in slots.
+            slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
             keep: receives the weights of both attentions.
         """
         own, cross, feed_forward = self.residuals
-        x = own(x, lambda y: self.self_attention(y, causal=cache is None, cache=cache, keep=keep))
         keys, values = source_keys_values
+        slots = None if slot_bias is None else slot_bias[:, None]
         bias = None if source_bias is None else source_bias[:, None, None, :]
-        shape = x.shape
-        # the hypotheses of a sentence are queries of one attention, so that they share its source
-        x = x.view(keys.shape[0], -1, shape[-1])  # [B, beam or T, E]
+        x = own(
+            x,
+            lambda y: self.self_attention(
+                y, bias=slots, causal=cache is None, cache=cache, keep=keep
+            ),
+        )
         x = cross(x, lambda y: self.cross_attention(y, keys, values, bias=bias, keep=keep))
-        return feed_forward(x.view(shape), self.feed_forward)  # type: ignore[no-any-return]
+        return feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -81,25 +87,16 @@ class TransformerState:
 
     source_keys_values: list[tuple[Tensor, Tensor]]  # per layer, two [B, H, S, D]
     source_bias: Tensor | None
-    beam: int
-    caches: list[KeyValueCache] = field(default_factory=list)
+    cache: BeamCache
 
     def select(self, rows: Tensor) -> TransformerState:
-        """Return the state of the hypotheses `rows`, [B', beam']."""
-        sentences = rows[:, 0] // self.beam
-        unchanged = len(rows) == self.source_keys_values[0][0].shape[0]
-        if unchanged:  # finished sentences leave; the others keep their order
-            source, bias = self.source_keys_values, self.source_bias
-        else:
-            source = [
-                (k.index_select(0, sentences), v.index_select(0, sentences))
-                for k, v in self.source_keys_values
-            ]
-            bias = None if self.source_bias is None else self.source_bias[sentences]
-        flat = rows.flatten()
-        return TransformerState(
-            source, bias, rows.shape[1], [cache.select(flat) for cache in self.caches]
-        )
+        """Return the state of the hypotheses `rows`, [B', beam']; this one is used up."""
+        source, bias = self.source_keys_values, self.source_bias
+        if len(rows) != len(source[0][0]):  # sentences leave; the others keep their order
+            sentences = rows[:, 0] // self.cache.beam
+            source = [(k[sentences], v[sentences]) for k, v in source]
+            bias = None if bias is None else bias[sentences]
+        return TransformerState(source, bias, self.cache.select(rows))
 
 
 class Transformer(TranslationModel):
@@ -143,21 +140,23 @@ class Transformer(TranslationModel):
     def begin(self, memory: Memory, beam: int) -> TransformerState:
         """Compute each layer's keys and values of the source, once per sentence."""
         return TransformerState(
-            self._source_keys_values(memory),
+            # contiguous: read at every step
+            [(k.contiguous(), v.contiguous()) for k, v in self._source_keys_values(memory)],
             padding_bias(memory.mask),
-            beam,
-            [KeyValueCache() for _ in self.layers],
+            BeamCache.empty(len(self.layers), len(memory.mask), beam, memory.mask.device),
         )
 
     def step(self, token: Tensor, state: TransformerState) -> Tensor:
         """Read one more token per hypothesis, [N] -> [N, E]."""
-        x = self.target_embedding(token[:, None], start=state.caches[0].length)  # [N, 1, E]
-        for layer, keys_values, cache in zip(
-            self.layers, state.source_keys_values, state.caches, strict=True
+        cache = state.cache
+        x = self.target_embedding(token[:, None], start=cache.length)  # [N, 1, E]
+        x = x.view(-1, cache.beam, x.shape[-1])  # [B, beam, E]
+        slot_bias = cache.advance()
+        for layer, keys_values, slots in zip(
+            self.layers, state.source_keys_values, cache.layers, strict=True
         ):
-            x = layer(x, keys_values, state.source_bias, cache=cache)
-        x = x.squeeze(1)  # [N, E]
-        return self._finish(x)
+            x = layer(x, keys_values, state.source_bias, cache=slots, slot_bias=slot_bias)
+        return self._finish(x).flatten(0, 1)  # [N, E]
 
     def project(self, hidden: Tensor) -> Tensor:
         """Return logits, [..., E] -> [..., V]."""

@@ -1,4 +1,4 @@
-"""Multi-head attention (systems.md 0.4) and the cache that decoding step by step needs."""
+"""Multi-head attention (systems.md 0.4), of a sequence to itself and to another."""
 
 from __future__ import annotations
 
@@ -7,54 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jtrans.nn.axis_attention import attend
+from jtrans.nn.beam_cache import KeyValueCache
 from jtrans.nn.dropout import SharedDropout
-
-
-class KeyValueCache:
-    """Keys and values of the positions read so far, for attention along a growing axis.
-
-    Tensors are [N, ..., H, capacity, D]; the capacity grows in steps, so that a new position is
-    written in place.
-    """
-
-    growth = 16
-
-    def __init__(self) -> None:
-        self.length = 0
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
-
-    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add one position, [N, ..., H, 1, D] each, and return all of them so far."""
-        self._keys = self._with_room(self._keys, k)
-        self._values = self._with_room(self._values, v)
-        self._keys[..., self.length, :] = k.squeeze(-2)
-        self._values[..., self.length, :] = v.squeeze(-2)
-        self.length += 1
-        return self._keys[..., : self.length, :], self._values[..., : self.length, :]
-
-    def tensors(self) -> list[Tensor]:
-        """Return the keys and values held, none before the first position."""
-        held = [x for x in (self._keys, self._values) if x is not None]
-        return [x[..., : self.length, :] for x in held]
-
-    def select(self, rows: Tensor) -> KeyValueCache:
-        """Return the cache of other hypotheses, rows [N'] of the old ones."""
-        chosen = KeyValueCache()
-        chosen.length = self.length
-        if self._keys is not None and self._values is not None:
-            chosen._keys = self._keys.index_select(0, rows)
-            chosen._values = self._values.index_select(0, rows)
-        return chosen
-
-    def _with_room(self, held: Tensor | None, new: Tensor) -> Tensor:
-        if held is not None and held.shape[-2] > self.length:
-            return held
-        *lines, _, D = new.shape
-        grown = new.new_empty(*lines, self.length + self.growth, D)
-        if held is not None:
-            grown[..., : self.length, :] = held
-        return grown
 
 
 class MultiHeadAttention(nn.Module):
@@ -97,7 +51,9 @@ class MultiHeadAttention(nn.Module):
             x: [..., L, ..., E], L at the attended axis.
             bias: 0 or -inf, broadcasts to [..., H, L, L].
             causal: position l sees 0..l only.
-            cache: earlier positions; `x` is then the next one (L = 1) and is added.
+            cache: slots of earlier positions; `x` is then the next position of the hypotheses of
+                each sentence (L = beam), which get slots of their own, and `bias` says which
+                slots each of them sees.
             keep: receives the weights.
         """
         q, k, v = (

@@ -9,7 +9,9 @@ import os
 import re
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -36,7 +38,8 @@ class DeviceFacts:
 
     def describe(self, precision: str) -> str:
         """Return one line, for example ``cpu, 2 threads, fp32 by oneDNN``."""
-        threads = f", {self.threads} threads" if self.name == "cpu" else ""
+        unit = "thread" if self.threads == 1 else "threads"
+        threads = f", {self.threads} {unit}" if self.name == "cpu" else ""
         by = f" by {self.products}" if precision == "fp32" and self.products else ""
         return f"{self.name}{threads}, {precision}{by}"
 
@@ -80,9 +83,18 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     """Return ``fp32`` or ``bf16``; ``auto`` means bf16 on a GPU that has it, else fp32."""
     if precision != "auto":
         return precision
-    if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
-        return "bf16"
-    return "fp32"
+    return "bf16" if device.type == "cuda" and has_fast_bf16(device) else "fp32"
+
+
+def has_fast_bf16(device: torch.device) -> bool:
+    """Say whether the device computes in bf16 by instructions of its own."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type == "cpu":
+        ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
+        facts = ask()  # older versions of torch cannot tell
+        return bool(facts.get("avx512_bf16") or facts.get("amx_bf16"))
+    return False
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
@@ -103,6 +115,9 @@ def prepare_device(device: torch.device) -> DeviceFacts:
         return DeviceFacts(torch.cuda.get_device_name(device), 0, "cuBLAS")
     if device.type != "cpu":
         return DeviceFacts(device.type, 0, "")
+    # oneDNN keeps code and buffers for every shape it meets, 1,024 of them by default: sentence
+    # lengths vary, so that is gigabytes. Read when oneDNN is first used.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
     _keep_freed_memory()
     return DeviceFacts("cpu", torch.get_num_threads(), _choose_products())
 
@@ -118,24 +133,61 @@ def _choose_products() -> str:
     for _ in range(10):  # in turns, so that other work on the machine slows both alike
         for precision in seconds:
             torch.set_float32_matmul_precision(precision)
-            start = time.perf_counter()
-            product = torch.nn.functional.linear(x, w)
-            seconds[precision] = min(seconds[precision], time.perf_counter() - start)
-    # now `product` is oneDNN's
+            seconds[precision] = min(seconds[precision], _seconds(x, w))
+    product = torch.nn.functional.linear(x, w)  # oneDNN's: "medium" was last
     is_fp32 = float((product.double() - exact).norm() / exact.norm()) < _FP32_ERROR
-    # MKL only where it is clearly faster: two starts of one run must choose alike
-    if is_fp32 and seconds["medium"] < 1.2 * seconds["highest"]:
+    # only where it is clearly faster: two starts of one run must choose alike, and with lengths
+    # that vary from batch to batch oneDNN takes a third more memory
+    if is_fp32 and 1.6 * seconds["medium"] < seconds["highest"]:
         return "oneDNN"
     torch.set_float32_matmul_precision("highest")
     return "MKL"
+
+
+def use_products(facts: DeviceFacts, products: str | None) -> DeviceFacts:
+    """Compute with the library an earlier start of a run chose, so that it goes on bit by bit.
+
+    Which of two nearly equal libraries is faster changes with what else the machine does.
+
+    Args:
+        facts: of the device.
+        products: what the run recorded; None, or a library that is not here, leaves the choice.
+
+    Returns:
+        The facts with the library in use.
+    """
+    switch = {"MKL": "highest", "oneDNN": "medium"}
+    if facts.products not in switch:
+        return facts
+    torch.set_float32_matmul_precision(switch[facts.products])
+    if products == facts.products or products not in switch:
+        return facts
+    torch.set_float32_matmul_precision(switch[products])
+    if not _is_real_float32():  # the run comes from another machine
+        torch.set_float32_matmul_precision(switch[facts.products])
+        return facts
+    return replace(facts, products=products)
+
+
+def _is_real_float32() -> bool:
+    x = torch.randn(256, 256, generator=torch.Generator().manual_seed(1))
+    exact = x.double() @ x.double().t()
+    product = torch.nn.functional.linear(x, x)
+    return float((product.double() - exact).norm() / exact.norm()) < _FP32_ERROR
+
+
+def _seconds(x: torch.Tensor, w: torch.Tensor) -> float:
+    start = time.perf_counter()
+    torch.nn.functional.linear(x, w)
+    return time.perf_counter() - start
 
 
 def _keep_freed_memory() -> None:
     """Let glibc keep freed blocks: fresh pages for every large tensor cost more than the work."""
     if not sys.platform.startswith("linux"):
         return
-    trim_threshold, mmap_max = -1, -4  # from malloc.h
+    trim_threshold, mmap_threshold = -1, -3  # from malloc.h
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(mmap_max, 0)
+        libc.mallopt(mmap_threshold, 32 * 2**20)  # the largest it takes
         libc.mallopt(trim_threshold, 2**31 - 1)

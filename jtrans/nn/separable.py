@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from jtrans.nn.attention import KeyValueCache, MultiHeadAttention
+from jtrans.nn.attention import MultiHeadAttention
+from jtrans.nn.beam_cache import KeyValueCache
 from jtrans.nn.dropout import SharedDropout
 
 
@@ -27,16 +28,21 @@ class TargetAttention(nn.Module):
         x: Tensor,
         *,
         cache: KeyValueCache | None = None,
+        slot_bias: Tensor | None = None,
         keep: list[Tensor] | None = None,
     ) -> Tensor:
         """Mix along T.
 
         Args:
-            x: the grid, [B, T, S, E]; the next target position only, T = 1, with a cache.
-            cache: earlier target positions.
+            x: the grid, [B, T, S, E]; with a cache the next target position of the hypotheses
+                of each sentence, [B, beam, S, E].
+            cache: earlier target positions, in slots.
+            slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
             keep: receives the weights [B, S, H, T, T].
         """
-        return self.attention(x, causal=cache is None, cache=cache, keep=keep)  # type: ignore[no-any-return]
+        bias = None if slot_bias is None else slot_bias[:, None, None]
+        mixed: Tensor = self.attention(x, bias=bias, causal=cache is None, cache=cache, keep=keep)
+        return mixed
 
 
 class SourceAttention(nn.Module):

@@ -8,11 +8,15 @@ from __future__ import annotations
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import IO
 
 from jtrans.errors import CorpusError
+from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
 _CACHE_LIMIT = 500_000  # words; far above the word types of a corpus, a bound for servers
@@ -37,8 +41,6 @@ def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: in
     Raises:
         CorpusError: there is nothing to merge.
     """
-    from subword_nmt.learn_bpe import learn_bpe
-
     total: Counter[str] = Counter()
     for mapping in counts:
         total.update(mapping)
@@ -48,19 +50,14 @@ def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: in
             hint="give a text with words, or choose no BPE (--bpe none)",
             kind="corpus.empty",
         )
-    codes = io.StringIO()
-    # the library draws a bar on stderr whether wanted or not
-    with contextlib.redirect_stderr(io.StringIO()):
-        entries = [f"{word} {count}" for word, count in total.items()]
-        learn_bpe(entries, codes, merges, min_frequency=min_frequency, is_dict=True)
-    text = codes.getvalue()
-    if count_merges(text) == 0:
+    learned = learn_merges(total, merges, min_frequency=min_frequency)
+    if not learned:
         raise CorpusError(
             f"no pair of characters occurs {min_frequency} times: no BPE merge was learned",
             hint="give more text, lower --bpe-min-frequency, or choose no BPE (--bpe none)",
             kind="corpus.too-small",
         )
-    return text
+    return "#version: 0.2\n" + "".join(f"{first} {second}\n" for first, second in learned)
 
 
 def count_merges(codes: str) -> int:
@@ -177,6 +174,9 @@ class Bpe:
 
         check_codes(codes)
         self._library = BPE(io.StringIO(codes))
+        self._ranks: dict[tuple[str, str], int] = self._library.bpe_codes
+        self._merges = {rank: pair for pair, rank in self._ranks.items()}
+        self._has_own_end = self._library.version == (0, 1)
         self._cache: dict[str, tuple[str, ...]] = {}
 
     def pieces(self, words: Iterable[str]) -> list[str]:
@@ -211,13 +211,85 @@ class Bpe:
         split: str = self._library.process_line(line)
         return split
 
+    def draw(
+        self, word: str, rate: float, random: Random, known: Container[str] | None = None
+    ) -> tuple[str, ...]:
+        """Split a word with each merge left out at chance (BPE-dropout, Provilkov et al., 2020).
+
+        Args:
+            word: not empty.
+            rate: the share of possible merges that are passed over, in every round anew.
+            random: where chance comes from.
+            known: the pieces a vocabulary has; others are taken apart again, as far as possible.
+        """
+        symbols = self._symbols(word)
+        while len(symbols) > 1:
+            possible = [
+                (self._ranks[pair], i)
+                for i, pair in enumerate(pairwise(symbols))
+                if pair in self._ranks and random.random() >= rate
+            ]
+            if not possible:
+                break
+            rank = min(possible)[0]
+            done = 0
+            parts: list[str] = []
+            for place in (i for each, i in possible if each == rank):
+                if place >= done:  # in x x x the second pair begins in the first
+                    parts += [*symbols[done:place], "".join(self._merges[rank])]
+                    done = place + 2
+            symbols = (*parts, *symbols[done:])
+        if known is not None:
+            last = len(symbols) - 1
+            symbols = tuple(
+                part
+                for i, symbol in enumerate(symbols)
+                for part in self._known_parts(symbol, known, is_last=i == last)
+            )
+        return self._marked(symbols)
+
+    def _known_parts(self, symbol: str, known: Container[str], *, is_last: bool) -> list[str]:
+        """Undo merges of a symbol until all its parts are known as pieces."""
+        piece = symbol.removesuffix(END) if is_last else symbol + MARK
+        halves = None if piece in known else self._halves.get(symbol)
+        if halves is None:
+            return [symbol]
+        return [
+            *self._known_parts(halves[0], known, is_last=False),
+            *self._known_parts(halves[1], known, is_last=is_last),
+        ]
+
+    @cached_property
+    def _halves(self) -> dict[str, tuple[str, str]]:
+        """What each symbol was first made of."""
+        return {"".join(pair): pair for _, pair in sorted(self._merges.items(), reverse=True)}
+
     def _remember(self, word: str) -> tuple[str, ...]:
-        *begin, last = self._library.segment_tokens([word]) or [""]
-        self._library.cache.clear()  # ours is enough
-        if last.endswith(MARK):
-            begin, last = [*begin, last[:-1] + MARK], last[-1]
         if len(self._cache) >= _CACHE_LIMIT:
             self._cache.clear()
-        known = (*begin, last) if last else ()
-        self._cache[word] = known
+        symbols = self._symbols(word) if word else ()
+        ranks = self._ranks
+        while len(symbols) > 1:
+            possible = [ranks[pair] for pair in pairwise(symbols) if pair in ranks]
+            if not possible:
+                break
+            first, second = self._merges[min(possible)]
+            symbols = merge_pair(symbols, first, second, first + second)
+        known = self._cache[word] = self._marked(symbols) if word else ()
         return known
+
+    def _symbols(self, word: str) -> tuple[str, ...]:
+        if self._has_own_end:
+            return (*word, END) if len(word) > 1 else (word,)
+        return (*word[:-1], word[-1] + END) if len(word) > 1 else (word,)
+
+    def _marked(self, symbols: tuple[str, ...]) -> tuple[str, ...]:
+        """Take the end of the word off, and mark the pieces that are not the last."""
+        begin, last = symbols[:-1], symbols[-1]
+        if last == END and begin:
+            begin, last = begin[:-1], begin[-1]
+        else:
+            last = last.removesuffix(END)
+        if last.endswith(MARK):
+            return (*(piece + MARK for piece in begin), last[:-1] + MARK, last[-1])
+        return (*(piece + MARK for piece in begin), last)

@@ -1,7 +1,7 @@
 """Raw text to token ids and back, as one saved object.
 
-    line -> normalise -> segment -> lower-case -> BPE -> ids         encode
-    ids  -> tokens -> BPE undone -> words -> detokenise -> line      decode
+    line -> normalise -> segment -> lower-case or truecase -> BPE -> ids           encode
+    ids  -> tokens -> BPE undone -> words -> capitals restored -> detokenise -> line   decode
 
 Saved beside every prepared corpus and in every run, so that training, translation and
 analysis can never disagree about segmentation.
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from jtrans.errors import CorpusError, JtransError
@@ -22,6 +23,7 @@ from jtrans.files import read_json, write_json
 from jtrans.text.bpe import Bpe, check_codes
 from jtrans.text.normalise import normalise
 from jtrans.text.segment import Segmenter, make_segmenter, resolve_segmenter
+from jtrans.text.truecase import Truecaser
 from jtrans.text.vocabulary import EOS, PAD, Vocabulary
 
 FORMAT = 1
@@ -30,6 +32,11 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "segmenter": str,
     "lowercase": bool,
     "codes": (str, type(None)),
+}
+# Written only where they are used, so that pipelines without them stay as they were.
+_OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
+    "truecase": (list, type(None)),
+    "dictionary": (str, type(None)),
 }
 
 
@@ -51,6 +58,8 @@ class TextSide:
         lowercase: whether words are lower-cased after segmentation.
         codes: the text of a BPE codes file; None for whole words.
         vocabulary: the tokens with ids.
+        truecaser: how the first words of sentences are written; None leaves case alone.
+        dictionary: words the segmenter shall know, as the text of a jieba user dictionary.
     """
 
     language: str
@@ -58,6 +67,8 @@ class TextSide:
     lowercase: bool = False
     codes: str | None = None
     vocabulary: Vocabulary = field(default_factory=_no_words)
+    truecaser: Truecaser | None = None
+    dictionary: str | None = None
 
     def __post_init__(self) -> None:
         name = resolve_segmenter(self.segmenter, self.language)
@@ -71,11 +82,23 @@ class TextSide:
         """Split a raw line into words, before BPE."""
         segmenter = self._segmenter
         words = segmenter.segment(normalise(line) if segmenter.is_for_raw_text else line)
-        return [word.lower() for word in words] if self.lowercase else words
+        return self.recase(words)
+
+    def recase(self, words: list[str]) -> list[str]:
+        """Write segmented words small, or only those that begin a sentence by chance."""
+        if self.lowercase:
+            return [word.lower() for word in words]
+        return self.truecaser.apply(words) if self.truecaser else words
 
     def split(self, words: Iterable[str]) -> list[str]:
         """Split words, as `segment` returned them, into BPE pieces."""
         return self._bpe.pieces(words) if self._bpe else list(words)
+
+    def draw(self, word: str, rate: float, random: Random) -> tuple[str, ...]:
+        """Split a word into known pieces with merges left out at chance (BPE-dropout)."""
+        if self._bpe is None:
+            return (word,)
+        return self._bpe.draw(word, rate, random, self.vocabulary.known)
 
     def pieces(self, line: str) -> list[str]:
         """Split a raw line into the pieces the vocabulary knows ("@@" marks continuation)."""
@@ -104,8 +127,8 @@ class TextSide:
         return self._bpe.undo(pieces) if self._bpe else list(pieces)
 
     def join(self, words: Sequence[str]) -> str:
-        """Put words together to a raw line (detokenise)."""
-        return self._segmenter.join(words)
+        """Put words together to a raw line: restore capitals, detokenise."""
+        return self._segmenter.join(self.truecaser.restore(words) if self.truecaser else words)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into a raw line."""
@@ -113,13 +136,18 @@ class TextSide:
 
     def to_json(self) -> dict[str, Any]:
         """Return the side as plain values for JSON."""
-        return {
+        value = {
             "language": self.language,
             "segmenter": self.segmenter,
             "lowercase": self.lowercase,
             "codes": self.codes,
             "vocabulary": self.vocabulary.to_json(),
         }
+        if self.truecaser is not None:
+            value["truecase"] = self.truecaser.small
+        if self.dictionary is not None:
+            value["dictionary"] = self.dictionary
+        return value
 
     @classmethod
     def from_json(cls, value: Any) -> TextSide:
@@ -128,21 +156,25 @@ class TextSide:
         Raises:
             CorpusError: a part is missing or of another kind.
         """
-        for name, kind in _KINDS.items():
-            if not isinstance(value, dict) or not isinstance(value.get(name, 0), kind):
+        for name, kind in (_KINDS | _OPTIONAL_KINDS).items():
+            missing = 0 if name in _KINDS else None
+            if not isinstance(value, dict) or not isinstance(value.get(name, missing), kind):
                 raise CorpusError(
                     f"a text side has no usable {name!r} entry", kind="corpus.pipeline"
                 )
         if value["codes"] is not None:
             check_codes(value["codes"])
+        small = value.get("truecase")
         return cls(
             **{name: value[name] for name in _KINDS},
             vocabulary=Vocabulary.from_json(value.get("vocabulary")),
+            truecaser=None if small is None else Truecaser([str(word) for word in small]),
+            dictionary=value.get("dictionary"),
         )
 
     @cached_property
     def _segmenter(self) -> Segmenter:
-        return make_segmenter(self.segmenter, self.language)
+        return make_segmenter(self.segmenter, self.language, self.dictionary)
 
     @cached_property
     def _bpe(self) -> Bpe | None:

@@ -16,17 +16,19 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 from jtrans.errors import ConfigError, did_you_mean
+from jtrans.text.language import base_language
 
 
 class Segmenter(Protocol):
     """Cuts one line of one language into words.
 
-    `is_for_raw_text` says whether lines should be normalised first.
+    `is_for_raw_text` says whether lines should be normalised first; `dictionary` holds words
+    that jieba shall know, the others have no use for it.
     """
 
     is_for_raw_text: ClassVar[bool]
 
-    def __init__(self, language: str) -> None: ...
+    def __init__(self, language: str, dictionary: str | None = None) -> None: ...
 
     def segment(self, line: str) -> list[str]:
         """Split a line into words; none is empty or holds white space."""
@@ -55,18 +57,19 @@ class Moses:
     _CLITIC = (re.compile(r"(?<=[^\W\d_]) ’ (?=(?:[sdtm]|re|ve|ll)(?!\w))", re.IGNORECASE), "’")
     _ELISION = (re.compile(r"(?<!\w)([cdjlmnst]|\w*qu) ’ (?=\w)", re.IGNORECASE), r"\1’")
 
-    def __init__(self, language: str) -> None:
-        from sacremoses import MosesDetokenizer, MosesTokenizer
+    def __init__(self, language: str, dictionary: str | None = None) -> None:
+        from sacremoses import MosesDetokenizer
 
-        self._tokenizer: Any = MosesTokenizer(_base(language))
-        self._detokenizer: Any = MosesDetokenizer(_base(language))
-        has_elision = _base(language) in ("fr", "it")
+        from jtrans.text.moses import CachedMoses
+
+        self._tokenizer = CachedMoses(base_language(language), escape=self._escape)
+        self._detokenizer: Any = MosesDetokenizer(base_language(language))
+        has_elision = base_language(language) in ("fr", "it")
         self._repairs = [self._CLOCK, self._CLITIC, *([self._ELISION] if has_elision else [])]
 
     def segment(self, line: str) -> list[str]:
         """Split a line as tokenizer.perl does."""
-        words: list[str] = self._tokenizer.tokenize(line, escape=self._escape)
-        return words
+        return self._tokenizer.tokenize(line)
 
     def join(self, words: Sequence[str]) -> str:
         """Put words together as detokenizer.perl does, with clock times and elisions closed up."""
@@ -94,8 +97,8 @@ class Jieba:
 
     is_for_raw_text: ClassVar[bool] = True
 
-    def __init__(self, language: str) -> None:
-        self._cut = _jieba_tokenizer().lcut
+    def __init__(self, language: str, dictionary: str | None = None) -> None:
+        self._cut = _jieba_tokenizer(dictionary).lcut
 
     def segment(self, line: str) -> list[str]:
         """Split a line into words."""
@@ -126,7 +129,7 @@ class Whitespace:
 
     is_for_raw_text: ClassVar[bool] = False
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, dictionary: str | None = None) -> None:
         pass
 
     def segment(self, line: str) -> list[str]:
@@ -144,7 +147,7 @@ class Character:
     is_for_raw_text: ClassVar[bool] = True
     _SPACE: ClassVar[str] = "▁"
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, dictionary: str | None = None) -> None:
         self._words = {" ": self._SPACE, self._SPACE: self._SPACE * 2}
         self._characters = {word: character for character, word in self._words.items()}
 
@@ -173,7 +176,7 @@ def resolve_segmenter(name: str, language: str) -> str:
         ConfigError: there is no such segmenter.
     """
     if name == "auto":
-        return "jieba" if _base(language) == "zh" else "moses"
+        return "jieba" if base_language(language) == "zh" else "moses"
     if name not in SEGMENTERS:
         valid = ["auto", *SEGMENTERS]
         near = did_you_mean(name, valid)
@@ -185,18 +188,19 @@ def resolve_segmenter(name: str, language: str) -> str:
     return name
 
 
-def make_segmenter(name: str, language: str) -> Segmenter:
+def make_segmenter(name: str, language: str, dictionary: str | None = None) -> Segmenter:
     """Build a segmenter by name ("auto" included).
 
+    Args:
+        name: a name of `SEGMENTERS`.
+        language: ISO code.
+        dictionary: words jieba shall know, one in a line, with a frequency and a part of speech
+            after it where wanted.
+
     Raises:
-        ConfigError: there is no such segmenter.
+        ConfigError: there is no such segmenter, or the dictionary is none.
     """
-    return SEGMENTERS[resolve_segmenter(name, language)](language)
-
-
-def _base(language: str) -> str:
-    """Return "pt" for "pt-BR" and "pt_BR"."""
-    return re.split("[-_]", language.lower())[0]
+    return SEGMENTERS[resolve_segmenter(name, language)](language, dictionary)
 
 
 def _is_spaced(character: str) -> bool:
@@ -208,11 +212,14 @@ def _is_spaced(character: str) -> bool:
 
 
 @functools.cache
-def _jieba_tokenizer() -> Any:
+def _jieba_tokenizer(dictionary: str | None) -> Any:
     """Load jieba's dictionary, once for each process (half a second, 100 MB).
 
     Loaded by hand: jieba itself would log to stderr and would trust and leave a file of
     marshalled code in the system's folder for temporary files, where anyone can write.
+
+    Raises:
+        ConfigError: a line of the user's dictionary cannot be used.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its own deprecated escapes and imports
@@ -221,4 +228,20 @@ def _jieba_tokenizer() -> Any:
     tokenizer = jieba.Tokenizer()
     tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
     tokenizer.initialized = True
+    for number, line in enumerate((dictionary or "").splitlines(), start=1):
+        if line.strip():
+            tokenizer.add_word(*_dictionary_entry(line, number))
     return tokenizer
+
+
+def _dictionary_entry(line: str, number: int) -> tuple[str, int | None]:
+    """Return word and frequency of a line "WORD [FREQUENCY] [PART-OF-SPEECH]"."""
+    word, *rest = line.split()
+    if len(rest) > 2 or (len(rest) == 2 and not rest[0].isdecimal()):
+        raise ConfigError(
+            f"not a line of a jieba dictionary: {line.strip()[:60]!r}",
+            where=f"line {number}",
+            hint="one word in a line, then its frequency and part of speech if wanted: 云计算 5 n",
+            kind="config.dictionary",
+        )
+    return word, int(rest[0]) if rest and rest[0].isdecimal() else None

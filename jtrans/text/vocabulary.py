@@ -7,7 +7,7 @@ sizes of published vocabularies come out the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -91,6 +91,11 @@ class Vocabulary:
         """Return the ids of a text's pieces; unknown ones and the names of specials give UNK."""
         get = self._ids.get
         return [get(piece, UNK) for piece in pieces]
+
+    @property
+    def known(self) -> Container[str]:
+        """The pieces that have an id of their own."""
+        return self._ids
 
     def token(self, token_id: int) -> str:
         """Return the token with this id."""

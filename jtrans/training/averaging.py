@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from jtrans.errors import CheckpointError, ConfigError
-from jtrans.files import whole_folder, write_json
+from jtrans.files import write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,12 +58,13 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
         raise ConfigError(
             f"an average cannot be named {name!r}", where="--name", hint="--name average"
         )
+    for checkpoint in checkpoints:
+        checkpoint.verify("model.safetensors")
     means, metadata = average_weights([checkpoint.weights for checkpoint in checkpoints])
-    folder = run.checkpoints_folder / name
-    with whole_folder(folder) as temporary:
+    with run.new_checkpoint(name) as temporary:
         safetensors.torch.save_file(means, temporary / "model.safetensors", metadata=metadata)
         write_json(temporary / "average.json", {"of": [one.name for one in checkpoints]})
-    return folder
+    return run.checkpoints_folder / name
 
 
 def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str, str] | None]:

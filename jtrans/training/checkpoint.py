@@ -13,6 +13,7 @@ import dataclasses
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -23,8 +24,6 @@ from jtrans.files import read_json, write_json
 from jtrans.models.zoo import load_weights
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torch import nn
     from torch.optim import Optimizer
 
@@ -136,6 +135,12 @@ def load_checkpoint(
     Raises:
         CheckpointError: a file is missing, damaged, or of another model.
     """
+    try:
+        checkpoint.verify("model.safetensors", "state.safetensors", "state.json")
+    except CheckpointError as error:
+        raise _unusable(
+            Path(error.where or checkpoint.folder), error.message, error.kind
+        ) from error
     state = read_state(checkpoint)
     try:
         load_weights(model, checkpoint.weights)

@@ -71,7 +71,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         WorkError: the largest pass does not fit into memory.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, description = make_trainer(Run(data), config, corpus, device=device, view=SilentView())
+    trainer, facts = make_trainer(Run(data), config, corpus, device=device, view=SilentView())
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     passes = [one for update in epoch for one in update]
@@ -89,7 +89,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     return Estimate(
         system=config.model.system,
         parameters=trainer.model.parameter_count(),
-        device=description,
+        device=facts.describe(trainer.precision),
         pairs=len(trainer.pairs),
         tokens=tokens,
         updates=len(epoch),

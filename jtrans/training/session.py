@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,13 @@ import jtrans
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.models.zoo import build_model, load_weights, system_configs
-from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
+from jtrans.nn.device import (
+    DeviceFacts,
+    prepare_device,
+    resolve_device,
+    resolve_precision,
+    use_products,
+)
 from jtrans.runs import Run
 from jtrans.training.trainer import Trainer
 from jtrans.training.view import Result, SilentView, Start, TrainingView
@@ -33,6 +39,7 @@ FIXED = (
     "training.batch_tokens",
     "training.pass_tokens",
     "training.pass_joint",
+    "training.bpe_dropout",
     "training.optimiser",
     "training.best_metric",
     "training.stop.metric",
@@ -77,8 +84,15 @@ def train(
     if existing and not restart:
         changes = compare(existing, config, corpus)
         initial = None if existing.checkpoints() else initial
-    trainer, description = make_trainer(
-        Run(run), config, corpus, device=device, initial=initial, view=view, should_stop=should_stop
+    trainer, facts = make_trainer(
+        Run(run),
+        config,
+        corpus,
+        device=device,
+        products=existing.facts.get("products") if existing and not restart else None,
+        initial=initial,
+        view=view,
+        should_stop=should_stop,
     )
     if existing is None or restart:
         with existing.lock() if existing else contextlib.nullcontext():
@@ -88,8 +102,8 @@ def train(
         trainer.resume()
         if not trainer.is_finished:
             trainer.run.update_config(config)
-            trainer.run.update_facts(data=str(corpus.folder.resolve()))
-            view.start(_start(trainer, config, description, changes))
+            trainer.run.update_facts(data=str(corpus.folder.resolve()), products=facts.products)
+            view.start(_start(trainer, config, facts.describe(trainer.precision), changes))
         return trainer.train()
 
 
@@ -110,33 +124,56 @@ def make_trainer(
     corpus: PreparedCorpus,
     *,
     device: str | None = None,
+    products: str | None = None,
     initial: Run | None = None,
     view: TrainingView,
     should_stop: Callable[[], bool] = lambda: False,
-) -> tuple[Trainer, str]:
-    """Build model and trainer; writes nothing. Also return one line about the device."""
+) -> tuple[Trainer, DeviceFacts]:
+    """Build model and trainer, and return them with what the device is; writes nothing."""
     place = resolve_device(device)
     precision = resolve_precision(place, config.training.precision)
-    facts = prepare_device(place)
+    facts = use_products(prepare_device(place), products)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when deterministic
     torch.use_deterministic_algorithms(config.training.deterministic)
     # weights and dropout draw from the global generators, which checkpoints save and restore
     torch.manual_seed(config.training.seed)
     random.seed(config.training.seed)
     sides = corpus.pipeline.source, corpus.pipeline.target
-    model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+    with _too_large(config):
+        model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
     if initial is not None:
         load_initial(model, initial, corpus)
     trainer = Trainer(
         run,
-        model.to(place),
+        model,
         corpus,
         config,
         precision=precision,
         view=view,
         should_stop=should_stop,
     )
-    return trainer, facts.describe(precision)
+    return trainer, facts
+
+
+@contextlib.contextmanager
+def _too_large(config: Config) -> Iterator[None]:
+    """Refuse sizes whose parameters alone do not fit into memory, or into a number."""
+    try:
+        yield
+    except (RuntimeError, TypeError, MemoryError, OverflowError) as error:
+        detail = str(error).strip().splitlines()[0] if str(error) else "out of memory"
+        words = ("memory", "overflow", "storage size", "too large", "invalid shape")
+        if isinstance(error, (RuntimeError, TypeError)) and not any(
+            word in detail.lower() for word in words
+        ):
+            raise
+        raise ConfigError(
+            f"a {config.model.system} of width {getattr(config.model, 'width', '?')} does not fit "
+            f"into memory: {detail}",
+            where="model",
+            hint="smaller sizes, for example --set model.width=256 --set model.ffn_width=1024",
+            kind="config.too-large",
+        ) from error
 
 
 def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
@@ -175,7 +212,9 @@ def load_initial(model: TranslationModel, initial: Run, corpus: PreparedCorpus) 
             hint="start from a run on the same prepared corpus",
             kind="run.other-vocabulary",
         )
-    load_weights(model, initial.checkpoint("best").weights)
+    checkpoint = initial.checkpoint("best")
+    checkpoint.verify("model.safetensors")
+    load_weights(model, checkpoint.weights)
 
 
 def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]:

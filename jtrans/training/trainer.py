@@ -21,6 +21,8 @@ from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from jtrans.data.batch import collate
+from jtrans.data.redraw import Redrawer
+from jtrans.errors import ConfigError
 from jtrans.nn.device import autocast
 from jtrans.progress import Silent
 from jtrans.training.checkpoint import (
@@ -91,6 +93,7 @@ class Trainer:
         )
         self.limits = Limits(training, self.schedule)
         self.pairs = corpus.pairs("train")
+        self.redrawer = make_redrawer(corpus, training)
         self.plan = UpdatePlan(self.pairs, training, is_joint=model.is_joint)
         self.validator = Validator(corpus, config, is_joint=model.is_joint, precision=precision)
         self.optimiser = make_optimiser(model, training)
@@ -164,7 +167,7 @@ class Trainer:
         """Do the next update of the current epoch."""
         state = self.state
         if not self._epoch:
-            self._epoch = self.plan.epoch(state.epoch)
+            self._begin_epoch()
         passes = self._epoch[state.position]
         tokens = self.plan.tokens(passes)
         losses = self.accumulate(passes, tokens)  # [2]
@@ -181,6 +184,13 @@ class Trainer:
         elif self.model.device.type == "cpu":
             self.meter.read()  # costs nothing here, and finds a divergence at once
         self.view.update(self.meter.advance(self.limits, updates_per_epoch))
+
+    def _begin_epoch(self) -> None:
+        if self.redrawer is not None:
+            self.pairs = self.redrawer.epoch(self.state.epoch)
+            is_joint = self.model.is_joint
+            self.plan = UpdatePlan(self.pairs, self.training, is_joint=is_joint)
+        self._epoch = self.plan.epoch(self.state.epoch)
 
     def accumulate(self, passes: Sequence[Pass], tokens: int) -> Tensor:
         """Add the gradient of an update's loss per token to the parameters.
@@ -282,6 +292,25 @@ class Trainer:
     def _stop_if_asked(self) -> None:
         if self.should_stop():
             raise _StopError
+
+
+def make_redrawer(corpus: PreparedCorpus, training: TrainingConfig) -> Redrawer | None:
+    """Return what cuts words anew in each epoch, if that is wanted.
+
+    Raises:
+        ConfigError: it is wanted, but the corpus has no BPE.
+    """
+    if not training.bpe_dropout:
+        return None
+    pipeline = corpus.pipeline
+    if pipeline.source.codes is None and pipeline.target.codes is None:
+        raise ConfigError(
+            f"training.bpe_dropout {training.bpe_dropout:g} needs BPE, {corpus.folder} has none",
+            hint="set training.bpe_dropout=0, or prepare the corpus with --bpe joint",
+            kind="config.bpe-dropout",
+        )
+    pairs = corpus.pairs("train")
+    return Redrawer(pairs, pipeline, rate=training.bpe_dropout, seed=training.seed)
 
 
 def make_optimiser(model: TranslationModel, training: TrainingConfig) -> torch.optim.Optimizer:

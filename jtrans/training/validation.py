@@ -10,6 +10,7 @@ import torch
 
 from jtrans.data.batch import collate
 from jtrans.data.bucketing import BatchSampler
+from jtrans.decoding.options import SearchOptions
 from jtrans.nn.device import autocast
 from jtrans.progress import Progress, Silent
 from jtrans.training.objective import Objective, batch_loss
@@ -28,6 +29,9 @@ class Validator:
         config: budgets, how many sentences to translate and how.
         is_joint: whether joint positions are bounded, too.
         precision: "fp32" or "bf16".
+
+    Raises:
+        DecodingError: search options that cannot be used.
     """
 
     def __init__(
@@ -36,7 +40,14 @@ class Validator:
         training = config.training
         self.pairs = corpus.pairs("valid")
         self.side = corpus.pipeline.target
-        self.config = config
+        decoding = config.decoding
+        self.options = SearchOptions(
+            beam=training.validate_beam,
+            length_penalty=decoding.length_penalty,
+            length_penalty_form=decoding.length_penalty_form,
+            max_length=decoding.max_length,
+        )
+        SearchOptions(**decoding.model_dump())  # what the run could never translate with, too
         self.precision = precision
         sampler = BatchSampler(
             self.pairs.source.lengths,
@@ -80,20 +91,12 @@ class Validator:
 
     def bleu(self, model: TranslationModel, progress: Progress) -> float:
         """Return sacreBLEU's BLEU of the chosen sentences, detokenised."""
-        from jtrans.decoding.options import SearchOptions
         from jtrans.decoding.translator import translate_ids
         from jtrans.evaluation.scores import corpus_bleu
 
-        decoding = self.config.decoding
-        options = SearchOptions(
-            beam=self.config.training.validate_beam,
-            length_penalty=decoding.length_penalty,
-            length_penalty_form=decoding.length_penalty_form,
-            max_length=decoding.max_length,
-        )
         sources = [self.pairs.source[index] for index in self.sentences]
         found = translate_ids(
-            [model], sources, options, precision=self.precision, progress=progress
+            [model], sources, self.options, precision=self.precision, progress=progress
         )
         return corpus_bleu(
             [self.side.decode(best[0].tokens) for best in found],

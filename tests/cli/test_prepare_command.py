@@ -131,11 +131,14 @@ def test_every_option_reaches_the_corpus(run, files, tmp_path) -> None:
         "--bpe-merges": "7", "--bpe-min-frequency": "3", "--vocabulary": "joint",
         "--min-count": "2", "--max-length": "90", "--max-ratio": "9.5",
     }  # fmt: skip
-    flags = ["--lowercase", "--no-deduplicate", "--keep-leaked"]
+    flags = ["--lowercase", "--no-deduplicate", "--keep-leaked", "--keep-identical"]
+    flags += ["--keep-wrong-script"]
     result = run(*OWN, *OUT, *[part for pair in given.items() for part in pair], *flags)
     assert result.code == 0, result.err
     assert info_of(tmp_path / "prepared/mine")["options"] == {
         "source_segment": "whitespace", "target_segment": "moses", "lowercase": True,
+        "truecase": False, "jieba_dictionary": "", "drop_identical": False,
+        "drop_wrong_script": False, "labels": "",
         "bpe": "separate", "bpe_merges": 7, "bpe_min_frequency": 3, "vocabulary": "joint",
         "min_count": 2, "max_length": 90, "max_ratio": 9.5, "deduplicate": False,
         "drop_leaked": False,
@@ -176,6 +179,14 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "folder": (lambda f: [(f / "train.de").unlink(), (f / "train.de").mkdir()], [], "is a folder"),
     "languages": (lambda f: None, ["--languages", "german"], "not two languages"),
     "one language": (lambda f: None, ["--languages", "de-de"], "not two languages"),
+    "no language": (lambda f: None, ["--languages", "dx-en"], "dx is no language code"),
+    "long line": (spoil("valid.de", b"x" * 10_000_000), [], "has 1 lines"),
+    "longer line": (
+        lambda f: [spoil(f"valid.{x}", b"x " * 5_000_000)(f) for x in ("de", "en")], [],
+        "line 1 of the source of valid has 10,000,000 characters"),
+    "labels": (lambda f: None, ["--labels", "tags.txt"], "neither spacy:MODEL nor conllu:FILE"),
+    "no labels": (lambda f: None, ["--labels", "conllu:nowhere"], "no such file: nowhere"),
+    "dictionary": (lambda f: None, ["--jieba-dictionary", "no"], "cannot read the dictionary no"),
     "segmenter": (lambda f: None, ["--segment", "mosse"], "no such segmenter: mosse"),
     "bpe": (lambda f: None, ["--bpe", "jiont"], "'jiont' is not one of joint"),
     "number": (lambda f: None, ["--max-length", "0"], "--max-length"),
@@ -221,18 +232,63 @@ def test_a_full_disk_is_exit_1_and_nothing_half_written(run, files, tmp_path, mo
     result = run(*OWN, *OUT)
     assert result.code == 1
     assert "error: the disk is full" in result.err
-    assert not list((tmp_path / "prepared").iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus"}
 
 
-def test_an_interrupt_is_exit_130_and_leaves_no_temporary_folder(
+def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
     run, files, tmp_path, monkeypatch
 ) -> None:
-    def interrupt(path: Path, data: bytes) -> int:
-        raise KeyboardInterrupt
+    write_bytes = Path.write_bytes
 
-    monkeypatch.setattr(Path, "write_bytes", interrupt)
-    assert run(*OWN, *OUT).code == 130
-    assert not list((tmp_path / "prepared").iterdir())
+    def interrupt(path: Path, data: bytes) -> int:
+        if "ids" in path.name:
+            raise KeyboardInterrupt
+        return write_bytes(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", interrupt)
+        assert run(*OWN, *OUT).code == 130
+    assert not (tmp_path / "prepared/mine").exists()
+    result = run(*OWN, *OUT)
+    assert result.code == 0
+    assert "Continuing" in result.err
+    assert [path.name for path in (tmp_path / "prepared").iterdir()] == ["mine"]
+
+
+def test_truecasing_replaces_the_lower_casing_of_a_catalogue_entry(run, tiny, tmp_path) -> None:
+    assert run("prepare", tiny, "--truecase").code == 0
+    options = info_of(tmp_path / "data/prepared/tiny-de-en")["options"]
+    assert (options["truecase"], options["lowercase"]) == (True, False)
+    refused = run("prepare", tiny, "--truecase", "--lowercase", "--out", "other")
+    assert refused.code == 2 and "exclude each other" in refused.err
+
+
+def test_words_of_a_dictionary_stay_whole(run, tmp_path) -> None:
+    lines = ["小明在清湖公园散步", "清湖公园很大", "公园里有湖"]
+    for name in ("train", "valid"):
+        (tmp_path / f"{name}.zh").write_text("\n".join(lines), encoding="utf-8")
+        (tmp_path / f"{name}.en").write_text("a b c\nd e f\ng h i", encoding="utf-8")
+    (tmp_path / "words").write_text("清湖公园 1000 n\n", encoding="utf-8")
+    command = ["prepare", "--train", "train", "--valid", "valid", "--languages", "zh-en",
+               "--bpe", "none", "--keep-leaked", "--max-ratio", "9"]  # fmt: skip
+    assert run(*command, "--out", "plain").code == 0
+    assert run(*command, "--out", "known", "--jieba-dictionary", "words").code == 0
+    texts = [(tmp_path / f"{x}/text/valid.tok.zh").read_text("utf-8") for x in ("plain", "known")]
+    assert "清湖公园 很大" not in texts[0] and "清湖公园 很大" in texts[1]
+    (tmp_path / "words").write_text("清湖 公园 n\n", encoding="utf-8")
+    bad = run(*command, "--out", "bad", "--jieba-dictionary", "words")
+    assert bad.code == 2 and "not a line of a jieba dictionary" in bad.err
+
+
+def test_sides_exchanged_are_warned_of_once(run, files, tmp_path) -> None:
+    for name in ("train", "valid"):
+        one, other = files / f"{name}.de", files / f"{name}.en"
+        text = one.read_bytes()
+        one.write_bytes(other.read_bytes())
+        other.write_bytes(text)
+    result = run(*OWN, *OUT)
+    assert result.code == 0
+    assert result.err.count("warning: the sides of train look exchanged") == 1
 
 
 @pytest.fixture

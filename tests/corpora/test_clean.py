@@ -24,6 +24,7 @@ def reasons_of(source: str, target: str, **rules: float) -> list[str]:
         ("ein Haus", "a house", []),
         ("", "a house", ["empty"]),
         ("ein Haus", "", ["empty"]),
+        ("ja", "yes", []),
         (words(175), words(175), []),
         (words(176), words(170), ["too long"]),
         (words(170), words(176), ["too long"]),

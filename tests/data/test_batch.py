@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from jtrans.data.batch import Batch, collate
+from jtrans.data.labels import IGNORE
 from jtrans.data.prepared import IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
@@ -56,6 +57,19 @@ def test_dtypes_are_int64_and_bool(pairs) -> None:
 
 
 def test_to_moves_every_tensor(pairs) -> None:
-    moved = collate(pairs, [0, 1]).to("meta")
+    labelled = ParallelIds(pairs.source, pairs.target, {"pos": pairs.source})
+    moved = collate(labelled, [0, 1]).to("meta")
     assert isinstance(moved, Batch)
-    assert {getattr(moved, name).device.type for name in moved.__dataclass_fields__} == {"meta"}
+    tensors = {**vars(moved), **moved.labels}
+    del tensors["labels"]
+    assert len(tensors) == 7
+    assert {tensor.device.type for tensor in tensors.values()} == {"meta"}
+
+
+def test_labels_stand_beside_the_source_and_padding_has_none(pairs) -> None:
+    labelled = ParallelIds(pairs.source, pairs.target, {"pos": pairs.source})
+    batch = collate(labelled, [0, 1])
+    labels = batch.labels["pos"]
+    assert labels.shape == batch.source.shape
+    assert (labels == IGNORE).equal(~batch.source_mask)
+    assert labels[batch.source_mask].equal(batch.source[batch.source_mask])

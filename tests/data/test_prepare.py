@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from jtrans.corpora.parallel import Corpus, Gold, ParallelText
-from jtrans.data import segmenting
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data import learning, segmenting
 from jtrans.data.prepare import prepare
 from jtrans.data.prepare_options import PrepareOptions
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import ConfigError, CorpusError, WorkError
+from jtrans.errors import ConfigError, CorpusError
 
 SMALL = PrepareOptions(bpe_merges=30)
 NOUNS = [("Hund", "dog"), ("Mann", "man"), ("Tisch", "table"), ("Ball", "ball"), ("Zug", "train")]
@@ -115,17 +114,24 @@ def test_train_is_cleaned_and_counted(tmp_path) -> None:
     source, target = sentences(0, 60)
     source += ["", source[0], sentences(80, 81)[0][0], "Ein sehr langer Satz ohne Gegenstück."]
     target += ["x", target[0], sentences(80, 81)[1][0], "What?"]
+    source += ["Copied text.", "Ein Haus am Meer."]
+    target += ["Copied text.", "海边 的 一座 房子"]
     listener = Listener()
     prepared = prepare(
         make_corpus((source, target)), tmp_path / "out", options=SMALL, workers=1, progress=listener
     )
     assert prepared.info["cleaning"] == {
         "kept": 60,
-        "dropped": {"empty": 1, "too long": 0, "ratio": 1, "duplicate": 1, "in valid/test": 1},
-    }
+        "dropped": {
+            "empty": 1, "too long": 0, "ratio": 1, "identical": 1, "wrong script": 1,
+            "duplicate": 1, "in valid/test": 1,
+        },
+    }  # fmt: skip
     assert len(prepared.pairs("train")) == 60
-    expected = "kept 60 · empty 1 · too long 0 · ratio 1 · duplicate 1 · in valid/test 1"
-    assert listener.lines["Cleaning"] == expected
+    assert listener.lines["Cleaning"] == (
+        "kept 60 · empty 1 · too long 0 · ratio 1 · identical 1 · wrong script 1 · duplicate 1 · "
+        "in valid/test 1"
+    )
 
 
 def test_sizes_in_corpus_json_are_those_of_the_arrays(tmp_path) -> None:
@@ -154,10 +160,12 @@ def test_preparing_twice_gives_the_same_bytes(tmp_path) -> None:
     assert contents(tmp_path / "first") == contents(tmp_path / "second")
 
 
-def test_worker_processes_change_nothing(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(segmenting, "CHUNK", 7)
-    for name, workers in (("one", 1), ("three", 3)):
-        prepare(make_corpus(), tmp_path / name, options=SMALL, workers=workers)
+@pytest.mark.parametrize("shard", [7, 1000])
+def test_neither_workers_nor_shards_change_anything(tmp_path, monkeypatch, shard) -> None:
+    prepare(make_corpus(), tmp_path / "one", options=SMALL, workers=1)
+    monkeypatch.setattr(segmenting, "SMALLEST_SHARD", shard)
+    monkeypatch.setattr(learning, "TYPES_AT_ONCE", 5)
+    prepare(make_corpus(), tmp_path / "three", options=SMALL, workers=3)
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
 
 
@@ -223,28 +231,85 @@ def test_many_dropped_pairs_are_warned_of(tmp_path) -> None:
     assert "50 % of the training pairs were dropped" in listener.warnings[0]
 
 
-@pytest.mark.parametrize(
-    ("failure", "raised"),
-    [(OSError(errno.ENOSPC, "No space left"), WorkError), (KeyboardInterrupt(), KeyboardInterrupt)],
-)
-def test_a_failure_while_writing_leaves_nothing_behind(
-    tmp_path, monkeypatch, failure, raised
-) -> None:
-    folder = tmp_path / "out"
-    prepare(make_corpus(), folder, options=SMALL, workers=1)
-    before = contents(folder)
-    write_bytes = Path.write_bytes
+def test_a_line_of_ten_megabytes_is_dropped_from_train_and_refused_in_valid(tmp_path) -> None:
+    long = ["x" * 10_000_000], ["y"]
+    source, target = sentences(0, 60)
+    prepared = prepare(
+        make_corpus((source + long[0], target + long[1])),
+        tmp_path / "out",
+        options=SMALL,
+        workers=1,
+    )
+    assert prepared.info["cleaning"]["dropped"]["too long"] == 1
+    with pytest.raises(
+        CorpusError, match=r"line 2 of the source of valid has 10,000,000"
+    ) as caught:
+        valid = (["Ja.", *long[0]], ["Yes.", *long[1]])
+        prepare(make_corpus(valid=valid), tmp_path / "other", options=SMALL, workers=1)
+    assert caught.value.where == "corpus/valid, line 2"
+    assert not (tmp_path / "other").exists()
 
-    def fail_late(path: Path, data: bytes) -> int:
-        if path.name == "test.target.npy":
-            raise failure
-        return write_bytes(path, data)
 
-    monkeypatch.setattr(Path, "write_bytes", fail_late)
-    with pytest.raises(raised):
-        prepare(make_corpus(sentences(0, 50)), folder, options=SMALL, workers=1, force=True)
-    assert contents(folder) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+def test_a_single_training_pair_is_enough_to_be_prepared(tmp_path) -> None:
+    corpus = make_corpus((["Das Haus, das Haus."], ["The house, the house."]))
+    assert len(prepare(corpus, tmp_path / "out", options=SMALL, workers=1).pairs("train")) == 1
+
+
+def test_sides_that_look_exchanged_are_warned_of(tmp_path) -> None:
+    listener = Listener()
+    source, target = sentences(0, 60)
+    corpus = make_corpus((target, source))
+    prepare(corpus, tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert "the sides of train look exchanged" in listener.warnings[0]
+    assert not [text for text in listener.warnings if "valid" in text]
+
+
+def test_a_side_in_another_script_is_warned_of(tmp_path) -> None:
+    listener = Listener()
+    corpus = Corpus("mine", ("zh", "en"), make_corpus().splits)
+    options = PrepareOptions(bpe_merges=30, source_segment="moses", drop_wrong_script=False)
+    prepare(corpus, tmp_path / "out", options=options, workers=1, progress=listener)
+    assert "100 % of the zh lines of train have no letter" in listener.warnings[0]
+
+
+def test_truecased_words_begin_small_and_come_back_with_a_capital(tmp_path) -> None:
+    source, target = sentences(0, 60)
+    source = [f"Heute sieht der Mann {line[0].lower()}{line[1:]}" for line in source]
+    options = PrepareOptions(bpe="none", truecase=True, max_ratio=9)
+    prepared = prepare(make_corpus((source, target)), tmp_path / "out", options=options, workers=1)
+    side = prepared.pipeline.source
+    line = "Der alte Hund sieht den Ball."
+    assert side.segment(line)[:3] == ["der", "alte", "Hund"]
+    assert side.decode(side.encode(line)) == line
+    assert prepared.words_lines("valid", "source")[0][0] == "der"
+    again = PreparedCorpus.open(tmp_path / "out").pipeline.source
+    assert again.encode(line) == side.encode(line)
+
+
+def test_statistics_are_those_of_the_text(tmp_path) -> None:
+    prepared = prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    train, pairs = prepared.info["splits"]["train"], prepared.pairs("train")
+    words = [
+        prepared.pipeline.source.segment(line) for line in make_corpus().splits["train"].source
+    ]
+    assert train["words"]["source"] == sum(map(len, words))
+    assert prepared.info["types"]["source"] == len({word for line in words for word in line})
+    assert sum(train["lengths"]["source"].values()) == len(pairs)
+    short = int((pairs.source.lengths - 1 <= 10).sum())
+    assert train["lengths"]["source"]["1-10"] == short
+    assert train["joint"] == int((pairs.source.lengths * pairs.target.lengths).sum())
+
+
+def test_several_references_are_kept(tmp_path) -> None:
+    source, target = sentences(90, 100)
+    other = [line.upper() for line in target]
+    test = ParallelText(source, target, references=(target, other))
+    corpus = make_corpus()
+    splits = {**corpus.splits, "test": test}
+    corpus = Corpus(corpus.name, corpus.languages, splits)
+    prepared = prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
+    assert prepared.references("test") == [target, other]
+    assert prepared.references("valid") == [prepared.raw_lines("valid", "target")]
 
 
 def test_joint_vocabulary_is_one_for_both_sides(tmp_path) -> None:
@@ -262,38 +327,15 @@ def test_rare_tokens_are_unknown(tmp_path) -> None:
     assert prepared.info["splits"]["train"]["unknown"] == {"source": 1, "target": 1}
 
 
-def gold_corpus() -> Corpus:
-    source, target = ["a b", "", "c d e"], ["x y", "z", "u v w"]
-    gold = Gold(source, target, ["0-0 1-1", "", "0-2"], ["A B", "", "C D E"])
-    valid = Gold(["F g"], ["h i"], ["1-0"], ["F G"])
-    splits = {
-        "train": ParallelText(source, target, gold=gold),
-        "valid": ParallelText(["F g"], ["h i"], gold=valid),
-    }
-    return Corpus("gold", ("de", "en"), splits)
-
-
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_gold_alignments_and_tags_follow_the_cleaned_pairs(tmp_path, lowercase) -> None:
-    options = PrepareOptions(bpe="none", lowercase=lowercase)
-    prepare(gold_corpus(), tmp_path / "out", options=options, workers=1)
-    text = tmp_path / "out" / "text"
-    assert (text / "train.alignments.txt").read_text("utf-8") == "0-0 1-1\n0-2\n"
-    assert (text / "train.source.tags.txt").read_text("utf-8") == "A B\nC D E\n"
-    assert (text / "valid.alignments.txt").read_text("utf-8") == "1-0\n"
-
-
-@pytest.mark.parametrize("side", ["source_segment", "target_segment"])
-def test_gold_data_that_does_not_fit_the_segmentation_is_left_out(tmp_path, side) -> None:
-    options = PrepareOptions(**{"bpe": "none", "max_ratio": 9, side: "character"})
-    listener = Listener()
-    prepare(gold_corpus(), tmp_path / "out", options=options, workers=1, progress=listener)
-    assert not list((tmp_path / "out" / "text").glob("*alignments*"))
-    assert "do not fit" in listener.warnings[-1]
-
-
 @pytest.mark.parametrize(
-    "options", [{"bpe": "joined"}, {"vocabulary": "shared"}, {"max_ratio": 0.5}, {"bpe_merges": 0}]
+    "options",
+    [
+        {"bpe": "joined"},
+        {"vocabulary": "shared"},
+        {"max_ratio": 0.5},
+        {"bpe_merges": 0},
+        {"lowercase": True, "truecase": True},
+    ],
 )
 def test_impossible_options_are_refused(options) -> None:
     with pytest.raises(ConfigError):

@@ -173,13 +173,13 @@ def test_the_loaded_model_is_ready_to_translate(make_run: MakeRun) -> None:
 def test_weights_that_are_no_numbers_are_refused(make_run: MakeRun) -> None:
     import safetensors.torch
 
-    folder = make_run()
-    path = folder / "checkpoints/step-00000010/model.safetensors"
-    weights = safetensors.torch.load_file(path)
+    run = Run.open(make_run())
+    weights = safetensors.torch.load_file(run.checkpoint("last").weights)
     weights[sorted(weights)[0]].fill_(float("nan"))
-    safetensors.torch.save_file(weights, path)
+    with run.new_checkpoint(20) as folder:
+        safetensors.torch.save_file(weights, folder / "model.safetensors")
     with pytest.raises(CheckpointError, match="not finite"):
-        load_model(Run.open(folder), "best", torch.device("cpu"))
+        load_model(run, "20", torch.device("cpu"))
 
 
 def test_ids_in_arrays_that_cannot_be_written_are_read(make_run: MakeRun) -> None:

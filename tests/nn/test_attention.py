@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from jtrans.nn.attention import CrossAttention, KeyValueCache, MultiHeadAttention
+from jtrans.nn.attention import CrossAttention, MultiHeadAttention
 from jtrans.nn.dropout import SharedDropout
 
 B, L, E, H = 3, 5, 8, 2
@@ -81,48 +81,6 @@ def test_any_axis_can_be_attended_along(axis: int) -> None:
     moved = x.movedim(axis, -2)
     expected = along_last(moved, causal=True).movedim(-2, axis)
     torch.testing.assert_close(attention(x, causal=True), expected, **EXACT)
-
-
-@torch.no_grad()
-def test_a_cache_gives_what_the_causal_attention_gives() -> None:
-    attention = perturbed(MultiHeadAttention(E, H, NONE))
-    x = torch.randn(B, 40, E, dtype=torch.float64)  # beyond two growths of the cache
-    cache = KeyValueCache()
-    steps = [attention(x[:, i : i + 1], cache=cache) for i in range(40)]
-    torch.testing.assert_close(torch.cat(steps, dim=1), attention(x, causal=True), **EXACT)
-    assert cache.length == 40
-
-
-def test_a_cache_holds_nothing_at_first_and_two_tensors_after() -> None:
-    cache = KeyValueCache()
-    assert cache.tensors() == []
-    cache.append(*torch.randn(2, B, H, 1, 4))
-    assert [x.shape for x in cache.tensors()] == [(B, H, 1, 4)] * 2
-
-
-def test_a_cache_keeps_what_was_appended_in_order() -> None:
-    cache, parts = KeyValueCache(), torch.randn(35, 2, B, H, 1, 4)
-    for k, v in parts:
-        held = cache.append(k, v)
-    for kept, given in zip(held, parts.unbind(1), strict=True):
-        assert torch.equal(kept, torch.cat(given.unbind(0), dim=-2))
-
-
-def test_selecting_of_a_cache_copies_so_that_hypotheses_part_ways() -> None:
-    cache = KeyValueCache()
-    first = torch.randn(2, B, H, 1, 4)
-    cache.append(*first)
-    twice = cache.select(torch.tensor([1, 1]))
-    second = torch.randn(2, 2, H, 1, 4)
-    k, v = twice.append(*second)
-    for kept, old, new in zip((k, v), first, second, strict=True):
-        assert torch.equal(kept, torch.cat([old[[1, 1]], new], dim=-2))
-    assert cache.length == 1
-    assert torch.equal(cache.tensors()[0], first[0])
-
-
-def test_selecting_of_an_empty_cache_gives_an_empty_cache() -> None:
-    assert KeyValueCache().select(torch.tensor([0, 0])).tensors() == []
 
 
 def assert_uniform(weight: Tensor, bound: float) -> None:

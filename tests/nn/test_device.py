@@ -13,6 +13,7 @@ from jtrans.nn.device import (
     prepare_device,
     resolve_device,
     resolve_precision,
+    use_products,
 )
 
 CPU = torch.device("cpu")
@@ -129,7 +130,7 @@ def test_a_faster_product_that_is_not_float32_is_not_taken(
     monkeypatch.setattr(torch.nn.functional, "linear", rough)
     monkeypatch.setattr(
         device_module,
-        "_fastest",
+        "_seconds",
         lambda *_: 2.0 if torch.get_float32_matmul_precision() == "highest" else 1.0,
     )
     facts = prepare_device(CPU)
@@ -142,14 +143,15 @@ def test_a_faster_product_that_is_not_float32_is_not_taken(
     [
         ({"highest": 1.0, "medium": 2.0}, "highest", "MKL"),
         ({"highest": 2.0, "medium": 1.0}, "medium", "oneDNN"),
+        ({"highest": 1.5, "medium": 1.0}, "highest", "MKL"),  # not worth its memory
     ],
 )
 @pytest.mark.usefixtures("fresh_choice")
-def test_the_faster_library_is_taken(
+def test_the_clearly_faster_library_is_taken(
     seconds: dict[str, float], chosen: str, products: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        device_module, "_fastest", lambda *_: seconds[torch.get_float32_matmul_precision()]
+        device_module, "_seconds", lambda *_: seconds[torch.get_float32_matmul_precision()]
     )
     monkeypatch.setattr(device_module, "_FP32_ERROR", float("inf"))
     assert prepare_device(CPU).products == products
@@ -193,3 +195,26 @@ def test_auto_precision_of_a_gpu_is_bfloat16_where_it_is_real(
 def test_products_run_in_the_chosen_precision(precision: str, dtype: torch.dtype) -> None:
     with autocast(CPU, precision):
         assert torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3)).dtype == dtype
+
+
+@pytest.mark.parametrize(("products", "switch"), [("MKL", "highest"), ("oneDNN", "medium")])
+@pytest.mark.usefixtures("fresh_choice")
+def test_a_run_goes_on_with_the_library_it_began_with(products: str, switch: str) -> None:
+    other = {"MKL": "oneDNN", "oneDNN": "MKL"}[products]
+    facts = DeviceFacts("cpu", 1, other)
+    kept = use_products(facts, products)
+    if kept.products == products:  # both libraries compute in real float32 here
+        assert torch.get_float32_matmul_precision() == switch
+    again = use_products(facts, None)  # a new run of the same process chooses as measured
+    assert again.products == other
+    assert torch.get_float32_matmul_precision() != switch
+
+
+@pytest.mark.usefixtures("fresh_choice")
+def test_a_recorded_library_that_is_not_float32_here_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device_module, "_is_real_float32", lambda: False)
+    assert use_products(DeviceFacts("cpu", 1, "MKL"), "oneDNN").products == "MKL"
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert use_products(DeviceFacts("cpu", 1, "MKL"), "cuBLAS").products == "MKL"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from jtrans.errors import CorpusError
@@ -58,6 +59,66 @@ def test_pieces_are_those_of_subword_nmt() -> None:
     line = "das haus der alten meere überhaupt x"
     library = LIBRARY(io.StringIO(learn([count_words(WORDS)], 40)))
     assert BPE.pieces(line.split()) == library.segment(line).split()
+
+
+# a busy machine must not fail a test
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+WORD_COUNTS = st.dictionaries(
+    st.text("abcä@.", min_size=1, max_size=9), st.integers(1, 60), min_size=1, max_size=40
+)
+
+
+def reference_merges(counts: dict[str, int], merges: int, min_frequency: int) -> str:
+    from subword_nmt.learn_bpe import learn_bpe
+
+    out = io.StringIO()
+    entries = [f"{word} {count}" for word, count in counts.items()]
+    learn_bpe(entries, out, merges, min_frequency=min_frequency, is_dict=True)
+    return out.getvalue()
+
+
+@patient
+@given(WORD_COUNTS, st.integers(1, 80), st.integers(1, 4))
+def test_codes_of_any_words_are_those_of_subword_nmt(counts, merges, min_frequency) -> None:
+    assume(any(len(word) > 1 for word in counts))
+    expected = reference_merges(counts, merges, min_frequency)
+    if expected.count("\n") > 1:
+        assert learn([counts], merges, min_frequency=min_frequency) == expected
+
+
+@patient
+@given(WORD_COUNTS, st.lists(st.text("abcä.", min_size=1, max_size=12), max_size=6))
+def test_pieces_of_any_words_are_those_of_subword_nmt(counts, words) -> None:
+    from subword_nmt.apply_bpe import BPE as LIBRARY
+
+    codes = reference_merges(counts | {"ab": 9}, 40, 1)
+    assert Bpe(codes).pieces(words) == LIBRARY(io.StringIO(codes)).segment_tokens(words)
+
+
+@pytest.mark.parametrize("version", ["#version: 0.2\n", "#version: 0.1\n", ""])
+def test_codes_of_both_versions_are_applied_as_by_subword_nmt(version: str) -> None:
+    from subword_nmt.apply_bpe import BPE as LIBRARY
+
+    codes = version + "a b\nab </w>\na b</w>\nab c\nc </w>\n"
+    words = ["ab", "abc", "a", "abab", "cab", "</w>"]
+    assert Bpe(codes).pieces(words) == LIBRARY(io.StringIO(codes)).segment_tokens(words)
+
+
+@given(st.text("hausmertlnd@", min_size=1, max_size=12), st.floats(0, 1), st.integers(0, 99))
+def test_pieces_drawn_at_chance_give_the_word_back(word, rate, seed) -> None:
+    assert BPE.undo(BPE.draw(word, rate, Random(seed))) == [word]
+
+
+def test_no_dropout_gives_the_usual_pieces_and_full_dropout_characters() -> None:
+    for word in ("haus", "häuser", "meere", "x"):
+        assert list(BPE.draw(word, 0.0, Random(1))) == BPE.pieces([word])
+    assert BPE.draw("haus", 1.0, Random(1)) == ("h@@", "a@@", "u@@", "s")
+
+
+def test_drawn_pieces_differ_from_draw_to_draw() -> None:
+    random = Random(3)
+    assert len({BPE.draw("häuser", 0.3, random) for _ in range(30)}) > 3
 
 
 @given(st.lists(st.text("@abhaus</w>ä", min_size=1, max_size=8), max_size=8))

@@ -1,4 +1,5 @@
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,14 @@ import pytest
 import torch
 
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import CheckpointError, ConfigError, CorpusError, JtransError
+from jtrans.errors import (
+    CheckpointError,
+    ConfigError,
+    CorpusError,
+    DecodingError,
+    JtransError,
+)
+from jtrans.nn.device import DeviceFacts
 from jtrans.runs import Run
 from jtrans.training.session import find_existing, make_trainer, train
 from jtrans.training.view import SilentView
@@ -46,6 +54,8 @@ def test_a_missing_corpus_is_refused(make_config: Any, tmp_path: Path) -> None:
     [
         ({"max_updates": None}, "config.no-limit"),
         ({"best_metric": "valid-bleu", "validate_sentences": 0}, "config.value"),
+        ({"model": {"width": 2**40, "heads": 1}}, "config.too-large"),
+        ({"model": {"ffn_width": 10**30}}, "config.too-large"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(
@@ -230,3 +240,49 @@ def test_from_a_model_of_another_size_is_refused(
 
 def test_an_empty_folder_is_free_for_a_run(tmp_path: Path) -> None:
     assert find_existing(tmp_path) is None
+
+
+def test_search_options_that_cannot_be_used_are_refused_before_training(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config()
+    decoding = config.decoding.model_copy(update={"max_length": "T+5"})
+    wrong = config.model_copy(update={"decoding": decoding})
+    error = refusal(DecodingError, tmp_path / "run", config=wrong, data=corpus.folder)
+    assert error.kind == "decoding.option"
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("products", ["MKL", "oneDNN"])
+def test_a_run_goes_on_with_the_products_it_began_with(
+    products: str,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted: list[str | None] = []
+
+    def use(facts: DeviceFacts, recorded: str | None) -> DeviceFacts:
+        wanted.append(recorded)
+        return replace(facts, products=recorded or products)
+
+    monkeypatch.setattr("jtrans.training.session.use_products", use)
+    for updates in (1, 2):
+        train(make_config(max_updates=updates), data=corpus.folder, run=tmp_path / "run")
+    train(make_config(), data=corpus.folder, run=tmp_path / "run", restart=True)
+    assert wanted == [None, products, None]
+    assert Run.open(tmp_path / "run").facts["products"] == products
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors", "state.json"])
+def test_a_checkpoint_with_one_byte_changed_is_not_gone_on_from(
+    name: str, run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    path = Run.open(run).checkpoints()[-1].folder / name
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    error = refusal(CheckpointError, run, config=make_config(max_updates=4), data=corpus.folder)
+    assert error.kind == "checkpoint.damaged"
+    assert "go on from the checkpoint before it" in (error.hint or "")

@@ -1,0 +1,1 @@
+"""Where one system beats another: the paper's figures, alignments and comparisons."""

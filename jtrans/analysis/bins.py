@@ -1,0 +1,122 @@
+"""Bins of whole numbers: lengths, positions, counts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtrans.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BINS = 5  # of the reference scripts
+KINDS = ("reference", "quantile")
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Neighbouring bins, the last one open to above.
+
+    Args:
+        starts: the lowest value of each bin, rising.
+        shown_from: what a label shows for the value 0; 1 for positions counted from 1.
+    """
+
+    starts: tuple[int, ...]
+    shown_from: int = 0
+
+    @classmethod
+    def equal(cls, width: int, count: int = BINS, *, shown_from: int = 0) -> Bins:
+        """Make `count` bins of one width: ``min(value // width, count - 1)``."""
+        return cls(tuple(range(0, width * count, width)), shown_from)
+
+    @classmethod
+    def between(cls, edges: Sequence[int], *, shown_from: int = 0) -> Bins:
+        """Make bins that begin at 0 and at every edge."""
+        return cls(tuple(sorted({0, *edges})), shown_from)
+
+    @classmethod
+    def quantiles(cls, values: NDArray[Any], count: int = BINS, *, shown_from: int = 0) -> Bins:
+        """Make up to `count` bins with as equal numbers of values as ties allow."""
+        ordered = np.sort(values)
+        cuts = {int(ordered[ordered.size * k // count]) for k in range(1, count) if ordered.size}
+        # a bin that begins at the lowest value would leave an empty one below
+        return cls.between([cut for cut in cuts if cut > ordered[0]], shown_from=shown_from)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def find(self, values: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+        """Return the bin of every value; values below 0 give -1."""
+        return np.searchsorted(self.starts, np.asarray(values), side="right") - 1
+
+    @property
+    def labels(self) -> list[str]:
+        """Such as ``0–9``, ``10–19``, ``20+``."""
+        labels = []
+        for start, after in itertools.pairwise(self.starts):
+            first, last = start + self.shown_from, after - 1 + self.shown_from
+            labels.append(f"{first:,}" if first == last else f"{first:,}–{last:,}")
+        return [*labels, f"{self.starts[-1] + self.shown_from:,}+"]
+
+
+@dataclass(frozen=True)
+class Binning:
+    """Which bins a user wants: the reference's, equal numbers, or edges.
+
+    Args:
+        kind: ``reference`` or ``quantile``.
+        edges: where bins begin; takes precedence.
+    """
+
+    kind: str = "reference"
+    edges: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            near = did_you_mean(self.kind, KINDS)
+            raise ConfigError(
+                f"unknown bins {self.kind!r}",
+                where="--bins",
+                hint=f"did you mean {near}?" if near else f"one of: {', '.join(KINDS)}",
+                kind="config.unknown-bins",
+            )
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether these are the bins of the reference scripts."""
+        return self.edges is None and self.kind == "reference"
+
+    def make(self, values: NDArray[Any], reference: Bins) -> Bins:
+        """Return the bins for some values, `reference` being those of the reference scripts."""
+        if self.edges is not None:
+            return Bins.between(self.edges, shown_from=reference.shown_from)
+        if self.kind == "quantile":
+            return Bins.quantiles(values, shown_from=reference.shown_from)
+        return reference
+
+
+def parse_edges(text: str | None) -> tuple[int, ...] | None:
+    """Read edges such as ``5,10,20``.
+
+    Raises:
+        ConfigError: no rising whole numbers above 0.
+    """
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    edges = tuple(int(part) for part in parts if part.isascii() and part.isdigit())
+    is_rising = all(a < b for a, b in itertools.pairwise(edges))
+    if len(edges) != len(parts) or not is_rising or edges[0] < 1:
+        raise ConfigError(
+            f"edges {text!r} are no rising whole numbers above 0",
+            where="--edges",
+            hint="--edges 5,10,20 gives the bins 0-4, 5-9, 10-19 and 20+",
+            kind="config.edges",
+        )
+    return edges

@@ -1,0 +1,98 @@
+"""What a run gives for a split when the reference is forced: log-probabilities and hits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtrans.analysis.kept import Kept
+from jtrans.progress import Progress
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jtrans.decoding.translator import Translator
+
+
+@dataclass(frozen=True)
+class ForcedSplit:
+    """Every reference token of a split, one after the other, ``</s>`` of each sentence counted.
+
+    Args:
+        ids: of the reference tokens.
+        log_probs: of each token given source and the tokens before it.
+        hits: whether the most probable token was this one.
+        offsets: where each sentence begins, and where the last one ends.
+    """
+
+    ids: NDArray[np.int32]
+    log_probs: NDArray[np.float32]
+    hits: NDArray[np.bool_]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sentence(self) -> NDArray[np.int64]:
+        """The sentence of every token."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    @property
+    def position(self) -> NDArray[np.int64]:
+        """The position of every token in its sentence, from 0."""
+        return np.arange(len(self.ids)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+
+    @property
+    def is_end(self) -> NDArray[np.bool_]:
+        """Whether a token is the ``</s>`` that ends its sentence."""
+        ends = np.zeros(len(self.ids), dtype=bool)
+        ends[self.offsets[1:] - 1] = True
+        return ends
+
+
+def forced_split(
+    kept: Kept,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    *,
+    load: Callable[[], Translator],
+    progress: Progress,
+) -> ForcedSplit:
+    """Return the measurements of a split, from the run's folder if they are there.
+
+    Args:
+        kept: where they would be.
+        sources: source ids of every sentence, each ending in EOS.
+        targets: reference ids, the same.
+        load: called only when there is something to compute.
+        progress: told how far the work is.
+    """
+    lengths = [len(target) for target in targets]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    ids = np.concatenate(targets).astype(np.int32)
+    found = kept.read()
+    if found is None or not all(len(array) == len(ids) for array in found.values()):
+        found = _measure(sources, targets, load(), progress)
+        kept.write(found, progress)
+    return ForcedSplit(ids, found["log_probs"], found["hits"], offsets)
+
+
+def _measure(
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    translator: Translator,
+    progress: Progress,
+) -> dict[str, NDArray[Any]]:
+    from jtrans.decoding.forced import forced_tokens
+
+    sentences = forced_tokens(
+        translator.models[0], sources, targets, precision=translator.precision, progress=progress
+    )
+    return {
+        "log_probs": np.concatenate([s.log_probs for s in sentences]).astype(np.float32),
+        "hits": np.concatenate([s.hits for s in sentences]).astype(np.bool_),
+    }

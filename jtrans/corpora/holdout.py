@@ -1,0 +1,77 @@
+"""Setting valid and test aside from a corpus that comes as one piece, the same for everybody.
+
+Which pairs are taken depends on their text alone, not on their order or number: a newer
+release of the corpus keeps nearly all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from jtrans.corpora.parallel import ParallelText
+
+# Shorter target sentences say little about a system.
+SHORTEST_WORDS = 3
+
+
+def split_off(text: ParallelText, sizes: Mapping[str, int]) -> dict[str, ParallelText]:
+    """Split a corpus into train and the splits of `sizes`.
+
+    No sentence of either language, case and punctuation ignored, stands in two splits. Of
+    sentences with several translations, held-out splits take one pair and the rest is left out.
+
+    Args:
+        text: all pairs.
+        sizes: pairs wanted for each held-out split, such as valid and test.
+
+    Returns:
+        The splits, train first.
+    """
+    groups = _groups(text)
+    wanted = [name for name, size in sizes.items() for _ in range(size)]
+    chosen: dict[str, list[int]] = {"train": [], **{name: [] for name in sizes}}
+    for rank, members in enumerate(sorted(groups, key=lambda group: _rank(text, group))):
+        good = [i for i in members if len(text.target[i].split()) >= SHORTEST_WORDS]
+        if wanted and good and rank < len(groups) // 2:
+            chosen[wanted.pop()].append(min(good))
+        else:
+            chosen["train"].extend(members)
+    return {
+        name: ParallelText(
+            [text.source[i] for i in sorted(members)],
+            [text.target[i] for i in sorted(members)],
+            text.origin,
+            notes=text.notes if name == "train" else {},
+        )
+        for name, members in chosen.items()
+    }
+
+
+def _groups(text: ParallelText) -> list[list[int]]:
+    """Return the positions of pairs that share a sentence, directly or through others."""
+    leader = list(range(len(text)))
+
+    def find(i: int) -> int:
+        while leader[i] != i:
+            leader[i] = leader[leader[i]]
+            i = leader[i]
+        return i
+
+    for side in (text.source, text.target):
+        first: dict[str, int] = {}
+        for i, line in enumerate(side):
+            leader[find(i)] = find(first.setdefault(_bare(line), i))
+    groups: dict[int, list[int]] = {}
+    for i in range(len(text)):
+        groups.setdefault(find(i), []).append(i)
+    return list(groups.values())
+
+
+def _bare(line: str) -> str:
+    return "".join(character for character in line.lower() if character.isalnum())
+
+
+def _rank(text: ParallelText, group: Sequence[int]) -> str:
+    keys = (f"{_bare(text.source[i])}\n{_bare(text.target[i])}" for i in group)
+    return min(hashlib.sha256(key.encode("utf-8")).hexdigest() for key in keys)

@@ -1,0 +1,63 @@
+"""JSON lines: one object per line that holds both sides of a pair."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jtrans.corpora.lines import LineFile, one_line
+from jtrans.corpora.parallel import ParallelText
+from jtrans.errors import CorpusError
+
+
+def read_jsonl(path: Path, languages: tuple[str, str]) -> ParallelText:
+    """Read a file of JSON lines.
+
+    An object holds `{"de": "...", "en": "..."}`, the same under "translation", or
+    `{"source": "...", "target": "..."}`; other fields are left alone, blank lines too.
+
+    Raises:
+        CorpusError: the file cannot be read, is empty, or a line holds no pair.
+    """
+    source: list[str] = []
+    target: list[str] = []
+    notes: dict[str, int] = {}
+    lines = LineFile(path)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        pair = _pair(path, number, line, languages)
+        joined = sum("\n" in text for text in pair)
+        if joined:
+            notes["line feed inside a text"] = notes.get("line feed inside a text", 0) + joined
+        source.append(one_line(pair[0]))
+        target.append(one_line(pair[1]))
+    if not source:
+        raise CorpusError(f"{path} holds no pairs", kind="corpus.empty")
+    return ParallelText(source, target, (str(path),), notes=notes)
+
+
+def _pair(path: Path, number: int, line: str, languages: tuple[str, str]) -> tuple[str, str]:
+    try:
+        value: Any = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise _refused(path, number, f"no JSON ({error})", languages) from error
+    if isinstance(value, Mapping) and isinstance(value.get("translation"), Mapping):
+        value = value["translation"]
+    if isinstance(value, Mapping):
+        for keys in (languages, ("source", "target")):
+            source, target = value.get(keys[0]), value.get(keys[1])
+            if isinstance(source, str) and isinstance(target, str):
+                return source, target
+    raise _refused(path, number, "no object with both sides", languages)
+
+
+def _refused(path: Path, number: int, what: str, languages: tuple[str, str]) -> CorpusError:
+    return CorpusError(
+        f"{path} has {what} in line {number:,}",
+        where=f"{path}:{number}",
+        hint=f'each line must be like {{"{languages[0]}": "...", "{languages[1]}": "..."}}',
+        kind="corpus.jsonl",
+    )

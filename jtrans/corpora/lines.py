@@ -1,0 +1,230 @@
+r"""The lines of a text file as a sequence that does not fill the memory.
+
+Lines end at "\n" only, a "\r" before it is dropped. Other separators that Unicode or a terminal
+knows (U+2028, form feed, a lone "\r") occur inside sentences: tools that split at them lose the
+alignment of all that follows. Here they stay in their line, and are counted.
+"""
+
+from __future__ import annotations
+
+import bisect
+import codecs
+import itertools
+import mmap
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+from jtrans.corpora.packed import PACKINGS, read_chunks
+from jtrans.errors import CorpusError
+
+# What other tools take for the end of a line, by the name shown to users.
+ODD_SEPARATORS = {
+    b"\x0b": "vertical tab",
+    b"\x0c": "form feed",
+    b"\x1c": "U+001C",
+    b"\x1d": "U+001D",
+    b"\x1e": "U+001E",
+    b"\xc2\x85": "U+0085",
+    b"\xe2\x80\xa8": "U+2028",
+    b"\xe2\x80\xa9": "U+2029",
+}
+SCAN_BYTES = 8 << 20
+BLOCK_LINES = 4096
+# Unpacked text up to this size stays in memory; more goes to a temporary file.
+IN_MEMORY_BYTES = 64 << 20
+
+
+class LineFile(Sequence[str]):
+    """The lines of one UTF-8 file, plain or packed, checked once and then decoded as asked for.
+
+    Attributes:
+        oddities: how many separators of which kind stand inside lines.
+
+    Raises:
+        CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.oddities: dict[str, int] = {}
+        self._data = _map(path)
+        self._ends = self._scan(path)
+        self._begin = len(codecs.BOM_UTF8) if self._data[:3] == codecs.BOM_UTF8 else 0
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """Return one line, or a list of lines."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return self._lines(start, stop)
+            return [self._lines(i, i + 1)[0] for i in range(start, stop, step)]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"line {index} of {len(self)}")
+        index %= len(self)
+        return self._lines(index, index + 1)[0]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield all lines, many decoded at a time."""
+        for start in range(0, len(self), BLOCK_LINES):
+            yield from self._lines(start, min(start + BLOCK_LINES, len(self)))
+
+    def _lines(self, start: int, stop: int) -> list[str]:
+        if start >= stop:
+            return []
+        begin = int(self._ends[start - 1]) + 1 if start else self._begin
+        text = self._data[begin : int(self._ends[stop - 1])].decode("utf-8")
+        lines = text.split("\n")
+        return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+
+    def _scan(self, path: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Check that the file is text, count oddities, and return where each line ends."""
+        if self._data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise CorpusError(
+                f"{path} is UTF-16, not UTF-8",
+                hint=f"convert it: iconv -f UTF-16 -t UTF-8 {path} > NEW",
+                kind="corpus.utf16",
+            )
+        size, position, lines = len(self._data), 0, 0
+        ends = [np.empty(0, np.int64)]
+        while position < size:
+            chunk = self._data[position : self._chunk_end(position, size)]
+            _check_text(path, chunk, lines)
+            self._count_oddities(chunk)
+            found = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + position
+            ends.append(found.astype(np.int64))
+            lines += len(found)
+            position += len(chunk)
+        if size and self._data[size - 1 : size] != b"\n":
+            ends.append(np.array([size], np.int64))
+        if not lines and self.oddities.get("carriage return", 0) > 1:
+            raise CorpusError(
+                f"{path} ends its lines with carriage returns (old Mac), not line feeds",
+                hint=f"convert it: tr '\\r' '\\n' < {path} > NEW",
+                kind="corpus.line-ends",
+            )
+        return np.concatenate(ends)
+
+    def _chunk_end(self, position: int, size: int) -> int:
+        """Return the end of a line near `SCAN_BYTES` on, so that no character is cut."""
+        end = position + SCAN_BYTES
+        if end >= size:
+            return size
+        line_end = self._data.rfind(b"\n", position, end)
+        if line_end < 0:
+            line_end = self._data.find(b"\n", end)
+        return line_end + 1 if line_end >= 0 else size
+
+    def _count_oddities(self, chunk: bytes) -> None:
+        counts = {name: chunk.count(separator) for separator, name in ODD_SEPARATORS.items()}
+        lone = chunk.count(b"\r") - chunk.count(b"\r\n") - chunk.endswith(b"\r")
+        counts["carriage return"] = lone
+        for name, count in counts.items():
+            if count:
+                self.oddities[name] = self.oddities.get(name, 0) + count
+
+
+class Chain(Sequence[str]):
+    """Several sequences of lines, one after the other."""
+
+    def __init__(self, parts: Iterable[Sequence[str]]) -> None:
+        self._parts = [part for part in parts if len(part)]
+        self._ends = list(itertools.accumulate(len(part) for part in self._parts))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """Return one line, or a list of lines."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return self._lines(start, stop)
+            return [self[i] for i in range(start, stop, step)]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"line {index} of {len(self)}")
+        index %= len(self)
+        part = bisect.bisect_right(self._ends, index)
+        return self._parts[part][index - (self._ends[part - 1] if part else 0)]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield all lines."""
+        return itertools.chain.from_iterable(self._parts)
+
+    def _lines(self, start: int, stop: int) -> list[str]:
+        lines: list[str] = []
+        begin = 0
+        for part, end in zip(self._parts, self._ends, strict=True):
+            if begin < stop and start < end:
+                lines += part[max(start - begin, 0) : stop - begin]
+            begin = end
+        return lines
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read all lines of a UTF-8 file, packed or not, into a list (see `LineFile`).
+
+    Raises:
+        CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text.
+    """
+    return LineFile(path)[:]
+
+
+def one_line(text: str) -> str:
+    """Put text from a format that allows line ends inside a sentence on one line."""
+    return " ".join(text.split("\n")).strip() if "\n" in text else text.strip()
+
+
+def _map(path: Path) -> bytes | mmap.mmap:
+    if path.suffix not in PACKINGS and path.is_file():
+        try:
+            with path.open("rb") as handle:
+                size = handle.seek(0, 2)
+                return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except OSError:
+            pass  # a file that cannot be mapped may still be read; if not, that says why
+    with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as spool:
+        for chunk in read_chunks(path):
+            spool.write(chunk)
+        size = spool.tell()
+        spool.flush()
+        if size <= IN_MEMORY_BYTES:
+            spool.seek(0)
+            return spool.read()
+        return mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _check_text(path: Path, chunk: bytes, lines_before: int) -> None:
+    zero = chunk.find(b"\0")
+    if zero >= 0:
+        line = lines_before + chunk.count(b"\n", 0, zero) + 1
+        raise CorpusError(
+            f"{path} is binary or UTF-16, not UTF-8 text: zero byte in line {line:,}",
+            where=f"{path}:{line}",
+            hint=f"convert it, if it is UTF-16: iconv -f UTF-16LE -t UTF-8 {path} > NEW",
+            kind="corpus.binary",
+        )
+    try:
+        chunk.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = lines_before + chunk.count(b"\n", 0, error.start) + 1
+        raise CorpusError(
+            f"{path} is not UTF-8 text: byte 0x{chunk[error.start]:02x} in line {line:,}",
+            where=f"{path}:{line}",
+            hint=f"convert it, if it is Latin-1: iconv -f ISO-8859-1 -t UTF-8 {path} > NEW "
+            "(Chinese: -f GB18030 or -f BIG5)",
+            kind="corpus.not-utf8",
+        ) from error

@@ -1,0 +1,104 @@
+"""Files packed with gzip, xz or zstandard, read as they are; the name's ending decides."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import importlib
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from jtrans.errors import CorpusError
+
+PACKINGS = (".gz", ".xz", ".zst")
+CHUNK_BYTES = 1 << 20
+
+
+def without_packing(name: str) -> str:
+    """Return a file's name without .gz, .xz or .zst."""
+    return next((name.removesuffix(end) for end in PACKINGS if name.endswith(end)), name)
+
+
+def find_packed(path: Path) -> Path | None:
+    """Return `path`, or `path` with the ending of a packing where only that exists."""
+    candidates = (path, *(path.with_name(path.name + ending) for ending in PACKINGS))
+    return next((candidate for candidate in candidates if candidate.exists()), None)
+
+
+def read_chunks(path: Path) -> Iterator[bytes]:
+    """Yield the unpacked contents of a file.
+
+    Raises:
+        CorpusError: the file is missing, a folder, not readable or not whole.
+    """
+    try:
+        with path.open("rb") as handle:
+            yield from _unpacked(path, handle)
+    except FileNotFoundError as error:
+        raise CorpusError(f"no such file: {path}", kind="corpus.missing-file") from error
+    except IsADirectoryError as error:
+        raise CorpusError(
+            f"{path} is a folder, not a file",
+            hint="name a file with one sentence per line",
+            kind="corpus.folder",
+        ) from error
+    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+        packing = {".gz": "gzip", ".xz": "xz", ".zst": "zst"}[path.suffix]
+        raise CorpusError(
+            f"{path} is not a whole {packing} file: {error}",
+            hint="get the file again, or rename it if it is not packed",
+            kind="corpus.gzip" if packing == "gzip" else "corpus.packed",
+        ) from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CorpusError(f"cannot read {path}: {reason}", kind="corpus.unreadable") from error
+
+
+def _unpacked(path: Path, handle: BinaryIO) -> Iterator[bytes]:
+    if path.suffix == ".zst":
+        yield from _zstandard(path, handle)
+        return
+    openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+    opener = openers.get(path.suffix, contextlib.nullcontext)
+    with opener(handle) as plain:
+        while chunk := plain.read(CHUNK_BYTES):
+            yield chunk
+
+
+def _zstandard(path: Path, handle: BinaryIO) -> Iterator[bytes]:
+    """Yield what a .zst file holds; its frames may follow one another."""
+    decoder: Any = None
+    new_decoder, failure = _zstandard_decoder(path)
+    try:
+        while packed := handle.read(CHUNK_BYTES):
+            while packed:
+                decoder = decoder or new_decoder()
+                yield decoder.decompress(packed)
+                packed = decoder.unused_data if decoder.eof else b""
+                if decoder.eof:
+                    decoder = None
+    except failure as error:
+        raise EOFError(str(error)) from error
+    if decoder is not None:
+        raise EOFError("it ends in the middle")
+
+
+def _zstandard_decoder(path: Path) -> tuple[Any, type[Exception]]:
+    """Return what makes a decoder, and its error: Python's own, or of the package zstandard."""
+    try:
+        own: Any = importlib.import_module("compression.zstd")  # from Python 3.14 on
+        return own.ZstdDecompressor, own.ZstdError
+    except ModuleNotFoundError:
+        pass
+    try:
+        package: Any = importlib.import_module("zstandard")
+        return lambda: package.ZstdDecompressor().decompressobj(), package.ZstdError
+    except ModuleNotFoundError as error:
+        raise CorpusError(
+            f"{path} needs the package zstandard, which is not installed",
+            hint="pip install 'jtrans[zstd]', or unpack the file: zstd -d",
+            kind="corpus.no-zstd",
+        ) from error

@@ -1,0 +1,114 @@
+"""NIST and WMT test sets (.sgm, mteval .xml): documents of segments, up to several references.
+
+Read by pattern, not by an XML parser: many of the published files are no well-formed XML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from jtrans.corpora.lines import LineFile
+from jtrans.corpora.pairing import check_counts
+from jtrans.corpora.parallel import ParallelText
+from jtrans.errors import CorpusError
+
+_ITEM = re.compile(
+    r"<(?P<tag>(?:src|ref|tst)set|doc)\b(?P<attributes>[^>]*)>"
+    r"|<seg\b(?P<number>[^>]*)>(?P<text>.*?)</seg\s*>",
+    re.IGNORECASE | re.DOTALL,
+)
+_ATTRIBUTE = re.compile(r"""([\w:]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+))""")
+_ENTITY = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(amp|lt|gt|quot|apos));", re.IGNORECASE)
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+
+# document and number of a segment
+Key = tuple[str, str]
+
+
+def read_sgm(source: Path, targets: Sequence[Path]) -> ParallelText:
+    """Read a test set: its source file, and one or more files with references.
+
+    References of one file are told apart by `refid` or `sysid`. Every reference is brought into
+    the order of the source.
+
+    Raises:
+        CorpusError: a file cannot be read, holds no segments, or lacks one.
+    """
+    translators = _segments(source)
+    if len(translators) != 1:
+        raise CorpusError(
+            f"{source} holds {len(translators)} texts, not one source: {', '.join(translators)}",
+            hint="name the source file (...-src...) first",
+            kind="corpus.sgm",
+        )
+    original = next(iter(translators.values()))
+    lines = list(original.values())
+    references = [
+        _in_order(original, segments, source, target)
+        for target in targets
+        for segments in _segments(target).values()
+    ]
+    several = tuple(references) if len(references) > 1 else ()
+    origin = tuple(str(path) for path in (source, *targets))
+    return ParallelText(lines, references[0], origin, references=several)
+
+
+def _in_order(
+    original: dict[Key, str], segments: dict[Key, str], source: Path, target: Path
+) -> list[str]:
+    check_counts(list(original.values()), list(segments.values()), (str(source), str(target)))
+    missing = [key for key in original if key not in segments]
+    if missing:
+        raise CorpusError(
+            f"{target} has no segment {missing[0][1]} of document {missing[0][0]}, which {source} "
+            f"has ({len(missing):,} missing)",
+            hint="check that the two files are of the same test set",
+            kind="corpus.sgm",
+        )
+    return [segments[key] for key in original]
+
+
+def _segments(path: Path) -> dict[str, dict[Key, str]]:
+    """Return the segments of each translator (one for a source), in the file's order."""
+    text = "\n".join(LineFile(path))
+    found: dict[str, dict[Key, str]] = {}
+    set_name, translator, document = "", "", ""
+    for item in _ITEM.finditer(text):
+        tag = (item["tag"] or "").lower()
+        if tag:
+            attributes = _attributes(item["attributes"])
+            translator = attributes.get("sysid", attributes.get("refid", set_name))
+        if tag == "doc":
+            document = attributes.get("docid", "")
+        elif tag:
+            set_name = translator
+        else:
+            number = _attributes(item["number"]).get("id", "")
+            segments = found.setdefault(translator, {})
+            if (document, number) in segments:
+                raise CorpusError(
+                    f"{path} has segment {number} of document {document} twice", kind="corpus.sgm"
+                )
+            segments[document, number] = " ".join(_ENTITY.sub(_character, item["text"]).split())
+    if not found:
+        raise CorpusError(
+            f"{path} holds no <seg> elements",
+            hint="choose a test set in the format of NIST and WMT (.sgm)",
+            kind="corpus.sgm",
+        )
+    return found
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return {name.lower(): a or b or c for name, a, b, c in _ATTRIBUTE.findall(text)}
+
+
+def _character(match: re.Match[str]) -> str:
+    decimal, hexadecimal, name = match.groups()
+    if name:
+        return _NAMED[name.lower()]
+    number = int(decimal) if decimal else int(hexadecimal, 16)
+    is_character = number < 0x110000 and not 0xD800 <= number < 0xE000
+    return chr(number) if is_character and number else match[0]

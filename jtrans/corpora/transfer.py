@@ -1,0 +1,185 @@
+"""One request for one file: continue what is there, write what comes, check its length."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from jtrans import __version__
+from jtrans.corpora.entry import Mirror
+from jtrans.errors import JtransError, WorkError
+from jtrans.files import read_json, write_json
+from jtrans.progress import Progress
+
+CHUNK_BYTES = 1 << 16
+# Passing trouble of a server; anything else it answers will be the same next time.
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class RefusedError(Exception):
+    """An address that does not deliver: to ask again is of no use."""
+
+
+class StoppedError(Exception):
+    """A transfer that came to nothing or to an end too early: to ask again may help.
+
+    Args:
+        message: what happened.
+        wait_seconds: how long the server asks to be left alone.
+        is_restart: whether the next try begins at the beginning.
+    """
+
+    def __init__(
+        self, message: str, *, wait_seconds: float | None = None, is_restart: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.wait_seconds = wait_seconds
+        self.is_restart = is_restart
+
+
+class _NoDowngrade(urllib.request.HTTPRedirectHandler):
+    """Follows redirections, but never from https to anything less."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        if req.type == "https" and not newurl.lower().startswith("https:"):
+            raise RefusedError(f"redirects to {newurl}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) -> None:
+    """Bring `part` to the whole file of `mirror`.
+
+    Raises:
+        RefusedError: the server does not have it, or sends more than the file has.
+        StoppedError: the connection failed or ended early; `part` keeps what has come.
+    """
+    begin = _begin(mirror, part)
+    try:
+        with _open(mirror, begin, part, timeout) as response:
+            if begin and response.status == 200:
+                begin = 0  # the server does not continue files, or has a new one
+            elif begin and not _continues(response, begin):
+                raise StoppedError("continues somewhere else", is_restart=True)
+            _remember(mirror, part, response)
+            _write(response, mirror, part, begin, progress)
+    except urllib.error.HTTPError as error:
+        error.close()
+        _explain(error, part, begin)
+    except ssl.SSLCertVerificationError as error:
+        raise RefusedError(f"bad certificate: {error.verify_message}") from error
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ssl.SSLCertVerificationError):
+            raise RefusedError(
+                f"its certificate is not valid: {error.reason.verify_message}"
+            ) from error
+        raise StoppedError(str(error.reason)) from error
+    except TimeoutError as error:
+        raise StoppedError(f"nothing came for {timeout:g} s") from error
+    except (ConnectionError, http.client.HTTPException) as error:
+        raise StoppedError(f"connection lost ({type(error).__name__})") from error
+
+
+def _begin(mirror: Mirror, part: Path) -> int:
+    """Return how much of the file is there and can be continued."""
+    if not part.exists():
+        return 0
+    size = part.stat().st_size
+    is_same = bool(mirror.sha256) or _memory(part).get("url") == mirror.url
+    is_too_long = bool(mirror.sha256) and 0 < mirror.size < size
+    return size if is_same and not is_too_long else 0
+
+
+def _open(mirror: Mirror, begin: int, part: Path, timeout: float) -> Any:
+    headers = {"User-Agent": f"jtrans/{__version__}", "Accept-Encoding": "identity"}
+    if begin:
+        headers["Range"] = f"bytes={begin}-"
+        if validator := _memory(part).get("validator"):
+            headers["If-Range"] = validator
+    request = urllib.request.Request(mirror.url, headers=headers)
+    opener = urllib.request.build_opener(_NoDowngrade)
+    return opener.open(request, timeout=timeout)
+
+
+def _continues(response: Any, begin: int) -> bool:
+    match = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    return response.status == 206 and match is not None and int(match[1]) == begin
+
+
+def _explain(error: urllib.error.HTTPError, part: Path, begin: int) -> None:
+    """Decide what an answer other than 200 and 206 means.
+
+    Returns when the file is complete already (416 with its length).
+    """
+    if error.code == 416 and begin:
+        length = error.headers.get("Content-Range", "").rpartition("/")[2]
+        if length == str(begin):
+            return
+        part.unlink(missing_ok=True)
+        raise StoppedError("cannot continue the file (416)", is_restart=True) from error
+    message = f"{error.code} {error.reason}"
+    if error.code not in PASSING:
+        raise RefusedError(message) from error
+    wait = error.headers.get("Retry-After", "")
+    raise StoppedError(message, wait_seconds=float(wait) if wait.isdigit() else None) from error
+
+
+def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Progress) -> None:
+    announced = response.headers.get("Content-Length", "")
+    total = begin + int(announced) if announced.isdigit() else None
+    limit = mirror.size if mirror.sha256 and mirror.size else None
+    if limit is not None and total is not None and total > limit:
+        raise RefusedError(f"sends {total:,} bytes, the file has {limit:,}")
+    _check_space(part.parent, (total or mirror.size) - begin)
+    task, done = f"Downloading {mirror.file} (kB)", begin
+    with part.open("r+b" if begin else "wb") as handle:
+        handle.seek(begin)
+        while chunk := response.read1(CHUNK_BYTES):  # what has come, without waiting for more
+            handle.write(chunk)
+            done += len(chunk)
+            if limit is not None and done > limit:
+                raise RefusedError(f"sends more than the {limit:,} bytes of the file")
+            size = total or mirror.size
+            progress.advance(task, min(done, size or done) // 1000, size // 1000 if size else None)
+    if total is not None and done < total:
+        raise StoppedError(f"connection lost after {done:,} of {total:,} bytes")
+
+
+def _check_space(folder: Path, needed: int) -> None:
+    """Refuse a file that does not fit on the disk before it is written.
+
+    Raises:
+        WorkError: it does not fit.
+    """
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise WorkError(
+            f"the disk is full: {needed / 1e6:,.0f} MB needed, {free / 1e6:,.0f} MB free in "
+            f"{folder}",
+            hint="free some space, or choose another folder: JTRANS_CACHE=FOLDER",
+            kind="disk.full",
+        )
+
+
+def _memory(part: Path) -> dict[str, str]:
+    """Return address and version of what a partial file is the beginning of."""
+    path = part.with_name(f"{part.name}.json")
+    try:
+        return dict(read_json(path))
+    except (JtransError, ValueError):
+        return {}
+
+
+def _remember(mirror: Mirror, part: Path, response: Any) -> None:
+    validator = response.headers.get("ETag", "")
+    if not validator or validator.startswith("W/"):
+        validator = response.headers.get("Last-Modified", "")
+    memory = {"url": mirror.url, "validator": validator}
+    write_json(part.with_name(f"{part.name}.json"), memory)

@@ -1,0 +1,49 @@
+"""Tab-separated files: one pair per line, columns for source and target, no quoting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jtrans.corpora.lines import LineFile
+from jtrans.corpora.parallel import ParallelText
+from jtrans.errors import CorpusError
+
+
+def read_tsv(
+    path: Path, languages: tuple[str, str], *, columns: tuple[int, int] | None = None
+) -> ParallelText:
+    """Read a TSV file.
+
+    Args:
+        path: the file, plain or packed.
+        languages: source and target. A first line that names both is a heading and says which
+            columns they are.
+        columns: where source and target stand, counted from 0; default the heading, else 0 and 1.
+
+    Raises:
+        CorpusError: the file cannot be read, is empty, or a line has too few columns.
+    """
+    lines = LineFile(path)
+    heading = [cell.strip() for cell in lines[0].split("\t")] if len(lines) else []
+    begin = 0
+    if columns is None and set(languages) <= set(heading):
+        columns = (heading.index(languages[0]), heading.index(languages[1]))
+        begin = 1
+    wanted = columns or (0, 1)
+    source, target = [], []
+    for number in range(begin, len(lines)):
+        cells = lines[number].split("\t")
+        if len(cells) <= max(wanted):
+            raise CorpusError(
+                f"{path} has {len(cells)} columns in line {number + 1:,}, "
+                f"{max(wanted) + 1} are needed",
+                where=f"{path}:{number + 1}",
+                hint="columns are separated by tabs: source, then target, or named in line 1",
+                kind="corpus.columns",
+            )
+        source.append(cells[wanted[0]].strip())
+        target.append(cells[wanted[1]].strip())
+    if not source:
+        raise CorpusError(f"{path} holds no pairs", kind="corpus.empty")
+    notes = {f"{name} inside a line": count for name, count in lines.oddities.items()}
+    return ParallelText(source, target, (str(path),), notes=notes)

@@ -1,0 +1,162 @@
+"""Archives unpacked without trusting them: nothing outside the folder, no links, no bombs."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import lzma
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+from jtrans.errors import CorpusError
+from jtrans.files import whole_folder
+
+ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
+CHUNK_BYTES = 1 << 20
+# What the standard library raises for damaged, encrypted or unknown archives.
+DAMAGES = (
+    tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError,
+    NotImplementedError, RuntimeError,
+)  # fmt: skip
+
+Opener = Callable[[], IO[bytes]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a corpus never exceeds, and an archive made to fill disks does.
+
+    Attributes:
+        files: how many.
+        ratio: unpacked bytes for each packed one; text packs about 4 to 1, at most 20 to 1.
+        free_bytes: unpacked size that is allowed whatever the ratio.
+    """
+
+    files: int = 100_000
+    ratio: int = 100
+    free_bytes: int = 100_000_000
+
+
+class _Member(NamedTuple):
+    name: str
+    is_file: bool
+    is_folder: bool
+    open: Opener
+
+
+def is_archive(name: str) -> bool:
+    """Say whether a file name is that of an archive of several files."""
+    return name.lower().endswith(ARCHIVES)
+
+
+def unpack(
+    archive: Path,
+    folder: Path,
+    *,
+    wanted: Callable[[str], bool] = lambda _name: True,
+    limits: Limits | None = None,
+) -> list[str]:
+    """Unpack files into a new folder, which appears only when all are there.
+
+    Args:
+        archive: a tar, packed or not, or a zip file.
+        folder: the folder to make.
+        wanted: whether the file of a name (its path in the archive) is of use; others stay packed.
+        limits: sizes allowed.
+
+    Returns:
+        The names of the files unpacked.
+
+    Raises:
+        CorpusError: the archive is damaged, names files outside the folder, holds links or
+            devices among the wanted files, or is too large.
+    """
+    try:
+        with whole_folder(folder) as temporary:
+            return _extract(archive, temporary, wanted, limits or Limits())
+    except DAMAGES as error:
+        raise CorpusError(
+            f"{archive} cannot be unpacked: {error}",
+            hint="get the archive again",
+            kind="corpus.archive",
+        ) from error
+
+
+def _extract(
+    archive: Path, folder: Path, wanted: Callable[[str], bool], limits: Limits
+) -> list[str]:
+    allowed = max(limits.free_bytes, limits.ratio * archive.stat().st_size)
+    names: list[str] = []
+    for member in _members(archive):
+        path = _safe_path(member.name, archive)
+        if member.is_folder or not wanted(path.as_posix()):
+            continue
+        if not member.is_file:
+            raise _refused(archive, f"{member.name} is a link or a device, not a file")
+        names.append(path.as_posix())
+        if len(names) > limits.files:
+            raise _refused(archive, f"it holds more than {limits.files:,} files")
+        with member.open() as packed:
+            allowed -= _copy(packed, folder / path, allowed, archive)
+    return names
+
+
+def _members(archive: Path) -> Iterator[_Member]:
+    if archive.name.lower().endswith(".zip"):
+        with zipfile.ZipFile(archive) as package:
+            for info in package.infolist():
+                kind = stat.S_IFMT(info.external_attr >> 16)
+                is_file = kind in (0, stat.S_IFREG) and not info.is_dir()
+                opener: Opener = functools.partial(package.open, info)
+                yield _Member(info.filename, is_file, info.is_dir(), opener)
+        return
+    with tarfile.open(archive, "r:*") as tape:
+        for item in tape:
+            opener = functools.partial(_tape_file, tape, item)
+            yield _Member(item.name, item.isreg(), item.isdir(), opener)
+
+
+def _tape_file(tape: tarfile.TarFile, item: tarfile.TarInfo) -> IO[bytes]:
+    handle = tape.extractfile(item)
+    if handle is None:
+        raise tarfile.ReadError(f"{item.name} has no contents")
+    return handle
+
+
+def _safe_path(name: str, archive: Path) -> PurePosixPath:
+    path = PurePosixPath(name.replace("\\", "/"))
+    has_drive = bool(path.parts) and path.parts[0][1:2] == ":"
+    if path.is_absolute() or ".." in path.parts or has_drive or "\0" in name:
+        raise _refused(archive, f"{name!r} would be written outside the folder")
+    return path
+
+
+def _copy(packed: IO[bytes], path: Path, allowed: int, archive: Path) -> int:
+    """Write one file, counting what really comes, not what the archive says."""
+    size = 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("xb")
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise _refused(archive, f"it holds {path.name} twice") from error
+    with handle:
+        while chunk := packed.read(CHUNK_BYTES):
+            size += len(chunk)
+            if size > allowed:
+                raise _refused(archive, "it unpacks to far more than a corpus of its size")
+            handle.write(chunk)
+    return size
+
+
+def _refused(archive: Path, why: str) -> CorpusError:
+    return CorpusError(
+        f"{archive} is not unpacked: {why}",
+        hint="get the archive from the address that jtrans corpora NAME shows, and look into it",
+        kind="corpus.archive-unsafe",
+    )

@@ -1,0 +1,170 @@
+"""Parts of speech and entities of source words, projected onto the pieces a model reads.
+
+A tagger's words, a segmenter's words and BPE pieces rarely agree; characters do. So all are laid
+over the characters of the sentence, white space and case left aside: a piece takes the tag of
+the tagger's word in which its first character stands. Where the two texts are not the same
+characters, the labels of the sentence are `IGNORE`.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jtrans.text.normalise import normalise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jtrans.text.pipeline import TextSide
+
+# What a loss leaves out: no label (the number that torch's cross entropy ignores).
+IGNORE = -100
+POS_TAGS = (
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
+    "PUNCT", "SCONJ", "SYM", "VERB", "X", "SPACE",
+)  # fmt: skip
+_ONTONOTES = (
+    "CARDINAL", "DATE", "EVENT", "FAC", "GPE", "LANGUAGE", "LAW", "LOC", "MONEY", "NORP",
+    "ORDINAL", "ORG", "PERCENT", "PERSON", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence as a tagger sees it.
+
+    Attributes:
+        words: its words, without white space.
+        tags: a universal part of speech (UPOS) for each word.
+        entities: "O", a type, or a type after "B-" or "I-" for each word; empty for none known.
+            The same type twice in a row is one entity.
+    """
+
+    words: Sequence[str]
+    tags: Sequence[str]
+    entities: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class LabelVocabulary:
+    """The names of labels; the number of a label is its position.
+
+    Attributes:
+        pos: parts of speech.
+        ner: "O", then "B-" and "I-" of each entity type; empty where entities are not known.
+    """
+
+    pos: list[str] = field(default_factory=lambda: list(POS_TAGS))
+    ner: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, entity_types: Iterable[str]) -> LabelVocabulary:
+        """Make the vocabulary for some entity types: OntoNotes whole, if it has them all."""
+        types = sorted(set(entity_types))
+        if types and set(types) <= set(_ONTONOTES):
+            types = list(_ONTONOTES)
+        ner = ["O", *(f"{begin}-{name}" for name in types for begin in "BI")] if types else []
+        return cls(ner=ner)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of labels there are."""
+        return ("pos", "ner") if self.ner else ("pos",)
+
+    def to_json(self) -> dict[str, list[str]]:
+        """Return the names by kind."""
+        return {kind: getattr(self, kind) for kind in self.kinds}
+
+
+def project(
+    tagged: Tagged | None, side: TextSide, words: Sequence[str], vocabulary: LabelVocabulary
+) -> dict[str, NDArray[np.int8]]:
+    """Label the pieces of a sentence, EOS (which has none) counted.
+
+    Args:
+        tagged: what the tagger said; None: nothing.
+        side: the source side, for its pieces.
+        words: the sentence as the side segments it.
+        vocabulary: the labels' numbers.
+
+    Returns:
+        By kind, the label of each piece, [pieces + 1].
+    """
+    pieces = [side.split([word]) for word in words]
+    size = sum(len(part) for part in pieces) + 1
+    labels = {kind: np.full(size, IGNORE, np.int8) for kind in vocabulary.kinds}
+    owners = None if tagged is None else overlaps(tagged.words, surfaces(side, words))
+    if tagged is None or owners is None:
+        return labels
+    names = {kind: {name: i for i, name in enumerate(getattr(vocabulary, kind))} for kind in labels}
+    entities = number_entities(tagged.entities) if "ner" in labels else []
+    place, last_entity = 0, 0
+    for word, owner, parts in zip(words, owners, pieces, strict=True):
+        for owned in _piece_owners(word, owner, parts):
+            tag = tagged.tags[owned]
+            labels["pos"][place] = names["pos"].get(tag, names["pos"]["X"])
+            if entities:
+                number, name = entities[owned]
+                label = f"{'I' if number == last_entity else 'B'}-{name}" if number else "O"
+                labels["ner"][place] = names["ner"].get(label, names["ner"]["O"])
+                last_entity = number
+            place += 1
+    return labels
+
+
+def overlaps(words: Sequence[str], others: Sequence[str]) -> list[list[int]] | None:
+    """Say for each character of each of `others` in which of `words` it stands.
+
+    Returns:
+        For each of `others` the positions in `words`, one for each of its characters; None when
+        the two are not the same characters one after the other, case left aside.
+    """
+    text = [normalise(word).replace(" ", "").lower() for word in words]
+    lowered = [other.lower() for other in others]
+    if "".join(text) != "".join(lowered):
+        return None
+    owners = [i for i, word in enumerate(text) for _ in word]
+    ends = [0, *accumulate(len(other) for other in lowered)]
+    return [owners[start:end] for start, end in pairwise(ends)]
+
+
+def surfaces(side: TextSide, words: Sequence[str]) -> list[str]:
+    """Return the characters of the raw line that each word stands for, white space left out."""
+    if side.segmenter == "moses-escaped":
+        return [html.unescape(word) for word in words]
+    if side.segmenter == "character":
+        return [{"▁": "", "▁▁": "▁"}.get(word, word) for word in words]
+    return list(words)
+
+
+def number_entities(entities: Sequence[str]) -> list[tuple[int, str]]:
+    """Give each word the number of its entity, from 1, and its type; 0 is none."""
+    numbered: list[tuple[int, str]] = []
+    number, last = 0, ""
+    for entity in entities:
+        begin, separator, name = entity.partition("-")
+        if not separator or begin not in ("B", "I"):
+            begin, name = "", entity
+        if name in ("", "O", "_"):
+            name = ""
+        elif begin == "B" or name != last:
+            number += 1
+        numbered.append((number if name else 0, name))
+        last = name
+    return numbered
+
+
+def _piece_owners(word: str, owner: Sequence[int], parts: Sequence[str]) -> list[int]:
+    """Return the tagger's word of each piece of a word: that of its first character."""
+    if not owner:
+        return [0] * len(parts)  # a space that is a word (character segmentation)
+    if len(owner) != len(word):
+        return [owner[0]] * len(parts)  # "&apos;" is cut where no character is
+    starts = [0, *accumulate(len(part.removesuffix("@@")) for part in parts[:-1])]
+    return [owner[min(start, len(owner) - 1)] for start in starts]

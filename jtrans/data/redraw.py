@@ -1,0 +1,150 @@
+"""BPE-dropout: the words of the training text cut into other pieces in every epoch.
+
+The prepared corpus holds pieces. They are put together to words again, and each word of each
+epoch takes one of some variants of itself, cut with merges left out at chance. Which one is a pure
+function of seed, epoch and place; what the variants are, of seed and word. So a run that stops in
+the middle of an epoch goes on with the very same pieces.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jtrans.data.prepared import SIDES, IdStore, ParallelIds
+from jtrans.text.bpe import MARK
+from jtrans.text.vocabulary import EOS, UNK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jtrans.text.pipeline import TextPipeline, TextSide
+
+# Variants of a word: more for small corpora, so that all of them fit into memory.
+MOST_VARIANTS, FEWEST_VARIANTS, VARIANTS_IN_MEMORY = 64, 4, 4_000_000
+
+
+class Redrawer:
+    """The training pairs with the pieces of each epoch.
+
+    Args:
+        pairs: the training split as it was prepared.
+        pipeline: which made it.
+        rate: the share of merges that are left out.
+        seed: decides, with the epoch, what comes out.
+    """
+
+    def __init__(
+        self, pairs: ParallelIds, pipeline: TextPipeline, *, rate: float, seed: int
+    ) -> None:
+        self._pairs = pairs
+        self._seed = seed
+        self._source, self._target = (
+            None if side.codes is None else _Words(store, side, rate, seed)
+            for side, store in (
+                (pipeline.source, pairs.source),
+                (pipeline.target, pairs.target),
+            )
+        )
+
+    def epoch(self, epoch: int) -> ParallelIds:
+        """Return the pairs of an epoch; sides without BPE stay as they are."""
+        stores = {"source": self._pairs.source, "target": self._pairs.target}
+        labels = dict(self._pairs.labels)
+        for number, (name, words) in enumerate(
+            zip(SIDES, (self._source, self._target), strict=True)
+        ):
+            if words is None:
+                continue
+            random = np.random.default_rng([self._seed, epoch, number])
+            stores[name], counts = words.draw(random)
+            if name == "source":
+                labels = {
+                    kind: _spread(store, words, counts, stores["source"], is_entity=kind == "ner")
+                    for kind, store in labels.items()
+                }
+        return ParallelIds(stores["source"], stores["target"], labels)
+
+
+class _Words:
+    """The words of one side, and their variants as far as they were needed so far."""
+
+    def __init__(self, store: IdStore, side: TextSide, rate: float, seed: int) -> None:
+        self._side, self._rate, self._seed = side, rate, seed
+        ids, offsets = store.flat
+        is_inner = np.array([token.endswith(MARK) for token in side.vocabulary.tokens])
+        ends = np.flatnonzero(~is_inner[ids]) + 1  # EOS is a word of its own, too
+        self.starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        # words before the end of each sentence
+        self._sentences = np.searchsorted(ends, offsets, side="right")
+        numbers: dict[bytes, int] = {}
+        flat = np.ascontiguousarray(ids, np.int32).tobytes()
+        width = np.dtype(np.int32).itemsize
+        bounds = zip((self.starts * width).tolist(), (ends * width).tolist(), strict=True)
+        self._types = np.fromiter(
+            (numbers.setdefault(flat[a:b], len(numbers)) for a, b in bounds),
+            np.int64,
+            count=len(ends),
+        )
+        self._words = list(numbers)
+        wanted = VARIANTS_IN_MEMORY // max(1, len(numbers))
+        self._count = min(max(wanted, FEWEST_VARIANTS), MOST_VARIANTS)
+        self._pieces = np.zeros(1024, np.int32)  # of all variants, one after the other
+        self._filled = 0
+        # where the pieces of each variant begin, and how many they are (0: not drawn yet)
+        self._begin = np.zeros(len(numbers) * self._count, np.int64)
+        self._sizes = np.zeros(len(numbers) * self._count, np.int32)
+
+    def draw(self, random: np.random.Generator) -> tuple[IdStore, NDArray[np.int64]]:
+        """Return new pieces for all words, and how many each word has."""
+        chosen = self._types * self._count + random.integers(self._count, size=self._types.size)
+        missing = np.unique(chosen[self._sizes[chosen] == 0])
+        for variant in missing.tolist():
+            self._add(variant)
+        counts = self._sizes[chosen].astype(np.int64)
+        ends = counts.cumsum()
+        # place of each new piece within its word, and from there to the piece itself
+        inside = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+        ids = self._pieces[np.repeat(self._begin[chosen], counts) + inside]
+        offsets = np.concatenate([np.zeros(1, np.int64), ends])[self._sentences]
+        return IdStore(ids, offsets), counts
+
+    def _add(self, variant: int) -> None:
+        number, version = divmod(variant, self._count)
+        ids = self._variant(np.frombuffer(self._words[number], np.int32).tolist(), version)
+        while self._filled + len(ids) > self._pieces.size:
+            self._pieces = np.concatenate([self._pieces, np.zeros_like(self._pieces)])
+        self._pieces[self._filled : self._filled + len(ids)] = ids
+        self._begin[variant], self._sizes[variant] = self._filled, len(ids)
+        self._filled += len(ids)
+
+    def _variant(self, ids: list[int], version: int) -> list[int]:
+        if UNK in ids or ids == [EOS]:
+            return ids  # what an unknown piece was is not known any more
+        vocabulary = self._side.vocabulary
+        word = "".join(vocabulary.token(i).removesuffix(MARK) for i in ids[:-1])
+        word += vocabulary.token(ids[-1])
+        random = Random(f"{self._seed} {version} {word}")
+        drawn = vocabulary.ids(self._side.draw(word, self._rate, random))
+        return ids if UNK in drawn else drawn
+
+
+def _spread(
+    labels: IdStore,
+    words: _Words,
+    counts: NDArray[np.int64],
+    store: IdStore,
+    *,
+    is_entity: bool,
+) -> IdStore:
+    """Give all pieces of a word the label of its first one."""
+    old = np.asarray(labels.flat[0], np.int64)[words.starts]
+    new = np.repeat(old, counts)
+    if is_entity:
+        # the names are O, B-X, I-X, B-Y ...: what follows the first piece of B-X is I-X
+        is_first = np.zeros(new.size, np.bool_)
+        is_first[counts.cumsum() - counts] = True
+        new[~is_first & (new > 0) & (new % 2 == 1)] += 1
+    return IdStore(new.astype(np.int8), store.flat[1])

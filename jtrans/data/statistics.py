@@ -1,0 +1,156 @@
+"""What a split is like in numbers: corpus.json keeps it, `jtrans prepare` shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Sentences are counted by their number of pieces (EOS left out), in bins that end here.
+LENGTH_BINS = (10, 20, 30, 40, 50, 75, 100)
+SIDES = ("source", "target")
+
+
+def _two() -> dict[str, int]:
+    return dict.fromkeys(SIDES, 0)
+
+
+def _bins() -> dict[str, list[int]]:
+    return {side: [0] * (len(LENGTH_BINS) + 1) for side in SIDES}
+
+
+@dataclass
+class Statistics:
+    """Counts of a split, or of a part of one; parts add up.
+
+    Attributes:
+        pairs: sentence pairs.
+        words: words before BPE, by side.
+        tokens: pieces with EOS, by side.
+        unknown: pieces the vocabulary does not have, by side.
+        lengths: sentences in each bin of `LENGTH_BINS` and above, by side.
+        joint: sum of S x T over the pairs, EOS counted: what a joint model works through.
+        unlabelled: sentences without labels, where the corpus has labels.
+    """
+
+    pairs: int = 0
+    words: dict[str, int] = field(default_factory=_two)
+    tokens: dict[str, int] = field(default_factory=_two)
+    unknown: dict[str, int] = field(default_factory=_two)
+    lengths: dict[str, list[int]] = field(default_factory=_bins)
+    joint: int = 0
+    unlabelled: int = 0
+
+    def add_side(
+        self,
+        side: str,
+        lines: Sequence[str],
+        ids: NDArray[np.int32],
+        lengths: NDArray[np.int64],
+        *,
+        unknown: int,
+    ) -> None:
+        """Count the segmented lines of one side and their ids."""
+        self.words[side] += sum(line.count(" ") + 1 for line in lines if line)
+        self.tokens[side] += int(ids.size)
+        self.unknown[side] += int((ids == unknown).sum())
+        bins = np.searchsorted(LENGTH_BINS, lengths - 1)
+        counted = np.bincount(bins, minlength=len(LENGTH_BINS) + 1).tolist()
+        self.lengths[side] = [a + b for a, b in zip(self.lengths[side], counted, strict=True)]
+
+    def __iadd__(self, other: Statistics) -> Statistics:
+        """Add the counts of another part."""
+        self.pairs += other.pairs
+        self.joint += other.joint
+        self.unlabelled += other.unlabelled
+        for side in SIDES:
+            self.words[side] += other.words[side]
+            self.tokens[side] += other.tokens[side]
+            self.unknown[side] += other.unknown[side]
+            pairs = zip(self.lengths[side], other.lengths[side], strict=True)
+            self.lengths[side] = [a + b for a, b in pairs]
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what corpus.json keeps of a split."""
+        return {
+            "pairs": self.pairs,
+            "tokens": self.tokens,
+            "unknown": self.unknown,
+            "words": self.words,
+            "lengths": {
+                side: dict(zip(bin_names(), counts, strict=True))
+                for side, counts in self.lengths.items()
+            },
+            "joint": self.joint,
+        }
+
+
+def joint_size(train: Statistics) -> dict[str, Any]:
+    """Return what a joint model has to work through: sum of S x T, EOS counted."""
+    return {
+        "sum": train.joint,
+        "mean_source": round(train.tokens["source"] / train.pairs, 3),
+        "mean_target": round(train.tokens["target"] / train.pairs, 3),
+    }
+
+
+def bin_names() -> list[str]:
+    """Name the bins of lengths: "1-10", "11-20" ... "101+"."""
+    starts = [1, *(end + 1 for end in LENGTH_BINS)]
+    names = [f"{start}-{end}" for start, end in zip(starts, LENGTH_BINS, strict=False)]
+    return [*names, f"{starts[-1]}+"]
+
+
+def describe(
+    splits: dict[str, Statistics], types: tuple[int, int], languages: tuple[str, str]
+) -> dict[str, str]:
+    """Return lines to show, by label.
+
+    Args:
+        splits: the statistics of each split.
+        types: different words of train, source and target.
+        languages: source and target.
+    """
+    train = splits["train"]
+    names = dict(zip(SIDES, languages, strict=True))
+    unknown = " · ".join(
+        f"unknown in {name} {100 * sum(one.unknown.values()) / sum(one.tokens.values()):.2f} %"
+        for name, one in splits.items()
+        if name != "train"
+    )
+    size = joint_size(train)
+    return {
+        "Words": " · ".join(
+            f"{names[side]} {train.words[side]:,} ({count:,} different)"
+            for side, count in zip(SIDES, types, strict=True)
+        ),
+        "Encoding": f"source {train.tokens['source']:,} tokens · "
+        f"target {train.tokens['target']:,} · {unknown}",
+        "Lengths": " · ".join(f"{names[side]} {_shares(train.lengths[side])}" for side in SIDES),
+        "Joint size": f"mean S {size['mean_source']:.1f} · T {size['mean_target']:.1f} · "
+        f"sum of S x T {_short(size['sum'])} "
+        f"({size['sum'] / train.tokens['target']:.1f} per target token)",
+    }
+
+
+def _shares(counts: Sequence[int]) -> str:
+    total = sum(counts) or 1
+    shown = [
+        f"{name} {100 * count / total:.0f} %"
+        for name, count in zip(bin_names(), counts, strict=True)
+        if count / total >= 0.005
+    ]
+    return ", ".join(shown)
+
+
+def _short(number: int) -> str:
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            return f"{number / size:.1f} {letter}"
+    return str(number)

@@ -1,0 +1,84 @@
+"""Work shared by processes: a function over many jobs, results in order, memory bounded."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+from jtrans.errors import WorkError
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+# Jobs handed out ahead of the one waited for, for each worker: none idles, few are in memory.
+AHEAD = 2
+
+
+def available_cpus() -> int:
+    """Count the processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_jobs(
+    function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
+) -> Generator[Result, None, None]:
+    """Yield `function` of each job, in order.
+
+    Args:
+        function: of a module, so that it can be sent to another process.
+        jobs: taken one by one as work goes on: all of them need not fit into memory.
+        workers: processes to use; 1 works in this one.
+
+    Raises:
+        WorkError: a worker process died.
+    """
+    if workers <= 1:
+        yield from map(function, jobs)
+        return
+    # Forked workers start at once and need no importable main module; elsewhere forking is not
+    # safe or not there, and the platform's own default is right.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+    pool = ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+    )
+    waiting: deque[Future[Any]] = deque()
+    try:
+        for job in jobs:
+            waiting.append(pool.submit(function, job))
+            if len(waiting) > AHEAD * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise WorkError(
+            "a worker process died (out of memory?)",
+            hint="run again with --workers 1: what is done is not done again",
+            kind="work.worker",
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(parent: int) -> None:
+    # Ctrl-C reaches the whole process group: the parent alone stops, and ends the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+
+
+def _leave_with(parent: int) -> None:
+    """End this worker when its parent is gone: killed, it could not say goodbye."""
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)

@@ -1,0 +1,136 @@
+"""What decoding step by step remembers: keys and values in slots that never move.
+
+All hypotheses of a sentence share its slots. What follows a hypothesis when the beam is
+reordered is one row of a boolean mask: which slots are its own prefix. The hypotheses of a
+sentence are then the queries of one attention over the sentence's slots: a common ancestor is
+stored and read once, and reordering moves bits, not vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class KeyValueCache:
+    """Keys and values of the slots of one layer, [B, ..., H, slots, D].
+
+    Capacity grows by doubling, so that new slots are written in place.
+    """
+
+    first_capacity = 64
+
+    def __init__(self) -> None:
+        self.slots = 0
+        self._held: list[Tensor] = []  # keys and values, [B, ..., H, capacity, D]
+
+    @property
+    def capacity(self) -> int:
+        """The number of slots there is room for."""
+        return self._held[0].shape[-2] if self._held else self.first_capacity
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add slots, [B, ..., H, new, D] each, and return all keys and all values."""
+        first, self.slots = self.slots, self.slots + k.shape[-2]
+        if not self._held or self.capacity < self.slots:
+            self._grow(k)
+        for held, new in zip(self._held, (k, v), strict=True):
+            held[..., first : self.slots, :] = new
+        keys, values = self.tensors()
+        return keys, values
+
+    def tensors(self) -> list[Tensor]:
+        """Return the keys and the values held; none before the first slot."""
+        return [held[..., : self.slots, :] for held in self._held]
+
+    def keep_sentences(self, rows: Tensor) -> None:
+        """Keep the sentences `rows`, [B']."""
+        self._held = [held.index_select(0, rows) for held in self._held]
+
+    def keep_slots(self, slots: Tensor) -> None:
+        """Keep the slots [B, kept] of each sentence."""
+        B, self.slots = slots.shape
+        for held in self._held:
+            shape = (B, *[1] * (held.dim() - 3), self.slots, 1)
+            index = slots.view(shape).expand(*held.shape[:-2], self.slots, held.shape[-1])
+            held[..., : self.slots, :] = held.gather(-2, index)
+
+    def _grow(self, like: Tensor) -> None:
+        *lines, _, D = like.shape
+        capacity = max(self.first_capacity, 2 * self.slots)  # amortised: each is copied once
+        old = self._held or [like[..., :0, :]] * 2
+        self._held = [like.new_empty(*lines, capacity, D) for _ in old]
+        for held, before in zip(self._held, old, strict=True):
+            held[..., : before.shape[-2], :] = before
+
+
+@dataclass
+class BeamCache:
+    """The caches of all layers, and which slots are each hypothesis's own.
+
+    Args:
+        mask: True where a slot belongs to a hypothesis's prefix, [B, beam, slots].
+        layers: one cache per layer.
+        length: positions read so far.
+    """
+
+    mask: Tensor
+    layers: list[KeyValueCache]
+    length: int = 0
+
+    @classmethod
+    def empty(cls, layers: int, sentences: int, beam: int, device: torch.device) -> BeamCache:
+        """Return the cache of empty prefixes."""
+        mask = torch.zeros(sentences, beam, 0, dtype=torch.bool, device=device)
+        return cls(mask, [KeyValueCache() for _ in range(layers)])
+
+    @property
+    def beam(self) -> int:
+        """The number of hypotheses per sentence."""
+        return self.mask.shape[1]
+
+    def advance(self) -> Tensor | None:
+        """Give each hypothesis a new slot of its own.
+
+        Returns:
+            0 on slots of the prefix, -inf on others, [B, beam, slots]; None when all are.
+        """
+        B, beam, _ = self.mask.shape
+        own = torch.eye(beam, dtype=torch.bool, device=self.mask.device).expand(B, -1, -1)
+        self.mask = torch.cat([self.mask, own], dim=2)
+        self.length += 1
+        if beam == 1 and self.mask.shape[2] == self.length:
+            return None  # one hypothesis per sentence so far: every slot is its own
+        bias = torch.zeros(self.mask.shape, device=self.mask.device)
+        return bias.masked_fill_(~self.mask, float("-inf"))
+
+    def select(self, rows: Tensor) -> BeamCache:
+        """Return the cache of other hypotheses; the old one must not be used any more.
+
+        Args:
+            rows: surviving hypotheses of each sentence that goes on, [B', beam'].
+        """
+        sentences = rows[:, 0] // self.beam
+        mask = self.mask[sentences[:, None], rows % self.beam]  # [B', beam', slots]
+        if len(rows) != len(self.mask):
+            for layer in self.layers:
+                layer.keep_sentences(sentences)
+        chosen = BeamCache(mask, self.layers, self.length)
+        chosen._drop_dead_slots()
+        return chosen
+
+    def _drop_dead_slots(self) -> None:
+        """Give slots back that no hypothesis needs, when the room is used up and half are dead."""
+        slots = self.mask.shape[2]
+        if slots + self.beam <= self.layers[0].capacity:
+            return
+        is_live = self.mask.any(1)  # [B, slots]
+        count = int(is_live.sum(1).max())
+        if 2 * count > slots:
+            return
+        kept = (~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]  # [B, count]
+        self.mask = self.mask.gather(2, kept[:, None, :].expand(-1, self.beam, -1))
+        for layer in self.layers:
+            layer.keep_slots(kept)

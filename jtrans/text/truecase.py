@@ -1,0 +1,75 @@
+"""Truecasing: the first word of a sentence written as it is written elsewhere.
+
+"Das Haus" and "das Haus" then begin with the same word, and "Haus" keeps its capital. Only a
+change that `restore` undoes is made, so nothing is lost but a small letter at the beginning of
+a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+_SENTENCE_ENDS = frozenset(".?!…。？！")
+# what may stand between the end of a sentence and the first word of the next
+_OPENING = frozenset(["\"", "'", "(", "[", "„", "“", "”", "«", "»", "‘", "’", "‚", "-", "–", "—",
+                      "&quot;", "&apos;", "&#91;"])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Truecaser:
+    """Knows which words are written small within sentences.
+
+    Args:
+        small: those words, sorted.
+    """
+
+    small: list[str]
+
+    @classmethod
+    def learn(cls, counts: Mapping[str, int]) -> Truecaser:
+        """Learn from how often each word occurs elsewhere than at the beginning of sentences."""
+        small = [
+            word
+            for word, count in counts.items()
+            if (capital := _capitalised(word)) != word and count >= counts.get(capital, 0)
+        ]
+        return cls(sorted(small))
+
+    def apply(self, words: Sequence[str]) -> list[str]:
+        """Write the first word of each sentence small if it is written so elsewhere."""
+        changed = list(words)
+        for i in first_words(words):
+            changed[i] = self._small.get(words[i], words[i])
+        return changed
+
+    def restore(self, words: Sequence[str]) -> list[str]:
+        """Write the first word of each sentence with a capital."""
+        changed = list(words)
+        for i in first_words(words):
+            changed[i] = _capitalised(words[i])
+        return changed
+
+    @cached_property
+    def _small(self) -> dict[str, str]:
+        return {_capitalised(word): word for word in self.small}
+
+
+def first_words(words: Sequence[str]) -> list[int]:
+    """Return where in a line sentences begin, quotes and brackets left aside."""
+    places = []
+    is_first = True
+    for i, word in enumerate(words):
+        if is_first and word not in _OPENING:
+            places.append(i)
+            is_first = False
+        if word[-1:] in _SENTENCE_ENDS and len(word.rstrip(word[-1])) == 0:
+            is_first = True
+    return places
+
+
+def _capitalised(word: str) -> str:
+    first = word[:1].upper()
+    # "ß" has no single capital, "ŉ" neither: they stay
+    return first + word[1:] if len(first) == 1 and first.lower() == word[:1].lower() else word

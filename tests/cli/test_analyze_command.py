@@ -1,0 +1,163 @@
+"""`jtrans analyze`: files, tables, JSON and refusals."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from jtrans.cli import console, main
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.runs import Run
+
+from ..analysis.conftest import corpus, make_run, run_on
+
+__all__ = ["corpus", "make_run", "run_on"]
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Jtrans = Callable[..., Result]
+RunOn = Callable[..., Run]
+
+
+@pytest.fixture
+def jtrans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Jtrans]:
+    """Run the command in a folder of its own."""
+    monkeypatch.setattr(main, "COMMANDS", {n: main.COMMANDS[n] for n in ("analyze", "score")})
+    monkeypatch.setattr(console, "settings", console.Settings())
+    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
+    monkeypatch.chdir(tmp_path)
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: object) -> Result:
+        with pytest.raises(SystemExit) as left:
+            main.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Result(int(left.value.code or 0), out, err)
+
+    yield call
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def runs(corpus: PreparedCorpus, run_on: RunOn) -> list[Path]:
+    """Two runs that differ by more than the seed."""
+    return [
+        run_on(corpus, "one").folder,
+        run_on(corpus, "two", weights_seed=2, config={"training": {"learning_rate": 0.5}}).folder,
+    ]
+
+
+FIGURES = {
+    "length": ["length-ratio", "length-score", "length-bleu"],
+    "position": ["position", "position-words", "position-relative"],
+    "frequency": ["frequency", "frequency-f-measure"],
+}
+
+
+@pytest.mark.parametrize("what", FIGURES)
+def test_figures_are_printed_and_written_to_the_first_run(
+    jtrans: Jtrans, runs: list[Path], what: str
+) -> None:
+    result = jtrans("analyze", what, *runs)
+    assert result.code == 0
+    assert "one" in result.out and "two" in result.out
+    assert "nan" not in result.out.lower()
+    assert result.err.splitlines()[-1].startswith("Next: jtrans analyze ")
+    written = sorted(path.name for path in (runs[0] / "reports").iterdir())
+    endings = ("csv", "json", "png", "svg")
+    assert written == sorted(f"test.{name}.{end}" for name in FIGURES[what] for end in endings)
+
+
+def test_json_gives_the_numbers_and_the_files(jtrans: Jtrans, runs: list[Path]) -> None:
+    result = jtrans("analyze", "length", *runs, "--json", "--out", "here", "--split", "valid")
+    content = json.loads(result.out)
+    assert (content["analysis"], content["split"], content["sentences"]) == ("length", "valid", 4)
+    assert [item["name"] for item in content["results"]] == FIGURES["length"]
+    [_, score, bleu] = content["results"]
+    assert [series["system"] for series in bleu["series"]] == ["one", "two"]
+    assert score["series"][0]["values"][1:] == [None] * 4
+    assert all(Path(name).is_file() for name in content["files"])
+    assert content["files"][0].startswith("here/valid.")
+
+
+def test_edges_and_quantiles_choose_the_bins(jtrans: Jtrans, runs: list[Path]) -> None:
+    edges = json.loads(jtrans("analyze", "frequency", runs[0], "--edges", "7,9", "--json").out)
+    assert [item["bins"] for item in edges["results"]] == [["0–6", "7–8", "9+"]] * 2
+    even = json.loads(jtrans("analyze", "length", runs[0], "--bins", "quantile", "--json").out)
+    assert min(even["results"][1]["counts"]) > 0
+
+
+def test_alignments_are_written_and_measured_against_gold(
+    jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus
+) -> None:
+    words = corpus.words_lines("test", "source")
+    gold = "".join(" ".join(f"{i}-{i}" for i in range(len(w))) + "\n" for w in words)
+    Path("gold").write_text(gold, encoding="utf-8")
+    result = jtrans("analyze", "alignment", *runs, "--gold", "gold")
+    assert result.code == 0
+    assert "AER" in result.out
+    for name in ("one", "two"):
+        lines = (runs[0] / f"reports/test.{name}.alignments.txt").read_text("utf-8").splitlines()
+        assert [len(line.split()) for line in lines] == [len(w) for w in words]
+    corpus_gold = corpus.folder / "text/test.alignments.txt"
+    corpus_gold.write_text(gold, encoding="utf-8")
+    assert jtrans("analyze", "alignment", *runs).out == result.out
+
+
+def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus) -> None:
+    lines = corpus.raw_lines("test", "target")
+    Path("perfect.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    result = jtrans("analyze", "compare", runs[0], "--hyp", "perfect.en", "--top", "2")
+    assert result.code == 0
+    assert "Sentences where perfect.en and one differ most" in result.out
+    assert "nan" not in result.out.lower()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["length", "nowhere"], "no such run: nowhere"),
+        (["length", "ONE", "--split", "tset"], "has no split tset"),
+        (["length", "ONE", "--bins", "quantil"], "unknown bins 'quantil'"),
+        (["length", "ONE", "--edges", "5,2"], "edges '5,2' are no rising"),
+        (["length", "ONE", "ONE"], "one is given twice"),
+        (["length", "ONE", "--hyp", "none.en"], "no such file: none.en"),
+        (["length", "ONE", "--precision", "half"], "unknown value 'half'"),
+        (["position", "ONE", "--checkpoint", "7"], "no checkpoint 7"),
+        (["compare", "ONE"], "only one system: one"),
+        (["alignment", "ONE", "--layer", "cross"], "no attention map 'cross'"),
+        (["alignment", "ONE", "--gold", "gold"], "link 9-0 leaves the sentence"),
+    ],
+)
+def test_bad_input_is_refused(
+    jtrans: Jtrans, runs: list[Path], arguments: list[str], message: str
+) -> None:
+    Path("gold").write_text("9-0\n" + "\n" * 11, encoding="utf-8")
+    result = jtrans("analyze", *[runs[0] if a == "ONE" else a for a in arguments])
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert not (runs[0] / "reports").exists()
+
+
+def test_help_loads_neither_torch_nor_matplotlib() -> None:
+    code = (
+        "import sys\nfrom jtrans.cli.main import main\n"
+        "try:\n    main(['analyze', 'length', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('torch', 'matplotlib', 'numpy') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"

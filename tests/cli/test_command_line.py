@@ -1,0 +1,185 @@
+"""The command line as a whole: quick answers, exit codes, errors without tracebacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jtrans
+from jtrans.cli import console, main
+from jtrans.cli.main import COMMANDS
+
+ROOT = str(Path(jtrans.__file__).parents[1])  # also where jtrans is not installed
+HEAVY = ("torch", "sacremoses", "jieba", "matplotlib", "sacrebleu", "subword_nmt")
+
+# Runs each command line of argv[1] in a process of its own making: forked before any import of
+# a command, so that none is blamed for what another has loaded.
+PROGRAM = f"""
+import contextlib, io, json, os, sys
+import jtrans.cli.main as main
+
+for number, arguments in enumerate(json.loads(sys.argv[1])):
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        continue
+    out, err, code = io.StringIO(), io.StringIO(), None
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main.main(arguments)
+    except SystemExit as left:
+        code = left.code
+    loaded = [name for name in {HEAVY!r} if name in sys.modules]
+    found = [number, code, out.getvalue(), err.getvalue(), loaded]
+    os.write(1, (json.dumps(found) + "\\n").encode())
+    os._exit(0)
+"""
+
+HELP = [[name, "--help"] for name in COMMANDS] + [["bpe", "learn", "--help"]]
+ANSWERS: list[tuple[list[str], int]] = [
+    ([], 0),
+    (["--help"], 0),
+    (["--version"], 0),
+    (["recipes"], 0),
+    (["recipes", "demo/transformer"], 0),
+    (["corpora"], 0),
+    (["corpora", "grammar-de-en"], 0),
+    (["models"], 0),
+    (["tran"], 2),
+    (["train", "--sett", "a=b"], 2),
+    (["train", "demo/transformerr"], 2),
+    (["train", "demo/transformer", "--set", "training.learning_rat=1"], 2),
+    (["train", "demo/transformer", "--set", "model.width=30"], 2),
+    (["train", "demo/transformer", "--set", "training.seed"], 2),
+    (["train", "missing.toml"], 2),
+    (["translate", "nobody"], 2),
+    (["score", "nobody"], 2),
+    (["score"], 2),
+    (["average", "nobody"], 2),
+    (["prepare", "grammar"], 2),
+    (["quickstart", "--minutes", "0"], 2),
+]
+ANSWER_NAMES = [" ".join(arguments) or "jtrans alone" for arguments, _ in ANSWERS]
+
+
+class Answers:
+    """What each command line printed, how it ended, and the heavy modules it loaded."""
+
+    def __init__(self, folder: Path) -> None:
+        commands = [*HELP, *(arguments for arguments, _ in ANSWERS)]
+        ran = subprocess.run(
+            [sys.executable, "-c", PROGRAM, json.dumps(commands)],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": ROOT, "TERM": "dumb", "COLUMNS": "100"},
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=300,
+        )
+        rows = [json.loads(line) for line in ran.stdout.decode("utf-8").splitlines()]
+        self._found = {json.dumps(commands[row[0]]): row[1:] for row in rows}
+
+    def __call__(self, arguments: list[str]) -> tuple[int, str, str, list[str]]:
+        code, out, err, loaded = self._found[json.dumps(arguments)]
+        return code, out, err, loaded
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    return Answers(tmp_path_factory.mktemp("nothing-here"))
+
+
+@pytest.mark.parametrize("arguments", HELP, ids=" ".join)
+def test_help_loads_nothing_heavy_and_shows_two_examples(
+    arguments: list[str], answers: Answers
+) -> None:
+    code, out, _, loaded = answers(arguments)
+    command = " ".join(arguments[:-1])
+    examples = re.findall(rf"^ +(?:.*[|] )?jtrans {command}\b.*", out, flags=re.MULTILINE)
+    assert (code, loaded) == (0, [])
+    assert len(examples) >= 2, out
+    assert "Usage: jtrans" in out
+
+
+@pytest.mark.parametrize(("arguments", "code"), ANSWERS, ids=ANSWER_NAMES)
+def test_lists_and_refusals_load_nothing_heavy(
+    arguments: list[str], code: int, answers: Answers
+) -> None:
+    found, out, err, loaded = answers(arguments)
+    assert (found, loaded) == (code, [])
+    if code:
+        assert out == ""
+        assert re.match(r"error: .+\n(hint: .+\n)?\Z", err), err
+    else:
+        assert out
+
+
+Outcome = tuple[int, str, str]
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
+    with pytest.raises(SystemExit) as left:
+        main.main(list(arguments))
+    out, err = capsys.readouterr()
+    return int(left.value.code or 0), out, err
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "settings", console.Settings())
+
+
+def test_an_error_as_json_is_one_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "train", "demo/transformerr", "--json")
+    error: dict[str, Any] = json.loads(out)["error"]
+    assert (code, err) == (2, "")
+    assert error["kind"] == "config.unknown-recipe"
+    assert error["hint"] == "did you mean demo/transformer?"
+    assert set(error) == {"kind", "message", "hint", "where"}
+
+
+@pytest.mark.parametrize("given", [["--workers", "-3"], ["--workers=-3"]])
+def test_a_wrong_option_shows_the_value_that_was_given(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = call(capsys, "prepare", *given)
+    assert code == 2
+    assert "--workers" in err
+    assert "(got '-3')" in err
+
+
+def test_the_unexpected_is_one_paragraph_without_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: list[str]) -> int:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(main, "_run", broken)
+    code, out, err = call(capsys, "info")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ZeroDivisionError: division by zero\nhint: this is a bug")
+    with pytest.raises(ZeroDivisionError):
+        main.main(["--debug", "info"])
+
+
+def test_a_reader_who_leaves_is_no_failure(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as pipe:
+        ran = subprocess.run(
+            [sys.executable, "-m", "jtrans", "recipes"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": ROOT},
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=300,
+        )
+    assert (ran.returncode, ran.stderr) == (0, b"")

@@ -1,0 +1,361 @@
+"""`jtrans score`: runs on a split, files, and given translations."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from jtrans.cli import console, main
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepare import prepare
+from jtrans.data.prepare_options import PrepareOptions
+from jtrans.data.prepared import PreparedCorpus
+
+from ..decoding.conftest import MakeRun, make_run
+
+__all__ = ["make_run"]
+
+NOUNS = {"Hund": "Dog", "Katze": "Cat", "Vogel": "Bird", "Fisch": "Fish", "Maus": "Mouse"}
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Jtrans = Callable[..., Result]
+
+
+@pytest.fixture
+def jtrans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Jtrans]:
+    """Run the command in a folder of its own."""
+    monkeypatch.setattr(main, "COMMANDS", {n: main.COMMANDS[n] for n in ("translate", "score")})
+    monkeypatch.setattr(console, "settings", console.Settings())
+    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
+    monkeypatch.chdir(tmp_path)
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: object) -> Result:
+        with pytest.raises(SystemExit) as left:
+            main.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Result(int(left.value.code or 0), out, err)
+
+    yield call
+    signal.signal(signal.SIGTERM, handler)
+
+
+def _prepare(folder: Path, *, lowercase: bool = False, seed: int = 1) -> PreparedCorpus:
+    draw = random.Random(seed)
+    source = [" ".join(draw.choices(list(NOUNS), k=5)) for _ in range(40)]
+    target = [" ".join(NOUNS[word] for word in line.split()) for line in source]
+    parts = {"train": slice(0, 20), "valid": slice(20, 28), "test": slice(28, 40)}
+    splits = {name: ParallelText(source[part], target[part]) for name, part in parts.items()}
+    options = PrepareOptions(
+        source_segment="whitespace", target_segment="whitespace", bpe="none", lowercase=lowercase
+    )
+    prepare(Corpus("nouns", ("de", "en"), splits), folder, options=options, workers=1)
+    return PreparedCorpus.open(folder)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> PreparedCorpus:
+    return _prepare(tmp_path / "data")
+
+
+def _run_of(corpus: PreparedCorpus, make_run: MakeRun, name: str = "run", **more: Any) -> Path:
+    return make_run(name, pipeline=corpus.pipeline, data=str(corpus.folder), **more)
+
+
+def test_a_run_is_scored_on_its_test_set_with_signatures(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    result = jtrans("score", _run_of(corpus, make_run))
+    header, row, *rest = result.out.splitlines()
+    assert result.code == 0
+    columns = ["system", "BLEU", "chrF2", "TER", "multi-bleu", "parameters", "tokens/s"]
+    assert header.split() == columns
+    assert row.startswith("run ")
+    assert row.count("±") == 3
+    assert any(line.startswith("BLEU|nrefs:1|") and "case:mixed" in line for line in rest)
+
+
+def test_json_gives_the_numbers(jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus) -> None:
+    result = jtrans("score", _run_of(corpus, make_run), "--json", "--split", "valid")
+    report = json.loads(result.out)
+    [system] = report["systems"]
+    assert {"name", "bleu", "chrf", "ter", "multi_bleu", "signature"} <= system.keys()
+    assert system["signature"].startswith("BLEU|")
+    assert (system["split"], system["sentences"], system["parameters"]) == ("valid", 8, 1234)
+    assert report["paired"] == report["groups"] == report["expected"] == []
+
+
+def test_scores_are_those_of_the_translations_in_a_file(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    run = _run_of(corpus, make_run)
+    [system] = json.loads(jtrans("score", run, "--json").out)["systems"]
+    for side, name in (("source", "test.de"), ("target", "test.en")):
+        text = "".join(line + "\n" for line in corpus.raw_lines("test", side))  # type: ignore[arg-type]
+        Path(name).write_text(text, encoding="utf-8")
+    jtrans("translate", run, "--input", "test.de", "--output", "hyp.en")
+    files = ("--hyp", "hyp.en", "--ref", "test.en", "--metric", "bleu,chrf,ter,multi-bleu")
+    [by_file] = json.loads(jtrans("score", *files, "--json").out)["systems"]
+    for metric in ("bleu", "chrf", "ter", "multi_bleu"):
+        assert by_file[metric] == pytest.approx(system[metric])
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs whose models were loaded."""
+    from jtrans.decoding import translator
+
+    names: list[str] = []
+    load_model = translator.load_model
+
+    def noted(run: Any, *arguments: Any) -> Any:
+        names.append(run.name)
+        return load_model(run, *arguments)
+
+    monkeypatch.setattr(translator, "load_model", noted)
+    return names
+
+
+def test_translations_are_kept_and_used_again(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, loaded: list[str]
+) -> None:
+    run = _run_of(corpus, make_run)
+    first = jtrans("score", run).out
+    [kept] = (run / "translations").iterdir()
+    assert kept.name.startswith("test.step-00000010.")
+    assert jtrans("score", run).out == first
+    assert loaded == ["run"]
+
+
+@pytest.mark.parametrize("change", ["options", "weights", "damage", "text"])
+def test_translations_of_something_else_are_not_used(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, loaded: list[str], change: str
+) -> None:
+    run = _run_of(corpus, make_run)
+    jtrans("score", run)
+    [kept] = (run / "translations").iterdir()
+    options: list[object] = []
+    if change == "options":
+        options = ["--beam", "1"]
+    elif change == "damage":
+        kept.write_bytes(kept.read_bytes()[:100])
+    elif change == "text":
+        other_text = _prepare(corpus.folder.parent / "other", seed=2)
+        options = ["--data", other_text.folder]
+    else:
+        other = make_run("other", pipeline=corpus.pipeline, weights_seed=2)
+        shutil.rmtree(run / "checkpoints")
+        shutil.copytree(other / "checkpoints", run / "checkpoints")
+    assert jtrans("score", run, *options).code == 0
+    assert loaded == ["run", "run"]
+
+
+def test_a_lower_casing_run_is_scored_without_case(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path
+) -> None:
+    run = _run_of(_prepare(tmp_path / "lower", lowercase=True), make_run)
+    [system] = json.loads(jtrans("score", run, "--json").out)["systems"]
+    assert "case:lc" in system["signature"]
+    [cased] = json.loads(jtrans("score", run, "--cased", "--json").out)["systems"]
+    assert "case:mixed" in cased["signature"]
+    assert cased["bleu"] <= system["bleu"]
+
+
+def test_two_runs_are_compared_with_the_first(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    runs = [_run_of(corpus, make_run, name, weights_seed=n) for n, name in enumerate("ab", 1)]
+    report = json.loads(jtrans("score", *runs, "--json").out)
+    assert {(p["baseline"], p["system"]) for p in report["paired"]} == {("a", "b")}
+    assert [p["metric"] for p in report["paired"]] == ["BLEU", "chrF2", "TER"]
+    lines = jtrans("score", *runs).out.splitlines()
+    assert sum("paired bootstrap, 1,000 samples, p = " in line for line in lines) == 1
+
+
+def test_runs_that_differ_only_by_seed_get_mean_and_deviation(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    runs = [
+        _run_of(corpus, make_run, f"s{n}", weights_seed=n, config={"training": {"seed": n}})
+        for n in (1, 2, 3)
+    ]
+    other = _run_of(corpus, make_run, "other", config={"training": {"learning_rate": 0.5}})
+    report = json.loads(jtrans("score", *runs, other, "--json").out)
+    [group] = report["groups"]
+    values = [system["chrf"] for system in report["systems"][:3]]
+    assert group["systems"] == ["s1", "s2", "s3"]
+    assert group["mean"]["chrf"] == pytest.approx(sum(values) / 3)
+    assert group["sd"]["chrf"] > 0
+    assert "s1, s2, s3 differ only by seed" in jtrans("score", *runs, other).out
+
+
+@pytest.mark.parametrize(("high", "code"), [(100.0, 0), (-1.0, 4)])
+def test_a_score_outside_the_expected_band_fails(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, high: float, code: int
+) -> None:
+    band = {"metric": "chrf", "low": -2.0, "high": high}
+    run = _run_of(corpus, make_run, config={"expect": {"test": band}})
+    result = jtrans("score", run, "--json")
+    assert result.code == code
+    [expected] = json.loads(result.out)["expected"]
+    assert expected["is_held"] == (code == 0)
+    assert ("outside the expected" in result.err) == (code == 4)
+    assert jtrans("score", run, "--metric", "bleu").code == 0
+
+
+def test_another_corpus_can_be_named(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    run = make_run(pipeline=corpus.pipeline)
+    refused = jtrans("score", run)
+    assert refused.code == 2
+    assert "--data DIR" in refused.err
+    assert jtrans("score", run, "--data", tmp_path / "data").code == 0
+
+
+def test_runs_with_different_test_sets_are_refused(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    other = _prepare(tmp_path / "other", seed=2)
+    runs = [_run_of(corpus, make_run, "a"), _run_of(other, make_run, "b")]
+    result = jtrans("score", *runs)
+    assert result.code == 2
+    assert "different texts in test" in result.err
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Write some files of translations."""
+    lines = {
+        "ref.en": ["the dog reads a book .", "a cat runs .", "The bird sings a song ."],
+        "good.en": ["the dog reads a book .", "a cat runs .", "the bird sings a song ."],
+        "bad.en": ["dog book", "a cat a cat", "fish"],
+        "short.en": ["the dog reads a book ."],
+        "empty.en": [],
+        "src.de": ["x", "y", "z"],
+    }
+    for name, content in lines.items():
+        text = "".join(f"{line}\n" for line in content)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "utf16.en").write_bytes("x\ny\nz\n".encode("utf-16"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "hyp", [["--hyp", "good.en", "bad.en"], ["--hyp", "good.en", "--hyp=bad.en"]]
+)
+def test_files_are_scored_and_compared(jtrans: Jtrans, files: Path, hyp: list[str]) -> None:
+    result = jtrans("score", *hyp, "--ref", "ref.en", "--src", "src.de", "--json")
+    report = json.loads(result.out)
+    assert [system["name"] for system in report["systems"]] == ["good.en", "bad.en"]
+    assert report["systems"][0]["bleu"] > report["systems"][1]["bleu"]
+    assert "multi_bleu" not in report["systems"][0]
+    assert not any(pair["is_better"] for pair in report["paired"])
+
+
+def test_case_matters_for_files_unless_told(jtrans: Jtrans, files: Path) -> None:
+    options = ("score", "--hyp", "good.en", "--ref", "ref.en", "--json")
+    [cased] = json.loads(jtrans(*options).out)["systems"]
+    [lower] = json.loads(jtrans(*options, "--lowercase").out)["systems"]
+    assert cased["bleu"] < lower["bleu"] == pytest.approx(100)
+
+
+def test_several_references_and_the_language_are_in_the_signature(
+    jtrans: Jtrans, files: Path
+) -> None:
+    options = ("score", "--hyp", "bad.en", "--ref", "ref.en", "good.en", "--json")
+    [system] = json.loads(jtrans(*options, "--languages", "en-zh").out)["systems"]
+    assert "nrefs:2" in system["signature"]
+    assert "tok:zh" in system["signature"]
+
+
+REFUSED: list[tuple[list[str], str]] = [
+    ([], "nothing to score"),
+    (["--hyp", "good.en"], "--hyp and --ref belong together"),
+    (["--hyp", "short.en", "--ref", "ref.en"], "short.en has 1 lines, ref.en has 3"),
+    (["--hyp", "good.en", "--ref", "short.en"], "good.en has 3 lines, short.en has 1"),
+    (["--hyp", "good.en", "--ref", "ref.en", "--src", "short.en"], "short.en has 1 lines"),
+    (["--hyp", "none.en", "--ref", "ref.en"], "no such file: none.en"),
+    (["--hyp", "utf16.en", "--ref", "ref.en"], "UTF-16"),
+    (["--hyp", "empty.en", "--ref", "empty.en"], "empty.en is empty"),
+    (["--hyp", "good.en", "--ref", "ref.en", "--metric", "blue"], "unknown metric 'blue'"),
+    (["--hyp", "good.en", "--ref", "ref.en", "--languages", "de"], "are no pair"),
+    (["nowhere"], "no such run: nowhere"),
+    (["nowhere", "--force", "good.en"], "--force and --src belong together"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_bad_input_is_refused(
+    jtrans: Jtrans, files: Path, options: list[str], message: str
+) -> None:
+    result = jtrans("score", *options)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--split", "tst"], "no split tst"),
+        (["--checkpoint", "5"], "no checkpoint 5"),
+        (["--beam", "0"], "beam 0"),
+        (["--precision", "half"], "unknown value 'half'"),
+    ],
+)
+def test_impossible_choices_for_a_run_are_refused(
+    jtrans: Jtrans,
+    make_run: MakeRun,
+    corpus: PreparedCorpus,
+    options: list[str],
+    message: str,
+) -> None:
+    run = _run_of(corpus, make_run)
+    result = jtrans("score", run, *options)
+    assert result.code == 2
+    assert message in result.err
+    assert not (run / "translations").exists()
+
+
+def test_given_translations_get_the_log_probabilities_of_the_search(
+    jtrans: Jtrans, make_run: MakeRun
+) -> None:
+    run = make_run()
+    Path("src.de").write_text("ein mann liest .\n\nhund\n", encoding="utf-8")
+    lines = jtrans("translate", run, "--input", "src.de", "--format", "jsonl").out.splitlines()
+    best = [json.loads(line)["translations"][0] for line in lines]
+    text = "".join(f"{translation['text']}\n" for translation in best)
+    Path("hyp.en").write_text(text, encoding="utf-8")
+    options = ("score", run, "--force", "hyp.en", "--src", "src.de")
+    sentences = json.loads(jtrans(*options, "--json").out)["sentences"]
+    assert [sentence["id"] for sentence in sentences] == [0, 1, 2]
+    for sentence, translation in zip(sentences, best, strict=True):
+        assert sentence["log_prob"] == pytest.approx(translation["log_prob"], abs=1e-4)
+        assert sentence["tokens"] == translation["tokens"]
+        expected = pytest.approx(translation["token_log_probs"], abs=1e-4)
+        assert sentence["token_log_probs"] == expected
+    rows = jtrans(*options).out.split("\n")
+    assert float(rows[0].split("\t")[0]) == pytest.approx(sentences[0]["log_prob"], abs=1e-3)
+    assert rows[1] == "0.0000\t"
+    assert rows[2].endswith(f"</s>:{sentences[2]['token_log_probs'][-1]:.4f}")
+
+
+def test_unequal_files_cannot_be_forced(jtrans: Jtrans, make_run: MakeRun, files: Path) -> None:
+    result = jtrans("score", make_run(), "--force", "short.en", "--src", "src.de")
+    assert result.code == 2
+    assert "short.en has 1 lines, src.de has 3" in result.err

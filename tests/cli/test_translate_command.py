@@ -1,0 +1,234 @@
+"""`jtrans translate`: text in, text out, order kept; refusals write nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from jtrans.cli import console, main
+
+from ..decoding.conftest import MakeRun, make_run
+
+__all__ = ["make_run"]
+
+SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Jtrans = Callable[..., Result]
+
+
+@pytest.fixture
+def jtrans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Jtrans]:
+    """Run the command in a folder of its own."""
+    monkeypatch.setattr(main, "COMMANDS", {n: main.COMMANDS[n] for n in ("translate", "score")})
+    monkeypatch.setattr(console, "settings", console.Settings())
+    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
+    monkeypatch.chdir(tmp_path)
+    handler = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: object, stdin: bytes | None = None) -> Result:
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as left:
+            main.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Result(int(left.value.code or 0), out, err)
+
+    yield call
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source.de"
+    path.write_text(SOURCE, encoding="utf-8")
+    return path
+
+
+def test_one_line_comes_out_for_every_line_and_empty_ones_stay(
+    jtrans: Jtrans, make_run: MakeRun, source: Path
+) -> None:
+    result = jtrans("translate", make_run(), "--input", source)
+    lines = result.out.split("\n")
+    assert result.code == 0
+    assert len(lines) == 5
+    assert lines[1] == lines[4] == ""
+    assert "4 lines" in result.err
+    assert "sentences/s" in result.err
+
+
+def test_a_pipe_gives_what_the_file_gives(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
+    run = make_run()
+    from_file = jtrans("translate", run, "-i", source)
+    assert jtrans("translate", run, stdin=SOURCE.encode()).out == from_file.out
+    windows = b"\xef\xbb\xbf" + SOURCE.replace("\n", "\r\n").encode().rstrip()
+    assert jtrans("translate", run, stdin=windows).out == from_file.out
+
+
+def test_nothing_in_gives_nothing_out(jtrans: Jtrans, make_run: MakeRun) -> None:
+    result = jtrans("translate", make_run(), stdin=b"")
+    assert (result.code, result.out) == (0, "")
+
+
+def test_a_file_is_written_whole_with_the_next_step(
+    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path
+) -> None:
+    run, out = make_run(), tmp_path / "new" / "hyp.en"
+    result = jtrans("translate", run, "-i", source, "-o", out)
+    assert result.out == ""
+    assert "Next: jtrans score --hyp" in result.err
+    assert out.read_text(encoding="utf-8") == jtrans("translate", run, "-i", source).out
+    assert [path.name for path in out.parent.iterdir()] == ["hyp.en"]
+
+
+def test_json_lines_carry_scores_tokens_and_the_source(
+    jtrans: Jtrans, make_run: MakeRun, source: Path
+) -> None:
+    out = jtrans("translate", make_run(), "-i", source, "--format", "jsonl", "--n-best", "2").out
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [entry["id"] for entry in found] == [0, 1, 2, 3]
+    assert [entry["source"] for entry in found] == SOURCE.split("\n")[:-1]
+    empty = {"text": "", "score": 0.0, "log_prob": 0.0, "tokens": [], "token_log_probs": []}
+    assert found[1]["translations"] == [empty]
+    for entry in (found[0], found[2], found[3]):
+        first, second = entry["translations"]
+        assert first["score"] >= second["score"]
+        assert first["tokens"][-1] == "</s>"
+        assert first["log_prob"] == pytest.approx(sum(first["token_log_probs"]))
+
+
+def test_fields_of_json_input_are_passed_through(jtrans: Jtrans, make_run: MakeRun) -> None:
+    lines = [{"source": "hund", "talk": 7}, {"id": "b", "source": "", "note": {"x": [1]}}]
+    stdin = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    options = ("--input-format", "jsonl", "--format", "jsonl")
+    result = jtrans("translate", make_run(), *options, stdin=stdin)
+    first, second = (json.loads(line) for line in result.out.splitlines())
+    assert (first["id"], first["talk"]) == (0, 7)
+    assert (second["id"], second["note"]) == ("b", {"x": [1]})
+    assert len(first["translations"]) == len(second["translations"]) == 1
+
+
+def test_n_best_text_names_line_and_score(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
+    result = jtrans("translate", make_run(), "-i", source, "--n-best", "2")
+    rows = [line.split(" ||| ") for line in result.out.splitlines()]
+    assert [row[0] for row in rows] == ["0", "0", "1", "2", "2", "3", "3"]
+    assert all(float(row[2]) <= 0 for row in rows)
+
+
+def test_options_reach_the_search(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
+    run = make_run()
+    short = jtrans("translate", run, "-i", source, "--max-length", "2", "--beam", "1")
+    assert all(len(line.split()) <= 1 for line in short.out.splitlines())
+    cut = jtrans("translate", run, "-i", source, "--batch-tokens", "1", "--precision", "fp32")
+    assert cut.out == jtrans("translate", run, "-i", source).out
+
+
+def test_several_runs_are_an_ensemble(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
+    runs = [make_run("a", weights_seed=1), make_run("b", weights_seed=2)]
+    scores = []
+    for which in ([runs[0]], [runs[1]], runs):
+        out = jtrans("translate", *which, "-i", source, "--format", "jsonl").out
+        scores.append([json.loads(line)["translations"][0]["score"] for line in out.splitlines()])
+    assert scores[2] != scores[0]
+    assert scores[2] != scores[1]
+
+
+REFUSED: list[tuple[list[str], str]] = [
+    (["--input", "missing.de"], "no such file: missing.de"),
+    (["--input", "utf16.de"], "UTF-16"),
+    (["--input", "latin.de"], "not UTF-8"),
+    (["--input", "bad.jsonl", "--input-format", "jsonl"], "line 2 of bad.jsonl"),
+    (["--format", "json"], "unknown value 'json'"),
+    (["--checkpoint", "99"], "no checkpoint 99"),
+    (["--beam", "0"], "beam 0"),
+    (["--n-best", "9"], "9 translations per line"),
+    (["--max-length", "T+5"], "length limit"),
+    (["--length-penalty-form", "gnm"], "length penalty form"),
+    (["--device", "gpu"], "unknown device"),
+    (["--precision", "fp23"], "unknown value 'fp23'"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_bad_input_is_refused_and_nothing_is_written(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path, options: list[str], message: str
+) -> None:
+    run = make_run()
+    (tmp_path / "source.de").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "utf16.de").write_bytes(SOURCE.encode("utf-16"))
+    (tmp_path / "latin.de").write_bytes("schön\n".encode("latin-1"))
+    (tmp_path / "bad.jsonl").write_text('{"source": "hund"}\n{"text": "hund"}\n', encoding="utf-8")
+    chosen = options if "--input" in options else ["--input", "source.de", *options]
+    result = jtrans("translate", run, *chosen, "--output", "new/hyp.en")
+    assert result.code == 2
+    assert message in result.err.splitlines()[0]
+    assert result.err.startswith("error: ")
+    assert not list((tmp_path / "new").glob("*"))
+
+
+def test_a_pipe_that_is_no_text_is_refused_with_its_line(jtrans: Jtrans, make_run: MakeRun) -> None:
+    result = jtrans("translate", make_run(), stdin=b"hund\nsch\xf6n\n")
+    assert result.code == 2
+    assert "byte 0xf6 in line 2" in result.err
+
+
+def test_an_unknown_run_names_the_nearest(jtrans: Jtrans, make_run: MakeRun) -> None:
+    make_run("runs/demo/fast")
+    result = jtrans("translate", "demo/fst")
+    assert result.code == 2
+    assert "hint: did you mean demo/fast?" in result.err
+
+
+def test_damaged_weights_are_refused(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
+    run = make_run()
+    path = run / "checkpoints/step-00000010/model.safetensors"
+    path.write_bytes(path.read_bytes()[:-7])
+    result = jtrans("translate", run, "-i", source, "-o", "hyp.en")
+    assert result.code == 2
+    assert "damaged" in result.err
+    assert not Path("hyp.en").exists()
+
+
+def test_a_slow_pipe_is_answered_line_by_line(make_run: MakeRun) -> None:
+    program = (
+        "from jtrans.cli import main\n"
+        "main.COMMANDS = {n: main.COMMANDS[n] for n in ('translate', 'score')}\n"
+        "main.main()"
+    )
+    environment: dict[str, Any] = {**os.environ, "OMP_NUM_THREADS": "1", "JTRANS_DEVICE": "cpu"}
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "translate", str(make_run())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watchdog = threading.Timer(120, process.kill)
+        watchdog.start()
+        for line in (b"hund\n", b"\n", b"ein mann\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline().endswith(b"\n")
+        process.stdin.close()
+        assert process.wait() == 0
+        watchdog.cancel()

@@ -1,0 +1,18 @@
+"""What all tests share: one thread, and the same random numbers whatever ran before."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests run beside others
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Seed torch where it is loaded already; tests without it stay fast."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(1)

@@ -1,0 +1,33 @@
+"""Named corpora read from real folders: the sizes the catalogue promises."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jtrans.corpora.catalogue import find_entry
+from jtrans.corpora.deliver import deliver
+
+pytestmark = pytest.mark.realdata
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("multi30k-de-en", "multi30k"),
+        ("multi30k-en-de", "multi30k"),
+        ("tatoeba-de-en", "tatoeba-de-en"),
+        ("tatoeba-zh-en", "tatoeba-zh-en"),
+    ],
+)
+def test_a_folder_of_real_text_gives_the_named_corpus(name, folder, tmp_path, monkeypatch) -> None:
+    place = os.environ.get("JTRANS_TEST_CORPORA")
+    if not place:
+        pytest.skip("JTRANS_TEST_CORPORA names no folder")
+    monkeypatch.setenv("JTRANS_CACHE", str(tmp_path))
+    entry = find_entry(name)
+    splits = deliver(entry, Path(place) / folder).corpus.splits
+    assert {split: len(text) for split, text in splits.items()} == dict(entry.sentences)
+    assert all(text.notes == {} for text in splits.values())

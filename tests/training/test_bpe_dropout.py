@@ -1,0 +1,90 @@
+"""Training on pieces drawn anew in each epoch: exact when it goes on, refused without BPE."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepare import prepare
+from jtrans.data.prepare_options import PrepareOptions
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError
+from jtrans.runs import Run
+from jtrans.training.session import make_trainer, train
+from jtrans.training.view import Advance, SilentView
+
+
+class CrashError(Exception):
+    """Stands for kill -9."""
+
+
+class CrashingView(SilentView):
+    """Crashes at the end of an update."""
+
+    def __init__(self, update: int) -> None:
+        self.at = update
+
+    def update(self, advance: Advance) -> None:
+        if advance.update == self.at:
+            raise CrashError
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
+    """A prepared corpus of words that BPE takes apart."""
+    draw = random.Random(1)
+    words = ["".join(draw.choices("abcde", k=draw.randint(2, 6))) for _ in range(60)]
+    lines = [" ".join(draw.choices(words, k=draw.randint(2, 5))) for _ in range(100)]
+    split = {"train": slice(0, 90), "valid": slice(90, 100)}
+    splits = {
+        name: ParallelText(lines[part], [line[::-1] for line in lines[part]])
+        for name, part in split.items()
+    }
+    options = PrepareOptions(bpe_merges=30, drop_identical=False)
+    folder = tmp_path_factory.mktemp("letters") / "letters"
+    return prepare(Corpus("letters", ("de", "en"), splits), folder, options=options, workers=1)
+
+
+def test_a_run_that_crashed_goes_on_with_the_very_same_pieces(
+    letters: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(
+        bpe_dropout=0.3, max_updates=14, batch_tokens=300, validate_every=3, validate_sentences=0
+    )
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    train(config, data=letters.folder, run=whole)
+    with pytest.raises(CrashError):
+        train(config, data=letters.folder, run=parted, view=CrashingView(11))
+    train(config, data=letters.folder, run=parted)
+    weights = [Run(run).checkpoint("last").weights.read_bytes() for run in (whole, parted)]
+    assert weights[0] == weights[1]
+
+
+def test_every_epoch_is_planned_for_its_own_lengths(
+    letters: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(bpe_dropout=0.5, batch_tokens=100)
+    trainer, _ = make_trainer(Run(tmp_path), config, letters, view=SilentView())
+    seen = []
+    for epoch in range(2):
+        trainer.state.epoch, trainer.state.position, trainer._epoch = epoch, 0, []
+        trainer.update()
+        indices = np.concatenate([one for update in trainer._epoch for one in update])
+        assert sorted(indices.tolist()) == list(range(90))
+        assert trainer.plan.tokens([indices]) == trainer.pairs.target.flat[0].size
+        seen.append(trainer.pairs.target.flat[0].size)
+    plain = letters.pairs("train").target.flat[0].size
+    assert len({*seen, plain}) == 3 and min(seen) > plain
+
+
+def test_a_corpus_without_bpe_is_refused(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"bpe_dropout 0.1 needs BPE"):
+        train(make_config(bpe_dropout=0.1), data=corpus.folder, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
