@@ -1,4 +1,4 @@
-"""What all tests share: one thread, and the same random numbers whatever ran before."""
+"""What all tests share: one thread, patience, and the same random numbers whatever ran before."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import sys
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests run beside others
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("jtrans", deadline=None)  # no test times the code
+settings.load_profile("jtrans")
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans import __version__
 from jtrans.data.label_sources import check_labels, labels_digest
 from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info
-from jtrans.errors import CorpusError
+from jtrans.errors import ConfigError, CorpusError
 from jtrans.files import disk_errors
 from jtrans.text.language import is_wrong_script, look_swapped
 from jtrans.text.pipeline import TextSide
@@ -70,17 +70,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         if not len(corpus.splits.get(name, ())):
             raise CorpusError(f"the corpus {corpus.name} has no {name} text", kind="corpus.empty")
     dictionary = _read_dictionary(options.jieba_dictionary)
-    sides = (
-        TextSide(
-            corpus.languages[0], options.source_segment, options.lowercase, dictionary=dictionary
-        ),
-        TextSide(
-            corpus.languages[1], options.target_segment, options.lowercase, dictionary=dictionary
-        ),
-    )
-    sides = tuple(
-        side if side.segmenter == "jieba" else replace(side, dictionary=None) for side in sides
-    )  # type: ignore[assignment]
+    sides = _make_sides(corpus.languages, options, dictionary)
     options = replace(options, source_segment=sides[0].segmenter, target_segment=sides[1].segmenter)
     facts: dict[str, Any] = {
         "languages": list(corpus.languages),
@@ -97,6 +87,32 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         facts["dictionary_digest"] = hashlib.sha256(dictionary.encode("utf-8")).hexdigest()
     _notice_languages(corpus, progress)
     return Request(corpus, options, sides, facts)
+
+
+def _make_sides(
+    languages: tuple[str, str], options: PrepareOptions, dictionary: str | None
+) -> tuple[TextSide, TextSide]:
+    """Return both sides before anything is learned; only jieba has use for a dictionary."""
+    source, target = (
+        TextSide(language, segmenter, options.lowercase)
+        for language, segmenter in zip(
+            languages, (options.source_segment, options.target_segment), strict=True
+        )
+    )
+    if dictionary is None:
+        return source, target
+    if "jieba" not in (source.segmenter, target.segmenter):
+        raise ConfigError(
+            f"the dictionary {options.jieba_dictionary} is for jieba, but neither side uses it",
+            where="--jieba-dictionary",
+            hint="leave it out, or choose --source-segment jieba (or --target-segment)",
+            kind="command.usage",
+        )
+    source, target = (
+        replace(side, dictionary=dictionary) if side.segmenter == "jieba" else side
+        for side in (source, target)
+    )
+    return source, target
 
 
 def is_up_to_date(folder: Path, request: Request, *, force: bool) -> bool:

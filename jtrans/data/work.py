@@ -46,7 +46,8 @@ class WorkFolder:
     def opened(self) -> Iterator[WorkFolder]:
         """Hold the folder: made where missing, removed after an error nothing can continue from.
 
-        After an interrupt it stays, and the next preparation goes on with it.
+        After an interrupt, or when memory ran out, it stays, and the next preparation goes on
+        with it.
 
         Raises:
             CorpusError: another process is preparing the same folder.
@@ -57,11 +58,12 @@ class WorkFolder:
             try:
                 self._begin()
                 yield self
-            except Exception:  # not an interrupt
-                self.remove()
-                for folder in made:
-                    with contextlib.suppress(OSError):
-                        folder.rmdir()
+            except Exception as error:  # not an interrupt
+                if not _can_continue(error):
+                    self.remove()
+                    for folder in made:
+                        with contextlib.suppress(OSError):
+                            folder.rmdir()
                 raise
 
     def _begin(self) -> None:
@@ -153,6 +155,11 @@ def _locked(folder: Path, target: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _can_continue(error: Exception) -> bool:
+    """Say whether the same command may get further next time, with fewer workers or more memory."""
+    return isinstance(error, MemoryError) or getattr(error, "kind", "") == "work.worker"
 
 
 def _make_parents(folder: Path) -> list[Path]:

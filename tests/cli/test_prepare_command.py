@@ -187,6 +187,8 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "labels": (lambda f: None, ["--labels", "tags.txt"], "neither spacy:MODEL nor conllu:FILE"),
     "no labels": (lambda f: None, ["--labels", "conllu:nowhere"], "no such file: nowhere"),
     "dictionary": (lambda f: None, ["--jieba-dictionary", "no"], "cannot read the dictionary no"),
+    "useless dictionary": (
+        lambda f: None, ["--jieba-dictionary", "corpus/train.de"], "neither side uses it"),
     "segmenter": (lambda f: None, ["--segment", "mosse"], "no such segmenter: mosse"),
     "bpe": (lambda f: None, ["--bpe", "jiont"], "'jiont' is not one of joint"),
     "number": (lambda f: None, ["--max-length", "0"], "--max-length"),

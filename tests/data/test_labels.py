@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.corpora.parallel import Corpus, ParallelText
@@ -89,7 +89,6 @@ def test_entities_are_numbered_with_and_without_begin_marks() -> None:
     assert [number for number, _ in number_entities(marked)] == [1, 2, 2, 0]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.text("aBcä", min_size=1, max_size=4), max_size=6), st.data())
 def test_characters_keep_their_words_however_others_cut(words: list[str], data) -> None:
     text = "".join(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -159,6 +160,43 @@ def test_killed_at_any_write_and_run_again_it_gives_the_same_bytes(tmp_path) -> 
         assert contents(folder) == expected
     assert died > 8
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
+    tmp_path, monkeypatch, number
+) -> None:
+    folder = tmp_path / "out"
+    prepare(make_corpus(50), folder, options=SMALL, workers=1)
+    prepare(make_corpus(), tmp_path / "whole", options=SMALL, workers=1)
+    count, rename = itertools.count(1), Path.rename
+
+    def interrupt(path: Path, other: Path) -> Path:
+        if next(count) == number:
+            raise KeyboardInterrupt
+        return rename(path, other)
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(Path, "rename", interrupt)
+        prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
+    prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
+    assert contents(folder) == contents(tmp_path / "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs workers that are forked")
+def test_a_worker_that_dies_is_an_error_and_what_is_done_stays(tmp_path, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(segmenting, "_segment_shard", die)
+        with pytest.raises(WorkError, match="a worker process died"):
+            prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=2)
+    listener = Listener()
+    prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert "Continuing" in listener.labels
+
+
+def die(job: object) -> None:
+    os._exit(9)
 
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path, monkeypatch) -> None:

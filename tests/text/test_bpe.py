@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from jtrans.errors import CorpusError
@@ -61,9 +61,6 @@ def test_pieces_are_those_of_subword_nmt() -> None:
     assert BPE.pieces(line.split()) == library.segment(line).split()
 
 
-# a busy machine must not fail a test
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
 WORD_COUNTS = st.dictionaries(
     st.text("abcä@.", min_size=1, max_size=9), st.integers(1, 60), min_size=1, max_size=40
 )
@@ -78,7 +75,6 @@ def reference_merges(counts: dict[str, int], merges: int, min_frequency: int) ->
     return out.getvalue()
 
 
-@patient
 @given(WORD_COUNTS, st.integers(1, 80), st.integers(1, 4))
 def test_codes_of_any_words_are_those_of_subword_nmt(counts, merges, min_frequency) -> None:
     assume(any(len(word) > 1 for word in counts))
@@ -87,7 +83,6 @@ def test_codes_of_any_words_are_those_of_subword_nmt(counts, merges, min_frequen
         assert learn([counts], merges, min_frequency=min_frequency) == expected
 
 
-@patient
 @given(WORD_COUNTS, st.lists(st.text("abcä.", min_size=1, max_size=12), max_size=6))
 def test_pieces_of_any_words_are_those_of_subword_nmt(counts, words) -> None:
     from subword_nmt.apply_bpe import BPE as LIBRARY

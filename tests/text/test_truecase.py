@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.text.truecase import Truecaser, first_words
@@ -33,7 +33,6 @@ def test_capitals_are_restored() -> None:
 WORDS = st.sampled_from(["Das", "das", "Haus", "US", "us", "Us", ".", "?", "er", "Er", "„", "ßa"])
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(WORDS, max_size=9))
 def test_what_begins_with_a_capital_comes_back_exactly(words: list[str]) -> None:
     capital = TRUECASER.restore(words)
