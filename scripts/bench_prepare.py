@@ -52,7 +52,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="JSON file to add the result to")
     parser.add_argument("--work", type=Path, help="folder for large files")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+    work = arguments.work and arguments.work.resolve()
+    with tempfile.TemporaryDirectory(dir=work) as folder:
         make = compare if arguments.what == "compare" else scale
         result = make(arguments, Path(folder))
     result = {
@@ -132,8 +133,8 @@ def unpack(corpus: Path, folder: Path, languages: Sequence[str], *, limit: int |
 def enlarge(folder: Path, languages: Sequence[str], pairs: int) -> None:
     """Repeat the training text, each time with other changes, so that hardly a pair is twice.
 
-    One word in ten of each copy gets other letters or digits: there are many new words, as in
-    real text of that size.
+    A word of each line and one in twenty of the others get another letter or digit: there are
+    many new words, as in real text of that size.
     """
     random_ = random.Random(1)
     texts = [(folder / f"train.{x}").read_text("utf-8").split("\n")[:-1] for x in languages]
@@ -148,9 +149,11 @@ def enlarge(folder: Path, languages: Sequence[str], pairs: int) -> None:
 
 
 def changed(line: str, random_: random.Random) -> Iterator[str]:
-    """Yield the words of a line, some of them changed."""
-    for word in line.split():
-        if random_.random() < 0.1:
+    """Yield the words of a line, some of them changed, at least one."""
+    words = line.split()
+    chosen = random_.randrange(len(words)) if words else 0
+    for i, word in enumerate(words):
+        if i == chosen or random_.random() < 0.05:
             place = random_.randrange(len(word) + 1)
             yield word[:place] + random_.choice("aeinrst0123456789") + word[place:]
         else:
