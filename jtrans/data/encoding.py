@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jtrans.data.learning import Part
     from jtrans.progress import Progress
 
-_CACHE_LIMIT = 1_000_000  # words
+_CACHE_LIMIT = 200_000  # words of each side and worker: the common ones, whatever the corpus
 
 
 @dataclass(frozen=True)

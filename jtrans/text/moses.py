@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_CACHE_LIMIT = 500_000  # words; far above what one corpus has, a bound for servers
+_CACHE_LIMIT = 200_000  # words; the common ones are soon there again when it is emptied
 # sacremoses removes control characters after it has looked for words
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b]")
 
