@@ -77,6 +77,8 @@ class TrainingConfig(Section):
     batch_tokens: Count = 4096  # target tokens per update, over all devices and passes
     pass_tokens: Count | None = None  # target tokens in one pass; default: batch_tokens
     pass_joint: Count = 65536  # padded joint positions B*T*S in one pass (joint systems)
+    # what a pass costs beside its positions, in positions: about 500 on a CPU, 5000 on a GPU
+    pass_overhead: Count = 500
     optimiser: OptimiserConfig = OptimiserConfig()
     learning_rate: Annotated[float, Field(gt=0.0)] = 7e-4
     schedule: ScheduleConfig = ScheduleConfig()
@@ -95,6 +97,8 @@ class TrainingConfig(Section):
     stop: StopConfig | None = None
     keep: KeepConfig = KeepConfig()
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, else fp32
+    recompute: Literal["none", "hidden", "layer"] = "none"  # in the backward pass, to save memory
+    compile: Literal["auto", "on", "off"] = "auto"  # layers by torch.compile; auto: on CUDA
     deterministic: bool = False  # on CUDA: only deterministic kernels
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # what every generator here takes
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jtrans.errors import JtransError, WorkError
+from jtrans.errors import JtransError, WorkError, did_you_mean
 
 
 @contextlib.contextmanager
@@ -95,6 +95,23 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 temporary.rename(path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def path_hint(path: Path) -> str:
+    """Say what to do about a file that cannot be opened: the name nearest to it, where to look."""
+    folder = path.parent
+    if path.exists():
+        return "check the path, and that you may read it"
+    if not folder.is_dir():
+        return f"there is no folder {folder}: check the path"
+    try:
+        names = [entry.name for entry in folder.iterdir() if entry.is_file()]
+    except OSError:
+        names = []
+    near = did_you_mean(path.name, names)
+    if near:
+        return f"did you mean {folder / near}?"
+    return f"check the path: {folder.absolute()} has no file with a name like it"
 
 
 def write_text(path: Path, text: str) -> None:

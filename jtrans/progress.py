@@ -12,8 +12,15 @@ class Progress(Protocol):
         """Show one finished line, for example ``say("Reading", "train 29,000")``."""
         ...
 
-    def advance(self, task: str, done: int, total: int | None = None) -> None:
-        """Say that `done` of `total` units of `task` are finished; equal numbers end the bar."""
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
+        """Say that `done` of `total` units of `task` are finished; equal numbers end the bar.
+
+        Args:
+            task: what is being done, the name of the bar.
+            done: finished so far.
+            total: all there is to do; None where nobody knows.
+            unit: "bytes" for sizes, which are shown with their rate; empty for things counted.
+        """
         ...
 
     def warn(self, text: str) -> None:
@@ -27,7 +34,7 @@ class Silent:
     def say(self, label: str, text: str) -> None:
         """Ignore the line."""
 
-    def advance(self, task: str, done: int, total: int | None = None) -> None:
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
         """Ignore the advance."""
 
     def warn(self, text: str) -> None:

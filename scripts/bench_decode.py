@@ -13,13 +13,13 @@ import functools
 import importlib.util
 from pathlib import Path
 
-from interleave import Work, in_turns, report
+from interleave import Amounts, Task, in_turns, report, rows
 from peers import SIZES, jtrans_transformer, marian
 
 BEAM, STEPS, SPLIT = 5, 15, "test"
 
 
-def decode_jtrans(data: Path, batch: int, sentences: int) -> Work:
+def decode_jtrans(data: Path, batch: int, sentences: int) -> Task:
     """Return the translation of the test set by a jtrans Transformer."""
     import torch
 
@@ -34,16 +34,16 @@ def decode_jtrans(data: Path, batch: int, sentences: int) -> Work:
     sources = sorted((store[i] for i in range(sentences)), key=len)
     options = SearchOptions(beam=BEAM, max_length=str(STEPS))
 
-    def work(number: int) -> float:
+    def work(number: int) -> Amounts:
         for first in range(0, sentences, batch):
             ids, mask = padded(sources[first : first + batch], torch.device("cpu"))
             beam_search([model], ids, mask, options)
-        return sentences
+        return {"sentences": sentences}
 
-    return work
+    return Task(work)
 
 
-def decode_marian(data: Path, batch: int, sentences: int) -> Work:
+def decode_marian(data: Path, batch: int, sentences: int) -> Task:
     """Return the translation of the test set by Hugging Face's Marian."""
     import torch
 
@@ -55,7 +55,7 @@ def decode_marian(data: Path, batch: int, sentences: int) -> Work:
     store = corpus.pairs(SPLIT).source
     sources = sorted((store[i] for i in range(sentences)), key=len)
 
-    def work(number: int) -> float:
+    def work(number: int) -> Amounts:
         for first in range(0, sentences, batch):
             ids, mask = padded(sources[first : first + batch], torch.device("cpu"))
             with torch.no_grad():
@@ -66,9 +66,9 @@ def decode_marian(data: Path, batch: int, sentences: int) -> Work:
                     min_new_tokens=STEPS,
                     max_new_tokens=STEPS,
                 )
-        return sentences
+        return {"sentences": sentences}
 
-    return work
+    return Task(work)
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two short rounds")
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()
-    rounds, sentences = (2, 64) if chosen.quick else (5, 512 if chosen.batch > 1 else 48)
+    count, sentences = (2, 64) if chosen.quick else (5, 512 if chosen.batch > 1 else 48)
     variants = {
         "jtrans Transformer fp32": functools.partial(
             decode_jtrans, chosen.data, chosen.batch, sentences
@@ -89,10 +89,10 @@ def main() -> None:
         variants["Hugging Face Marian fp32"] = functools.partial(
             decode_marian, chosen.data, chosen.batch, sentences
         )
-    rows = in_turns(variants, rounds=rounds, unit="sentences")
+    found = rows(in_turns(variants, rounds=count), "sentences")
     command = f"python scripts/bench_decode.py --data {chosen.data.name} --batch {chosen.batch}"
     facts = {"beam": BEAM, "steps": STEPS, "batch": chosen.batch}
-    report(rows, "sentences", path=chosen.json, command=command, sizes=SIZES, **facts)
+    report(found, "sentences", path=chosen.json, command=command, sizes=SIZES, **facts)
 
 
 if __name__ == "__main__":

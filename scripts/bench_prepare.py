@@ -32,10 +32,18 @@ from typing import Any
 MERGES = 10_000
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+# The sacremoses command always writes HTML entities; jtrans prepares raw words.
+UNESCAPE = "".join(
+    f"s/{entity}/{character}/g;"
+    for entity, character in {
+        "&#124;": "|", "&lt;": "<", "&gt;": ">", "&apos;": "'", "&quot;": '"',
+        "&#91;": "[", "&#93;": "]", "&amp;": r"\&",
+    }.items()
+)  # fmt: skip
 # Nothing is cleaned away: all that sacremoses and subword-nmt see, jtrans keeps.
 KEEP_ALL = [
     "--no-deduplicate", "--keep-leaked", "--keep-identical", "--keep-wrong-script",
-    "--max-ratio", "100000", "--max-length", "100000", "--segment", "moses-escaped",
+    "--max-ratio", "100000", "--max-length", "100000", "--segment", "moses",
 ]  # fmt: skip
 
 
@@ -174,7 +182,8 @@ def other_commands(folder: Path, languages: Sequence[str]) -> list[str]:
     """Return the commands of sacremoses and subword-nmt for the same."""
     splits = ("train", "valid", "test")
     commands = [
-        f"{BIN}/sacremoses -q -l {x} tokenize < {split}.{x} > {split}.tok.{x}"
+        f"{BIN}/sacremoses -q -l {x} tokenize < {split}.{x} | sed {shlex.quote(UNESCAPE)} "
+        f"> {split}.tok.{x}"
         for split in splits
         for x in languages
     ]

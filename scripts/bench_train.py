@@ -1,10 +1,16 @@
-"""Compare training rates in turns: jtrans beside Hugging Face's Marian of the same size.
+"""Compare training rates in turns.
 
     jtrans prepare --train m30k/train --valid m30k/valid --languages de-en --lowercase \\
         --bpe-merges 4000 --vocabulary joint --out data/prepared/multi30k-joint
     python scripts/bench_train.py --data data/prepared/multi30k-joint
+    python scripts/bench_train.py --suite joint --data data/prepared/multi30k-joint
+    python scripts/bench_train.py --suite scaling
 
-Marian, a bare loop without any trainer, is left out where `transformers` is not installed.
+Suites:
+    transformer  jtrans beside Hugging Face's Marian of the same size, a bare loop without any
+                 trainer, which is left out where `transformers` is not installed
+    joint        the joint models beside the way the original code computes (suite_joint.py)
+    scaling      time of a joint position by sentence length and width (suite_scaling.py)
 """
 
 from __future__ import annotations
@@ -15,8 +21,10 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave import Work, in_turns, report
+from interleave import Amounts, Task, in_turns, report, rows
 from peers import SIZES, jtrans_transformer, marian
+from suite_joint import joint_suite
+from suite_scaling import scaling_suite
 
 if TYPE_CHECKING:
     from jtrans.data.batch import Batch
@@ -49,7 +57,7 @@ def vocabulary(data: Path) -> int:
     return len(PreparedCorpus.open(data).pipeline.target.vocabulary)
 
 
-def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> Work:
+def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> Task:
     """Return updates of a jtrans Transformer, done as the trainer does them."""
     import torch
 
@@ -62,7 +70,7 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> W
     optimiser = make_optimiser(model, TrainingConfig())
     objective = Objective(SMOOTHING)
 
-    def work(number: int) -> float:
+    def work(number: int) -> Amounts:
         lot = batches(data, batch_tokens, count=count, number=number)
         for batch in lot:
             with autocast(torch.device("cpu"), precision):
@@ -71,12 +79,12 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> W
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-        return sum(batch.target_tokens for batch in lot)
+        return {"tokens": sum(batch.target_tokens for batch in lot)}
 
-    return work
+    return Task(work)
 
 
-def train_marian(data: Path, batch_tokens: int, count: int) -> Work:
+def train_marian(data: Path, batch_tokens: int, count: int) -> Task:
     """Return updates of Hugging Face's Marian."""
     import torch
 
@@ -85,7 +93,7 @@ def train_marian(data: Path, batch_tokens: int, count: int) -> Work:
     model = marian(vocabulary(data)).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
-    def work(number: int) -> float:
+    def work(number: int) -> Amounts:
         lot = batches(data, batch_tokens, count=count, number=number)
         for batch in lot:
             logits = model(
@@ -104,19 +112,13 @@ def train_marian(data: Path, batch_tokens: int, count: int) -> Work:
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-        return sum(batch.target_tokens for batch in lot)
+        return {"tokens": sum(batch.target_tokens for batch in lot)}
 
-    return work
+    return Task(work)
 
 
-def main() -> None:
-    """Measure, print, and keep the result when asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="prepared, joint vocabulary")
-    parser.add_argument("--batch-tokens", type=int, default=1000)
-    parser.add_argument("--quick", action="store_true", help="two short rounds")
-    parser.add_argument("--json", type=Path, help="write the result to this file")
-    chosen = parser.parse_args()
+def transformer_suite(chosen: argparse.Namespace) -> None:
+    """Compare jtrans Transformers with Marian."""
     rounds, count = (2, 3) if chosen.quick else (7, 12)
     make = functools.partial(train_jtrans, chosen.data, chosen.batch_tokens, count)
     variants = {
@@ -127,9 +129,29 @@ def main() -> None:
         variants["Hugging Face Marian fp32"] = functools.partial(
             train_marian, chosen.data, chosen.batch_tokens, count
         )
-    rows = in_turns(variants, rounds=rounds, unit="tokens")
+    found = rows(in_turns(variants, rounds=rounds), "tokens")
     command = f"python scripts/bench_train.py --data {chosen.data.name}"
-    report(rows, "tokens", path=chosen.json, command=command, sizes=SIZES)
+    report(found, "tokens", path=chosen.json, command=command, sizes=SIZES)
+
+
+SUITES = {"transformer": transformer_suite, "joint": joint_suite, "scaling": scaling_suite}
+
+
+def main() -> None:
+    """Measure, print, and keep the result when asked to."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--suite", choices=SUITES, default="transformer")
+    parser.add_argument("--data", type=Path, help="prepared, joint vocabulary; not for scaling")
+    parser.add_argument("--batch-tokens", type=int, default=1000, help="of suite transformer")
+    parser.add_argument("--set", action="append", default=[], help="a setting, of suite joint")
+    parser.add_argument("--quick", action="store_true", help="two short rounds")
+    parser.add_argument("--json", type=Path, help="write the result to this file")
+    chosen = parser.parse_args()
+    if chosen.data is None and chosen.suite != "scaling":
+        parser.error(f"suite {chosen.suite} needs --data")
+    SUITES[chosen.suite](chosen)
 
 
 if __name__ == "__main__":

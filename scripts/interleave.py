@@ -15,66 +15,103 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # idle threads of one variant must not slow others
 
-# Does the work of one round, given by its number, and returns how much that was.
-Work = Callable[[int], float]
-# Makes ready (model, data) in its own process.
-Variant = Callable[[], Work]
+Amounts = Mapping[str, float]
 
 
-def in_turns(variants: Mapping[str, Variant], *, rounds: int, unit: str) -> list[dict[str, Any]]:
-    """Run `rounds` rounds of every variant, after one to warm up.
+@dataclass(frozen=True)
+class Task:
+    """What a variant does, once it is ready.
 
-    Returns:
-        A row for each: the median rate in `unit` per second, the median over rounds of its
-        ratio to the first variant with the 10 % and 90 % values, and peak memory.
+    Attributes:
+        work: does a round, given by its number, and returns how much of what that was.
+        facts: what else to measure after each round, outside its time.
     """
+
+    work: Callable[[int], Amounts]
+    facts: Callable[[], Amounts] = dict
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of one variant: its amounts, seconds, facts, and the peak memory so far."""
+
+    amounts: Amounts
+    seconds: float
+    facts: Amounts
+    peak_mib: float
+
+    def rate(self, unit: str) -> float:
+        """Return how many of `unit` were done in a second."""
+        return self.amounts[unit] / self.seconds
+
+
+# Makes ready (model, data) in its own process.
+Variant = Callable[[], Task]
+
+
+def in_turns(variants: Mapping[str, Variant], *, rounds: int) -> dict[str, list[Round]]:
+    """Run `rounds` rounds of every variant, after one to warm up, and return them."""
     context = multiprocessing.get_context("spawn")
     workers: dict[str, Connection] = {}
     for name, variant in variants.items():
         ours, theirs = context.Pipe()
         context.Process(target=_serve, args=(variant, theirs), daemon=True).start()
+        theirs.close()  # the worker has the only one: should it die, we hear of it
         ours.recv()
         workers[name] = ours
-    rates: dict[str, list[float]] = {name: [] for name in variants}
-    peaks: dict[str, float] = {}
+    found: dict[str, list[Round]] = {name: [] for name in variants}
     for number in range(rounds + 1):
         for name, connection in workers.items():
             connection.send(number)
-            rate, peaks[name] = connection.recv()
+            one = connection.recv()
             if number:
-                rates[name].append(rate)
+                found[name].append(one)
+            print(f"round {number} of {rounds}: {name}, {one.seconds:.1f} s", file=sys.stderr)
     for connection in workers.values():
         connection.send(None)
-    first = next(iter(rates.values()))
+    return found
+
+
+def rows(found: Mapping[str, list[Round]], unit: str) -> list[dict[str, Any]]:
+    """Return a row for each variant.
+
+    It has the median rate in `unit` per second, the median over rounds of its ratio to the
+    first variant with the 10 % and 90 % values, and peak memory.
+    """
+    first = next(iter(found.values()))
     return [
         {
             "variant": name,
-            f"{unit}_per_second": round(statistics.median(found), 1),
-            "ratio": _spread([rate / base for rate, base in zip(found, first, strict=True)]),
-            "peak_mib": round(peaks[name]),
+            f"{unit}_per_second": round(statistics.median(one.rate(unit) for one in rounds), 1),
+            "ratio": spread(
+                [one.rate(unit) / base.rate(unit) for one, base in zip(rounds, first, strict=True)]
+            ),
+            "peak_mib": round(rounds[-1].peak_mib),
         }
-        for name, found in rates.items()
+        for name, rounds in found.items()
     ]
 
 
 def _serve(variant: Variant, connection: Connection) -> None:
-    work = variant()
+    task = variant()
     connection.send("ready")
     while (number := connection.recv()) is not None:
         start = time.perf_counter()
-        amount = work(number)
+        amounts = task.work(number)
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        connection.send((amount / seconds, peak))
+        connection.send(Round(dict(amounts), seconds, dict(task.facts()), peak))
 
 
-def _spread(ratios: list[float]) -> dict[str, float]:
+def spread(ratios: list[float]) -> dict[str, float]:
+    """Return the median with the 10 % and 90 % values."""
     ordered = sorted(ratios)
     last = len(ordered) - 1
     return {
@@ -86,16 +123,22 @@ def _spread(ratios: list[float]) -> dict[str, float]:
 
 def report(rows: list[dict[str, Any]], unit: str, *, path: Path | None, **facts: Any) -> None:
     """Print the rows; with a path write them as JSON with the machine and what else is given."""
-    import torch
-
     for row in rows:
         rate, ratio = row[f"{unit}_per_second"], row["ratio"]
         print(
             f"{row['variant']:<28} {rate:>9,.1f} {unit}/s   {ratio['median']:.2f} x "
             f"({ratio['low']:.2f} to {ratio['high']:.2f})   peak {row['peak_mib']:,} MiB"
         )
+    write(path, rows=rows, **facts)
+
+
+def write(path: Path | None, **facts: Any) -> None:
+    """Write a result as JSON with the machine and the versions, if there is a path."""
+    import torch
+
     if path is None:
         return
+    rows = facts.pop("rows")
     value = {
         **facts,
         "machine": f"{_processor()}, {os.cpu_count()} cores",

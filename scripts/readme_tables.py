@@ -57,19 +57,75 @@ def scores(found: dict[str, Any]) -> str:
     return f"{table(head, rows)}\n\n{' '.join(notes)}"
 
 
-TABLES = {"multi30k": scores, "train": rates, "decode": rates}
+def joint(found: dict[str, Any]) -> str:
+    """Return the table of the joint models beside the way the original code computes."""
+    base: dict[str, Any] = {}
+    rows = []
+    for row in found["rows"]:
+        if row["system"] != base.get("system"):
+            base = row
+        memory = row["bytes_per_position"]
+        rows.append(
+            [
+                row["system"],
+                row["variant"],
+                f"{row['positions_per_second']:,.0f} ({row['padded_positions_per_second']:,.0f})",
+                f"{row['tokens_per_second']:,.0f}",
+                "{median:.2f} ({low:.2f} to {high:.2f})".format(**row["ratio"]),
+                f"{100 * row['product_share']:.0f} % of {row['product_gflops']:,}",
+                f"{memory / 1024:,.0f} ({memory / base['bytes_per_position']:.2f})",
+            ]
+        )
+    head = [
+        "",
+        "",
+        "positions/s, real (padded)",
+        "target tokens/s",
+        "ratio to the first (10 to 90 %)",
+        "share of GFLOP/s",
+        "KiB a position (ratio)",
+    ]
+    note = f"`{found['command']}`; {found['machine']}, torch {found['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
+def scaling(found: dict[str, Any]) -> str:
+    """Return the table of positions per second by length and width, with their cost."""
+    cells = {
+        (row["width"], row["length"]): "{positions_per_second:,} ({cost[median]:.2f})".format(**row)
+        for row in found["rows"]
+    }
+    widths, lengths = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
+    rows = [[f"S = T = {L}", *(cells[E, L] for E in widths)] for L in lengths]
+    head = ["positions/s (cost of one, S = T = 25: 1)", *(f"E = {E}" for E in widths)]
+    note = f"`{found['command']}`; {found['machine']}, {found['device']}, torch {found['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
+TABLES = {
+    "multi30k": scores,
+    "train": rates,
+    "joint": joint,
+    "scaling": scaling,
+    "decode": rates,
+}
 
 
 def rewritten(text: str) -> str:
     """Return the README with every table between its markers made anew."""
-    for name, draw in TABLES.items():
+
+    def drawn(match: re.Match[str]) -> str:
+        name = match[2]
         path = ROOT / "data" / "benchmarks" / f"{name}.json"
-        body = draw(json.loads(path.read_text(encoding="utf-8")))
-        pattern = re.compile(f"(<!-- table {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not pattern.search(text):
+        body = TABLES[name](json.loads(path.read_text(encoding="utf-8")))
+        return f"{match[1]}{body}\n{match[3]}"
+
+    pattern = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+    places = {match[2] for match in pattern.finditer(text)}
+    for name in TABLES:
+        if name not in places and (ROOT / "data" / "benchmarks" / f"{name}.json").exists():
             raise SystemExit(f"README.md has no place for the table {name}")
-        text = pattern.sub(lambda match, body=body: match[1] + body + "\n" + match[2], text)
-    return text
+    return pattern.sub(drawn, text)
 
 
 def main() -> None:

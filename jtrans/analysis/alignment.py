@@ -3,7 +3,7 @@
 Attention of the source by target positions, and the Reduction's weights, are read with the
 reference as decoder input. Pieces are put together to words (weights summed over the pieces of a
 source word, averaged over those of a target word), ``</s>`` is left out, and every target word is
-linked to the source word with most weight.
+linked to the source word with most weight. Where there are several references, the first is read.
 
 A decoder's row can be read in two ways: the row that *predicts* a word, or the row after the word
 was *read*; which one fits better differs between systems and layers, so both are given.
@@ -99,7 +99,7 @@ def alignment_tables(
     note = (
         "Links from the weights of each layer, averaged over heads (Reduction: over features), "
         "reference forced. Row: of the position that predicts the word, or that has read it."
-    )
+    ) + study.text.only_first
     tables = [Table("alignment-layers", "Alignment by layer", columns, rows, note)]
     if gold is not None:
         tables.insert(0, Table("alignment", "Best layer", columns, best, "Lowest AER. " + note))

@@ -1,7 +1,8 @@
 """Two systems side by side: where they differ, and whether by more than chance.
 
 The first system is the baseline; every other one is compared with it. N-grams as compare-mt
-(Neubig et al., 2019) ranks them: matches of the one over matches of both, smoothed by one.
+(Neubig et al., 2019) ranks them: matches of the one over matches of both, smoothed by one; where
+there are several references, matches with any of them count, as in BLEU.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
     """Return sacreBLEU's sentence score of every sentence, the mean over seeds.
 
     Args:
-        study: the references.
+        study: the references, all of which are used.
         subject: the system.
         metric: ``chrf`` or ``bleu`` (sentence BLEU of effective order).
     """
@@ -179,6 +180,7 @@ def _sentences(study: Study, first: Subject, other: Subject, shown: int, ending:
         ]
         for i in chosen
     ]
+    number = len(study.text.references)
     columns = ["line", "source", "reference", first.name, other.name]
     columns += [f"chrF {first.name}", f"chrF {other.name}"]
     columns += [f"BLEU {first.name}", f"BLEU {other.name}", "chrF difference"]
@@ -187,15 +189,16 @@ def _sentences(study: Study, first: Subject, other: Subject, shown: int, ending:
         f"Sentences where {other.name} and {first.name} differ most",
         columns,
         rows,
-        f"By sentence chrF2: first where {other.name} is better, then where {first.name} is.",
+        f"By sentence chrF2: first where {other.name} is better, then where {first.name} is."
+        + (f" Scored with all {number} references; the first is shown." if number > 1 else ""),
     )
 
 
 def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: str) -> Table:
     matches = [ngram_matches(study, subject) for subject in (first, other)]
     wanted: Counter[Ngram] = Counter()
-    for words in study.reference_words:
-        wanted.update(_all_ngrams(words))
+    for references in study.text.words_of_references:
+        wanted.update(_limits(references))
     share = {
         ngram: (matches[1][ngram] + SMOOTHING)
         / (matches[0][ngram] + matches[1][ngram] + 2 * SMOOTHING)
@@ -222,11 +225,12 @@ def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: st
 
 
 def ngram_matches(study: Study, subject: Subject) -> dict[Ngram, float]:
-    """Count the n-grams of a system that are in the reference of their line, mean over seeds."""
+    """Count the n-grams of a system that are in a reference of their line, mean over seeds."""
     total: Counter[Ngram] = Counter()
+    limits = [_limits(references) for references in study.text.words_of_references]
     for member in subject.members:
-        for words, reference in zip(member.hypothesis_words, study.reference_words, strict=True):
-            total.update(_all_ngrams(words) & _all_ngrams(reference))
+        for words, most in zip(member.hypothesis_words, limits, strict=True):
+            total.update(_all_ngrams(words) & most)
     number = len(subject.members)
     return _Zero({ngram: count / number for ngram, count in total.items()})
 
@@ -236,6 +240,14 @@ class _Zero(dict[Ngram, float]):
 
     def __missing__(self, _ngram: Ngram) -> float:
         return 0.0
+
+
+def _limits(references: Sequence[Sequence[str]]) -> Counter[Ngram]:
+    """Return how often each n-gram can match: as often as one of the references has it."""
+    most: Counter[Ngram] = Counter()
+    for words in references:
+        most |= _all_ngrams(words)
+    return most
 
 
 def _all_ngrams(words: Sequence[str]) -> Counter[Ngram]:

@@ -18,7 +18,7 @@ from jtrans.analysis.members import (
     is_same_segmentation,
     only_runs,
 )
-from jtrans.data.prepared import PreparedCorpus
+from jtrans.data.prepared import PreparedCorpus, Side
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.progress import Progress
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jtrans.decoding.translator import Translator
     from jtrans.models.base import TranslationModel
     from jtrans.runs import Run
+    from jtrans.text.pipeline import TextSide
 
 
 class Subject:
@@ -180,7 +181,7 @@ def load_subjects(
 
     Args:
         runs: at least one; those that differ only by seed become one system.
-        split: of the prepared corpus, which must hold the same text for all runs.
+        split: of the prepared corpus, which must hold the same text and references for all runs.
         device: by name; None for the machine's best.
         precision: ``auto``, ``fp32`` or ``bf16``.
         progress: told how far the work is.
@@ -267,37 +268,60 @@ def _refuse_repetition(runs: Sequence[Run]) -> None:
             )
 
 
-def _common_text(runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str) -> SplitText:
-    """Return the text that all corpora share, as words of the first run's pipeline."""
-    texts = [
-        (corpus.raw_lines(split, "source"), corpus.raw_lines(split, "target")) for corpus in corpora
-    ]
+def shared_lines(
+    runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str
+) -> tuple[list[str], list[list[str]]]:
+    """Return the source lines and all reference sets of a split, the same for all runs.
+
+    Args:
+        runs: at least one.
+        corpora: the prepared corpus of each.
+        split: its name.
+
+    Raises:
+        CorpusError: no such split, or texts or references that differ.
+    """
+    texts = [(corpus.raw_lines(split, "source"), corpus.references(split)) for corpus in corpora]
     others = [run.name for run, text in zip(runs, texts, strict=True) if text != texts[0]]
     if others:
         same = [run for run, text in zip(runs, texts, strict=True) if text == texts[0]]
         comparable = " ".join(run.folder.as_posix() for run in same)
+        what = "references" if len({tuple(source) for source, _ in texts}) == 1 else "texts"
         raise CorpusError(
-            f"{', '.join(others)} and {runs[0].name} have different texts in {split}",
-            hint="--data DIR analyses all of them on one corpus"
+            f"{', '.join(others)} and {runs[0].name} have different {what} in {split}",
+            hint="--data DIR takes all of them on one corpus"
             + (f"; these share theirs: {comparable}" if len(same) > 1 else ""),
             kind="corpus.different-tests",
         )
-    source, reference = texts[0]
+    return texts[0]
+
+
+def _common_text(runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str) -> SplitText:
+    """Return the text that all corpora share, as words of the first run's pipeline."""
+    source, (first, *more) = shared_lines(runs, corpora, split)
     if not source:
         raise CorpusError(
             f"{split} of {corpora[0].folder} is empty: nothing to analyse",
             hint=f"choose another: --split {'|'.join(corpora[0].splits[1:])}",
             kind="corpus.empty",
         )
-    pipeline = runs[0].pipeline
-    words = {}
-    for side, lines in (("source", source), ("target", reference)):
-        own = getattr(pipeline, side)
-        if is_same_segmentation(own, getattr(corpora[0].pipeline, side)):
-            words[side] = corpora[0].words_lines(split, side)  # type: ignore[arg-type]
-        else:
-            words[side] = [own.segment(line) for line in lines]
-    return SplitText(split, source, reference, words["source"], words["target"])
+    segment = runs[0].pipeline.target.segment
+    return SplitText(
+        split,
+        source,
+        first,
+        _words(runs[0], corpora[0], split, "source"),
+        _words(runs[0], corpora[0], split, "target"),
+        [(lines, [segment(line) for line in lines]) for lines in more],
+    )
+
+
+def _words(run: Run, corpus: PreparedCorpus, split: str, side: Side) -> list[list[str]]:
+    """Return the words of a run: those of the corpus where it cuts them so, too."""
+    own: TextSide = getattr(run.pipeline, side)
+    if is_same_segmentation(own, getattr(corpus.pipeline, side)):
+        return corpus.words_lines(split, side)
+    return [own.segment(line) for line in corpus.raw_lines(split, side)]
 
 
 def _names(runs: Sequence[Run]) -> list[str]:

@@ -2,6 +2,7 @@
 
 systems.md 11.3, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
 2019) defines it. Counts come from the training data of the run; the user passes no file.
+Both know one reference, as compare-mt does: where a split has several, the first.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def _accuracy(study: Study, binning: Binning) -> Figure:
             " Bins as in the paper: as wide as a fifth of the number of tokens of the vocabulary, "
             "so the first one holds nearly all types. --bins quantile gives even ones."
         )
+    note += study.text.only_first
     return accuracy_figure(
         study,
         token_hits(study),
@@ -165,7 +167,8 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
         counts=totals.sum(axis=0).astype(int).tolist(),
         series=series,
         note="As compare-mt: words of the translation found in the reference, clipped; the bin is "
-        f"that of the word's frequency in the training data of {corpus.name}.",
+        f"that of the word's frequency in the training data of {corpus.name}."
+        + study.text.only_first,
         count_label="reference words",
     )
 

@@ -50,7 +50,7 @@ class SplitText:
     Args:
         split: its name.
         source_lines: raw text.
-        reference_lines: raw text.
+        reference_lines: raw text; where there are several references, the first.
         source_words: segmented, before BPE.
         reference_words: the same.
         more_references: further references of the same lines, raw text and words.
@@ -73,6 +73,12 @@ class SplitText:
         """The words of all references of every line."""
         sets = [self.reference_words, *(words for _, words in self.more_references)]
         return list(zip(*sets, strict=True))
+
+    @property
+    def only_first(self) -> str:
+        """What to add to the note of numbers that know one reference only; often nothing."""
+        number = len(self.references)
+        return f" Of the {number} references of a sentence, the first." if number > 1 else ""
 
 
 class Member:
@@ -167,9 +173,16 @@ class Member:
         """The loaded model."""
         return self.translator.models[0]
 
-    def kept(self, what: str, **options: Any) -> Kept:
-        """Return the place of a measurement on this split: in the run's folder."""
-        text = [self.text.source_lines, self.text.reference_lines]
+    def kept(self, what: str, *, all_references: bool = False, **options: Any) -> Kept:
+        """Return the place of a measurement on this split: in the run's folder.
+
+        Args:
+            what: was measured.
+            all_references: whether further references decide the result, too.
+            options: all else that decides it.
+        """
+        references = self.text.references if all_references else [self.text.reference_lines]
+        text = [self.text.source_lines, *references]
         return Kept(
             self.run,
             what,
@@ -245,11 +258,8 @@ class FileMember:
 
 def is_same_segmentation(one: TextSide, other: TextSide) -> bool:
     """Whether two sides cut raw text into the same words."""
-    return (one.language, one.segmenter, one.lowercase) == (
-        other.language,
-        other.segmenter,
-        other.lowercase,
-    )
+    names = ("language", "segmenter", "lowercase", "truecaser", "dictionary")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def check_lines(lines: Sequence[Any], text: SplitText, where: str) -> None:

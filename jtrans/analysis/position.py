@@ -2,6 +2,7 @@
 
 systems.md 11.2. The reference definition counts BPE pieces and ``</s>``, and its late bins hold
 long sentences only; the two other figures count words, and cut every sentence into fifths.
+Where a split has several references, the first is forced and the others are not used.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def _tokens(study: Study, binning: Binning) -> Figure:
         bins=bins.labels,
         note="Share of reference tokens that were the most probable ones when the true tokens "
         "before them were given. As in the paper: BPE pieces, </s> counted; late bins hold long "
-        "sentences only.",
+        f"sentences only.{study.text.only_first}",
         count_label="tokens",
     )
 
@@ -126,7 +127,8 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
             question="Does a system get worse towards the end of a sentence, counted in words?",
             x_label="target position (words)",
             bins=bins.labels,
-            note="A word counts as right when all its pieces are; </s> is left out.",
+            note="A word counts as right when all its pieces are; </s> is left out."
+            + study.text.only_first,
             count_label="words",
         ),
         accuracy_figure(
@@ -140,7 +142,7 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
             x_label="part of the sentence",
             bins=list(FIFTHS),
             note="Every sentence is cut into fifths, so that long and hard sentences are in all "
-            "bins alike; words, </s> left out.",
+            f"bins alike; words, </s> left out.{study.text.only_first}",
             count_label="words",
         ),
     ]

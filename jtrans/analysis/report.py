@@ -196,6 +196,7 @@ def as_json(data: ReportData) -> dict[str, Any]:
         "corpus": data.corpus,
         "split": data.split,
         "sentences": data.sentences,
+        "references": data.references,
         "systems": [vars(system) for system in data.systems],
         "scores": data.scores.to_json(),
         "results": [item_json(item) for section in data.sections for item in section.items],

@@ -63,7 +63,10 @@ class Section:
 
 @dataclass(frozen=True)
 class ExploredSentence:
-    """One sentence of the explorer, with a pair per system that has a model."""
+    """One sentence of the explorer, with a pair per system that has a model.
+
+    Of several references it shows the first.
+    """
 
     line: int
     source: str
@@ -91,6 +94,7 @@ class ReportData:
         corpus: its name.
         split: its name.
         sentences: how many it has.
+        references: how many each sentence has.
         lowercase: whether scores compare without case.
         warnings: what a reader must know.
         systems: in order.
@@ -107,6 +111,7 @@ class ReportData:
     corpus: str
     split: str
     sentences: int
+    references: int
     lowercase: bool
     warnings: list[str]
     systems: list[SystemFacts]
@@ -138,6 +143,7 @@ def gather(study: Study, progress: Progress) -> ReportData:
         corpus=study.corpus.name,
         split=study.split,
         sentences=len(study),
+        references=len(study.text.references),
         lowercase=study.lowercase,
         warnings=[*study.warnings, *warnings],
         systems=[_facts(subject) for subject in study.subjects],

@@ -34,7 +34,8 @@ class ExampleTranslation:
     Args:
         name: of the system.
         index: of its colour.
-        parts: the translation, cut where it leaves the reference and comes back.
+        parts: the translation, cut where it leaves the reference and comes back; of several
+            references, the one it has most of.
         score: chrF2 of the sentence, the mean over seeds.
     """
 
@@ -46,7 +47,7 @@ class ExampleTranslation:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence: source, reference and all translations.
+    """One sentence: source, all references and all translations.
 
     Args:
         line: of the split, counted from 0.
@@ -54,7 +55,7 @@ class Example:
 
     line: int
     source: str
-    reference: str
+    references: list[str]
     translations: list[ExampleTranslation]
 
 
@@ -97,22 +98,27 @@ def _distinct(study: Study, lines: Sequence[int], seen: set[str], count: int) ->
 
 
 def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> Example:
-    reference = study.reference_lines[line]
+    references = [lines[line] for lines in study.text.references]
     translations = [
         ExampleTranslation(
             subject.name,
             subject.index,
-            compare_texts(
-                subject.hypotheses[line],
-                reference,
-                is_spaced=study.target_language not in UNSPACED,
-                lowercase=study.lowercase,
-            ),
+            _nearest(study, subject.hypotheses[line], references),
             scores[number][line],
         )
         for number, subject in enumerate(study.subjects)
     ]
-    return Example(line, study.source_lines[line], reference, translations)
+    return Example(line, study.source_lines[line], references, translations)
+
+
+def _nearest(study: Study, text: str, references: Sequence[str]) -> list[Part]:
+    """Compare a translation with the reference it has most of, the first of several as near."""
+    is_spaced = study.target_language not in UNSPACED
+    compared = [
+        compare_texts(text, reference, is_spaced=is_spaced, lowercase=study.lowercase)
+        for reference in references
+    ]
+    return max(compared, key=lambda parts: sum(len(part.text) for part in parts if part.is_shared))
 
 
 def compare_texts(

@@ -85,6 +85,8 @@ class Scores:
 def score_study(study: Study, progress: Progress) -> Scores:
     """Return the scores of all systems, from the first run's folder if they are there.
 
+    With all references of the split, in every metric.
+
     Args:
         study: the systems.
         progress: told when there is something to compute.
@@ -94,7 +96,7 @@ def score_study(study: Study, progress: Progress) -> Scores:
         for subject in study.subjects
     ]
     first = study.with_model[0].run_members[0]
-    kept = first.kept("scores", systems=everything, lowercase=study.lowercase)
+    kept = first.kept("scores", all_references=True, systems=everything, lowercase=study.lowercase)
     arrays = kept.read()
     if arrays is not None:
         return Scores.from_json(json.loads(str(arrays["scores"])))

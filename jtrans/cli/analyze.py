@@ -318,6 +318,7 @@ def _show(
             "analysis": what,
             "split": study.split,
             "sentences": len(study),
+            "references": len(study.text.references),
             "systems": [
                 {"name": s.name, "runs": [run.folder.as_posix() for run in s.runs]}
                 for s in study.subjects

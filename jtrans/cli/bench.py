@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,8 +18,11 @@ if TYPE_CHECKING:
     from jtrans.corpora.parallel import Corpus
     from jtrans.data.measure import Measured
     from jtrans.data.prepare_options import PrepareOptions
+    from jtrans.training.measure import Measured as MeasuredTraining
 
+CORPUS = "grammar-de-en"
 QUICK_PAIRS = 2000
+SECONDS, QUICK_SECONDS = 20.0, 2.0
 
 bench = typer.Typer(
     name="bench",
@@ -25,20 +32,20 @@ bench = typer.Typer(
     help="Measure how fast the parts of jtrans are on this machine.\n\n"
     "[bold]Examples[/bold]\n\n"
     "  jtrans bench prepare --quick\n\n"
-    "  jtrans bench prepare --train corpus/train --valid corpus/valid --languages de-en --json",
+    "  jtrans bench train --recipe demo/reformer-base --json",
 )
 
 
 @bench.callback()
 def _bench() -> None:
-    pass  # a group with one command is a group, too
+    pass  # what the commands share: nothing but the help above
 
 
 @bench.command()
 def prepare(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A built-in corpus of `jtrans corpora`.")
-    ] = "grammar-de-en",
+    ] = CORPUS,
     train: Annotated[
         list[str] | None,
         typer.Option(metavar="PREFIX", help="One's own files instead, as for jtrans prepare."),
@@ -79,6 +86,118 @@ def prepare(
         console.print_json(measured.to_json())
     else:
         _show(measured)
+
+
+@bench.command()
+def train(
+    recipe: Annotated[
+        str,
+        typer.Option(metavar="RECIPE|CONFIG.toml", help="A name of `jtrans recipes`."),
+    ] = "demo/reformer-fast",
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Prepared corpus.", show_default="the built-in one"),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may repeat."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda or mps.", show_default="auto")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="auto, fp32 or bf16.", show_default="auto")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help=f"{QUICK_SECONDS:g} seconds of updates, not {SECONDS:g}; "
+            f"{QUICK_PAIRS:,} pairs of the built-in corpus.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure training: rates, share of the arithmetic peak, padding, memory. Keeps nothing.
+
+    [bold]Examples[/bold]
+
+      jtrans bench train
+
+      jtrans bench train --recipe multi30k-de-en/transformer --data data/prepared/multi30k-de-en
+
+      jtrans bench train --precision bf16 --set model.width=256 --quick --json
+    """
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+    from jtrans.nn.device import resolve_device
+    from jtrans.training.measure import measure_train
+
+    options = {"training.precision": precision}
+    config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
+    resolve_device(device)  # refuse before any work
+    with _prepared(data, quick=quick) as folder:
+        measured = measure_train(
+            config,
+            data=folder,
+            device=device,
+            seconds=QUICK_SECONDS if quick else SECONDS,
+            progress=console.TerminalProgress(),
+        )
+    if as_json:
+        console.print_json({"recipe": recipe, **measured.to_json()})
+    else:
+        _show_training(recipe, measured)
+
+
+@contextlib.contextmanager
+def _prepared(data: Path | None, *, quick: bool) -> Iterator[Path]:
+    """Give the folder of a prepared corpus: `data`, or the built-in one for this once."""
+    if data is not None:
+        yield data
+        return
+    from jtrans.data.prepare import prepare as prepare_corpus
+
+    corpus, options = _corpus(CORPUS, [], None, None, None)
+    if quick:
+        corpus = _shortened(corpus)
+    with tempfile.TemporaryDirectory(prefix="jtrans-bench-") as folder:
+        place = Path(folder) / "prepared"
+        console.talk(f"Preparing {CORPUS}, {len(corpus.splits['train']):,} pairs")
+        prepare_corpus(corpus, place, options=options)
+        yield place
+
+
+def _show_training(recipe: str, measured: MeasuredTraining) -> None:
+    rows = [
+        ["model", f"{recipe}: {measured.system}, {measured.parameters:,} parameters"],
+        ["device", measured.device],
+        ["measured", f"{measured.updates} updates in {measured.seconds:.1f} s"],
+        ["rate", f"{measured.tokens_per_second:,.0f} target tokens/s"],
+    ]
+    if measured.positions_per_second is not None:
+        rows.append(["", f"{measured.positions_per_second:,.0f} joint positions/s"])
+    rows.append(
+        [
+            "arithmetic",
+            f"{measured.flops_per_second / 1e9:,.0f} GFLOP/s of the model, "
+            f"{_share(measured.product_share)} of the "
+            f"{measured.product_flops_per_second / 1e9:,.0f} that matrix products alone reach",
+        ]
+    )
+    padding = f"{100 * measured.token_padding:.1f} % of target tokens"
+    if measured.position_padding is not None:
+        padding += f", {100 * measured.position_padding:.1f} % of joint positions"
+    rows.append(["padding", f"{padding}, in an epoch of {measured.pairs:,} pairs"])
+    if measured.peak_bytes is not None:
+        rows.append(["memory", f"{measured.peak_bytes / 2**20:,.0f} MiB at most"])
+    for unit, size in (
+        ("joint position", measured.bytes_per_position),
+        ("target token", measured.bytes_per_token),
+    ):
+        if size is not None:
+            rows.append(["", f"{size / 1024:,.1f} KiB for each {unit} of a pass"])
+    console.print_table(["training", ""], rows)
 
 
 def _corpus(

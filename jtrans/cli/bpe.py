@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from jtrans.cli import console
+from jtrans.errors import CorpusError
 
 bpe = typer.Typer(
     name="bpe",
@@ -57,7 +58,12 @@ def learn(
     from jtrans.text.bpe import learn as learn_merges
 
     counts: list[Counter[str]] = [count_file(path) for path in inputs]
-    codes = learn_merges(counts, merges, min_frequency=min_frequency)
+    try:
+        codes = learn_merges(counts, merges, min_frequency=min_frequency)
+    except CorpusError as error:  # its hint names the options of `jtrans prepare`
+        raise CorpusError(
+            error.message, hint=_hint(error.kind, min_frequency), kind=error.kind
+        ) from error
     write_text(output, codes)
     learned = count_merges(codes)
     words = sum(count.total() for count in counts)
@@ -65,10 +71,17 @@ def learn(
     if learned < merges:
         console.warn(
             f"{merges:,} merges were asked for, {learned:,} learned: "
-            f"all further pairs occur fewer than {min_frequency} times"
+            f"all further pairs occur fewer than {min_frequency} times (--min-frequency)"
         )
     console.talk(f"{'Written':<12} {output}")
     console.next_step(f"jtrans bpe apply --codes {output} < {inputs[0]} > {inputs[0]}.bpe")
+
+
+def _hint(kind: str, min_frequency: int) -> str:
+    """Say what to do when there was nothing to learn, in options of this command."""
+    if kind == "corpus.too-small" and min_frequency > 1:
+        return "give more text (--input may repeat), or lower --min-frequency"
+    return "give more text with words: --input FILE may repeat"
 
 
 @bpe.command()

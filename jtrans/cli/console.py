@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,8 +98,11 @@ def print_table(
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for i, name in enumerate(columns):
+        side: Literal["left", "right"] = "right" if name in right else "left"
+        # names, which stand first, are there to be copied: whole, where there is room at all
+        least = min(24, max(len(row[0]) for row in [columns, *rows])) if i == 0 else None
+        table.add_column(name, justify=side, overflow="fold", min_width=least)
     for line in rows:
         table.add_row(*[Text(cell) for cell in line])
     rich_console().print(table)
@@ -112,7 +115,7 @@ class TerminalProgress:
         self._bar: RichProgress | None = None
         self._task: TaskID | None = None
         self._name = ""
-        self._last_line = 0.0
+        self._lines: _PlainLines | None = None
         self._warned: set[str] = set()
 
     def say(self, label: str, text: str) -> None:
@@ -127,25 +130,22 @@ class TerminalProgress:
             self._close()
             warn(text)
 
-    def advance(self, task: str, done: int, total: int | None = None) -> None:
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
         """Draw the bar on a terminal; elsewhere a line every 20 seconds."""
         if settings.quiet:
             return
         if is_plain(sys.stderr):
-            now = time.monotonic()
-            if task != self._name:
-                self._name, self._last_line = task, now
-            elif now - self._last_line > 20:
-                self._last_line = now
-                talk(f"{task} {done:,}" + (f" of {total:,}" if total else ""))
+            if self._lines is None or self._lines.task != task:
+                self._lines = _PlainLines(task, done, unit)
+            self._lines.advance(done, total)
             return
-        self._draw(task, done, total)
+        self._draw(task, done, total, unit)
 
-    def _draw(self, task: str, done: int, total: int | None) -> None:
+    def _draw(self, task: str, done: int, total: int | None, unit: str) -> None:
         if self._bar is None or task != self._name:
             self._close()
-            self._bar, self._name = _live_bar(), task
-            self._task = self._bar.add_task(task, total=total)
+            self._bar, self._name = _live_bar(unit, is_open=total is None), task
+            self._task = self._bar.add_task(task, total=total, completed=done)
             self._bar.start()
         if self._task is not None:
             self._bar.update(self._task, completed=done, total=total)
@@ -158,21 +158,79 @@ class TerminalProgress:
             self._bar, self._task, self._name = None, None, ""
 
 
-def _live_bar() -> RichProgress:
+# Columns of "1,695.2/6,657.6 MB 364.3 MB/s 0:00:17 left" with a bar of eight.
+_FIGURES_WIDTH = 52
+
+
+class _PlainLines:
+    """Where there is no bar: how far a task is, in a line now and then.
+
+    Args:
+        task: its name.
+        begin: what was done when it began; a download that is continued begins in the middle.
+        unit: see `jtrans.progress.Progress.advance`.
+    """
+
+    SECONDS_BETWEEN = 20
+
+    def __init__(self, task: str, begin: int, unit: str) -> None:
+        self.task = task
+        self._begin, self._unit = begin, unit
+        self._started = self._last = time.monotonic()
+
+    def advance(self, done: int, total: int | None) -> None:
+        """Write a line, if the last one is long ago."""
+        now = time.monotonic()
+        if now - self._last > self.SECONDS_BETWEEN:
+            self._last = now
+            talk(self._describe(done, total, now - self._started))
+
+    def _describe(self, done: int, total: int | None, seconds: float) -> str:
+        text = f"{self.task} {_amount(done, self._unit)}"
+        if total:
+            text += f" of {_amount(total, self._unit)}"
+        rate = (done - self._begin) / seconds
+        if self._unit:
+            text += f", {_amount(round(rate), self._unit)}/s"
+        if total and rate > 0:
+            left = max(total - done, 0) / rate
+            text += f", {int(left // 60)}:{int(left % 60):02} min left"
+        return text
+
+
+def _amount(count: int, unit: str) -> str:
+    if unit != "bytes":
+        return f"{count:,}"
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
+
+
+def _live_bar(unit: str, *, is_open: bool) -> RichProgress:
+    """Build a bar; one of a task whose end is `is_open` shows the time since its begin."""
     from rich.progress import (
         BarColumn,
+        DownloadColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
         TextColumn,
+        TimeElapsedColumn,
         TimeRemainingColumn,
+        TransferSpeedColumn,
     )
+    from rich.table import Column
 
+    figures: list[ProgressColumn] = [] if is_open else [MofNCompleteColumn()]
+    if unit == "bytes":
+        figures = [DownloadColumn(), TransferSpeedColumn()]
+    figures += [TimeElapsedColumn()] if is_open else [TimeRemainingColumn(), TextColumn("left")]
+    console = rich_console(stderr=True)
+    room = console.width - _FIGURES_WIDTH  # a long name is cut, and never the figures
+    name = Column(overflow="ellipsis", no_wrap=True, max_width=max(room, 12))
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
-        MofNCompleteColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=rich_console(stderr=True),
+        TextColumn("{task.description}", table_column=name, markup=False),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        *figures,
+        console=console,
         transient=True,
+        expand=True,
     )

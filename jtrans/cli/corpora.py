@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +13,7 @@ from jtrans.cli import console
 from jtrans.cli.options import Json
 
 if TYPE_CHECKING:
-    from jtrans.corpora.entry import Entry, Source
+    from jtrans.corpora.entry import Entry, Part, Source
 
 
 def corpora(
@@ -29,6 +31,7 @@ def corpora(
       jtrans corpora iwslt14-de-en
     """
     from jtrans.corpora.catalogue import CATALOGUE, find_entry
+    from jtrans.corpora.entry import turn_name
 
     if name is not None:
         entry = find_entry(name)
@@ -43,19 +46,23 @@ def corpora(
     if as_json:
         console.print_json({"corpora": [_as_json(entry) for entry in entries]})
         return
-    columns = ["corpus", "both ways", "sentences", "download", "here", "licence", "what it is"]
-    console.print_table(columns, [_row(entry) for entry in entries], right=columns[2:4])
+    columns = ["corpus", "sentences", "download", "here", "licence", "what it is"]
+    console.print_table(columns, [_row(entry) for entry in entries], right=columns[1:3])
+    one_way = [entry.name for entry in entries if not entry.both_ways]
+    turned = next(entry.name for entry in entries if entry.both_ways)
+    console.talk(
+        f"Each can be turned round ({turned}: {turn_name(turned)}), but not {', '.join(one_way)}."
+    )
     console.next_step(f"jtrans prepare {entries[0].name}")
 
 
 def _row(entry: Entry) -> list[str]:
     return [
         entry.name,
-        "yes" if entry.both_ways else "no",
         f"{sum(entry.sentences.values()):,}",
         _download_size(entry),
         _here(entry),
-        entry.licence,
+        re.split(r" \(|[,;]", entry.licence)[0],  # the whole of it: jtrans corpora NAME
         entry.title,
     ]
 
@@ -106,7 +113,19 @@ def _details(entry: Entry) -> list[list[str]]:
         rows.insert(2, ["turned round", turn_name(entry.name)])
     for source in entry.sources:
         rows += _source_rows(entry, source)
+    for split, parts in entry.parts.items():
+        rows += [[f"{split} from", _read_from(part)] for part in parts]
     return rows
+
+
+def _read_from(part: Part) -> str:
+    """Say which files a part of a split is read from, as the ends of their paths."""
+    ways = [
+        f"{choice.source} and {choice.target}" if choice.target else choice.source
+        for choice in part.choices
+    ]
+    readers = dict.fromkeys(choice.reader for choice in part.choices)
+    return f"{' or '.join(ways)} ({' or '.join(readers)})"
 
 
 def _source_rows(entry: Entry, source: Source) -> list[list[str]]:
@@ -144,6 +163,10 @@ def _as_json(entry: Entry) -> dict[str, Any]:
         "options": dict(entry.options),
         "download_bytes": entry.size or None,
         "sources": [_source_as_json(entry, source) for source in entry.sources],
+        "parts": {
+            split: [[asdict(choice) for choice in part.choices] for part in parts]
+            for split, parts in entry.parts.items()
+        },
         "prepared": str(prepared) if prepared else None,
     }
 

@@ -24,6 +24,7 @@ _PACKAGES = (
     "jieba",
     "typer",
     "rich",
+    "triton",
 )
 
 
@@ -77,6 +78,7 @@ def _devices() -> list[str]:
     import torch
 
     from jtrans.nn.device import prepare_device, resolve_precision
+    from jtrans.nn.kernels.operator import HAS_TRITON
 
     names = ["cpu"]
     names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
@@ -85,6 +87,8 @@ def _devices() -> list[str]:
     for name in names:
         device = torch.device(name)
         described = prepare_device(device).describe(resolve_precision(device, "auto"))
+        if device.type == "cuda" and not HAS_TRITON:
+            described += "; no Triton here: attention by PyTorch's own kernels (pip install triton)"
         lines.append(described if name == "cpu" else f"{name}: {described}")
     return lines
 

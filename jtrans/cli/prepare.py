@@ -28,12 +28,17 @@ def prepare(
         list[str] | None,
         typer.Option(
             metavar="PREFIX",
-            help="PREFIX.de and PREFIX.en, plain or packed; or one .tsv, .tmx, .jsonl; may repeat.",
+            help="PREFIX.de and PREFIX.en, plain or packed; or one .tsv, .tmx, .jsonl; may repeat. "
+            "Or folders made by jtrans prepare, to be put together.",
         ),
     ] = None,
     valid: Annotated[str | None, typer.Option(metavar="PREFIX", help="Validation files.")] = None,
     test: Annotated[
-        list[str] | None, typer.Option(metavar="PREFIX", help="Test files; may repeat.")
+        list[str] | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="Test files; may repeat. PREFIX.0.en, PREFIX.1.en ...: several references.",
+        ),
     ] = None,
     languages: Annotated[
         str | None, typer.Option(metavar="SOURCE-TARGET", help="Such as de-en.")
@@ -86,6 +91,15 @@ def prepare(
         typer.Option(
             metavar="FILE",
             help="Words jieba shall know, one in a line.",
+            show_default=False,
+            rich_help_panel=TEXT,
+        ),
+    ] = None,
+    pipeline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Take all of this from a prepared corpus or a run, and learn nothing.",
             show_default=False,
             rich_help_panel=TEXT,
         ),
@@ -215,8 +229,13 @@ def prepare(
         "drop_identical": drop_identical,
         "drop_wrong_script": drop_wrong_script,
         "labels": labels,
+        "pipeline": None if pipeline is None else str(pipeline),
     }
     files = {"--train": train, "--valid": valid, "--test": test, "--languages": languages}
+    if name is None and any(_is_prepared(one) for one in train or []):
+        given = {**files, "--from": from_, **chosen}
+        _show(_join_parts(train or [], given, out, force=force), as_json=as_json)
+        return
     if name is None:
         if from_ is not None:
             raise ConfigError(
@@ -228,7 +247,6 @@ def prepare(
         options = _options({}, chosen)
     else:
         corpus, folder, options = _from_catalogue(name, files, from_, out, chosen)
-    corpus = _with_valid(corpus, options, workers)
     prepared = prepare_corpus(
         corpus,
         folder,
@@ -238,6 +256,38 @@ def prepare(
         progress=console.TerminalProgress(),
     )
     _show(prepared, as_json=as_json)
+
+
+def _is_prepared(path: str) -> bool:
+    return (Path(path) / "corpus.json").is_file()
+
+
+def _join_parts(
+    train: list[str], given: dict[str, Any], out: Path | None, *, force: bool
+) -> PreparedCorpus:
+    """Put prepared corpora together: they bring all that the other options would say."""
+    from jtrans.data.joining import join_prepared
+
+    text = [one for one in train if not _is_prepared(one)]
+    if text:
+        raise ConfigError(
+            f"{text[0]} is no prepared corpus, other --train are: they cannot be mixed",
+            hint=f"prepare it first: jtrans prepare --train {text[0]} --pipeline DIR",
+            kind="command.usage",
+        )
+    extra = [name for name, value in given.items() if value not in (None, []) and name != "--train"]
+    if extra:
+        option = "--" + extra[0].strip("-").replace("_", "-")
+        raise ConfigError(
+            f"{option} does not go with prepared corpora as --train: they bring it",
+            hint="leave it out, or prepare the parts again with it",
+            kind="command.usage",
+        )
+    if out is None:
+        raise ConfigError("--out is missing", hint="--out data/prepared/all", kind="command.usage")
+    return join_prepared(
+        [Path(one) for one in train], out, force=force, progress=console.TerminalProgress()
+    )
 
 
 def _from_catalogue(
@@ -258,15 +308,6 @@ def _from_catalogue(
     delivery = deliver(entry, place, progress=console.TerminalProgress())
     options = _options(dict(delivery.options), chosen)
     return delivery.corpus, out or Path("data/prepared") / name, options
-
-
-def _with_valid(corpus: Corpus, options: PrepareOptions, workers: int | None) -> Corpus:
-    """Give a corpus that has none its valid split, as the catalogue says."""
-    if corpus.valid_every is None:
-        return corpus
-    from jtrans.data.held_out import take_valid
-
-    return take_valid(corpus, options, workers=workers, progress=console.TerminalProgress())
 
 
 def _own_files(
@@ -303,10 +344,17 @@ def _own_files(
 
 def _options(defaults: dict[str, Any], chosen: dict[str, Any]) -> PrepareOptions:
     """Combine the catalogue's defaults with the options given (None = not given)."""
-    from jtrans.data.prepare_options import PrepareOptions
+    from jtrans.data.prepare_options import PIPELINE_OPTIONS, PrepareOptions
 
     given = {name: value for name, value in chosen.items() if value is not None}
     options = PrepareOptions(**{**defaults, **given})
+    decided = [name for name in PIPELINE_OPTIONS if name in given]
+    if options.pipeline and decided:
+        raise ConfigError(
+            f"--pipeline decides about {', '.join(decided).replace('_', ' ')} already",
+            hint="leave one or the other out",
+            kind="command.usage",
+        )
     if options.bpe == "none" and {"bpe_merges", "bpe_min_frequency"} & set(given):
         raise ConfigError(
             "--bpe-merges and --bpe-min-frequency have no meaning without BPE (--bpe none)",

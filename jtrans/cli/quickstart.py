@@ -11,6 +11,7 @@ import typer
 
 from jtrans.cli import console
 from jtrans.cli.options import Json
+from jtrans.errors import ConfigError, JtransError
 
 if TYPE_CHECKING:
     from jtrans.cli.score_report import Report
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from jtrans.training.view import Result
 
 CORPUS = "grammar-de-en"
+DATA = "data"  # the prepared corpus in the folder of a quickstart
 # Recipe, and the share of the time it trains: a joint model needs more to show what it can do.
 SYSTEMS = {"demo/transformer": 0.20, "demo/reformer-fast": 0.60}
 EXAMPLES = 3
@@ -53,10 +55,11 @@ def quickstart(
 
       jtrans quickstart --out runs/first --minutes 15
     """
+    _check_place(out)  # before torch is loaded
     from jtrans.nn.device import resolve_device
 
     resolve_device(device)  # refuse before the first minute of work
-    corpus = _prepare(out / "data")
+    corpus = _prepare(out / DATA)
     runs = []
     for recipe, share in SYSTEMS.items():
         console.talk()
@@ -74,6 +77,42 @@ def quickstart(
         _print(report, examples)
         print(f"\nAll figures, and where each system looks: {page}")
     _say_next(runs)
+
+
+def _check_place(out: Path) -> None:
+    """Refuse a folder that holds other things than an earlier quickstart.
+
+    Raises:
+        ConfigError: saying what is there.
+    """
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise ConfigError(
+            f"{out} is a file, not a folder",
+            hint="choose another folder: --out runs/first",
+            kind="command.place",
+        )
+    # the corpus comes first: before it is complete there is only the folder of its making
+    others = sorted(path.name for path in out.iterdir() if path.name != f".{DATA}.work")
+    if others and not _is_ours(out / DATA):
+        shown = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
+        raise ConfigError(
+            f"{out} is not empty, and no earlier quickstart is in it: {shown}",
+            hint="choose a new folder, or one of a quickstart to go on with: --out runs/first",
+            kind="command.place",
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder holds the prepared corpus of a quickstart."""
+    from jtrans.files import read_json
+
+    try:
+        info = read_json(folder / "corpus.json")
+    except (JtransError, OSError):
+        return False
+    return isinstance(info, dict) and info.get("name") == CORPUS
 
 
 def _prepare(folder: Path) -> PreparedCorpus:

@@ -247,7 +247,8 @@ def _score_files(
         "lowercase": bool(lowercase),
     }
     scores = score_systems(systems, references, **choices)
-    return Report(metrics, scores, paired=compare_systems(systems, references, **choices))
+    paired = compare_systems(systems, references, **choices)
+    return Report(metrics, scores, paired=paired, references=len(references))
 
 
 def _lines(name: str) -> list[str]:

@@ -43,6 +43,7 @@ class Report:
         paired: the comparisons with the first system.
         groups: systems that differ only by seed.
         bands: expected scores.
+        references: reference sets that were used.
     """
 
     metrics: Sequence[str]
@@ -51,10 +52,12 @@ class Report:
     paired: Sequence[PairedResult] = ()
     groups: Sequence[SeedGroup] = ()
     bands: Sequence[Band] = ()
+    references: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of --json."""
         return {
+            "references": self.references,
             "systems": [self._system_json(system) for system in self.scores],
             "paired": [
                 {
@@ -116,7 +119,11 @@ class Report:
         for group in self.groups:
             print(self._group_sentence(group))
         if "multi-bleu" in self.metrics:
-            print("multi-bleu: tokenised BLEU on each system's own words; compare with papers only")
+            number = f", {self.references} references" if self.references > 1 else ""
+            print(
+                f"multi-bleu: tokenised BLEU on each system's own words{number}; "
+                "compare with papers only"
+            )
         for signature in dict.fromkeys(
             score.signature for system in self.scores for score in system.scores.values()
         ):

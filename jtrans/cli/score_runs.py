@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli.score_report import Band, Report
-from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
-    from jtrans.data.prepared import PreparedCorpus
     from jtrans.decoding.options import SearchOptions
     from jtrans.decoding.stored import SplitTranslation
     from jtrans.decoding.translator import Translator
@@ -64,7 +62,8 @@ def score_runs(
 
     Args:
         runs: the first one is the baseline.
-        split: of the prepared corpus, which must hold the same text for all runs.
+        split: of the prepared corpus, which must hold the same text for all runs; all its
+            references are used.
         metrics: out of `ALL_METRICS`.
         how: checkpoint and search.
         data: a prepared corpus to use instead of the one each run was trained on.
@@ -72,13 +71,13 @@ def score_runs(
         progress: told how far translating is.
 
     Raises:
-        CorpusError: no corpus, no such split, or different texts.
+        CorpusError: no corpus, no such split, different texts or references.
     """
-    from jtrans.analysis.compute import all_but_seed, open_corpus
+    from jtrans.analysis.compute import all_but_seed, open_corpus, shared_lines
     from jtrans.evaluation.systems import compare_systems, group_by_seed, score_systems
 
     corpora = [open_corpus(run, data) for run in runs]
-    source, references = _common_text(runs, corpora, split)
+    source, references = shared_lines(runs, corpora, split)
     for run in runs:
         how.options(run)  # refuse before the first minute of work
         run.checkpoint(how.checkpoint)
@@ -95,7 +94,7 @@ def score_runs(
         "target_language": runs[0].pipeline.target.language,
         "lowercase": lowercase,
     }
-    scores = score_systems(systems, [references], **choices)
+    scores = score_systems(systems, references, **choices)
     facts = {
         name: _facts(run, split, translation)
         for name, run, translation in zip(names, runs, translations, strict=True)
@@ -104,27 +103,11 @@ def score_runs(
         metrics,
         scores,
         facts,
-        compare_systems(systems, [references], **choices),
+        compare_systems(systems, references, **choices),
         group_by_seed(scores, [all_but_seed(run) for run in runs], metrics),
         _bands(runs, split, scores),
+        len(references),
     )
-
-
-def _common_text(
-    runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str
-) -> tuple[list[str], list[str]]:
-    """Return the raw source and target lines that all corpora share."""
-    texts = [
-        (corpus.raw_lines(split, "source"), corpus.raw_lines(split, "target")) for corpus in corpora
-    ]
-    for run, text in zip(runs, texts, strict=True):
-        if text != texts[0]:
-            raise CorpusError(
-                f"{runs[0].name} and {run.name} have different texts in {split}",
-                hint="--data DIR scores all of them on one corpus",
-                kind="corpus.different-tests",
-            )
-    return texts[0]
 
 
 def _translate(
@@ -145,13 +128,13 @@ def _translate(
 
 
 def _system(
-    name: str, run: Run, translation: SplitTranslation, references: Sequence[str]
+    name: str, run: Run, translation: SplitTranslation, references: Sequence[Sequence[str]]
 ) -> System:
     from jtrans.evaluation.systems import System
 
     segment = run.pipeline.target.segment
-    reference_words = [segment(line) for line in references]
-    return System(name, translation.lines, translation.words, [reference_words])
+    reference_words = [[segment(line) for line in lines] for lines in references]
+    return System(name, translation.lines, translation.words, reference_words)
 
 
 def _facts(run: Run, split: str, translation: SplitTranslation) -> dict[str, Any]:

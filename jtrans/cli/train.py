@@ -178,6 +178,8 @@ def _close(result: Result) -> None:
             f"{duration(result.seconds)}; best {metric} {best.get('value', 0.0):.3f} at update "
             f"{best.get('update', 0):,}"
         )
+    if result.splits:
+        console.talk(f"{result.splits:,} passes did not fit into memory and were done in halves")
     console.next_step(f"jtrans translate {name}")
 
 

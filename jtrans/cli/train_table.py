@@ -70,6 +70,15 @@ class TrainTable:
             share = advance.update / advance.total
         self._draw(text, share)
 
+    def split(self, sentences: int, size: int) -> None:
+        """Say that a pass was too large; nothing is lost, but smaller passes would be faster."""
+        if not self._is_quiet:
+            self._line(
+                f"Out of memory with a pass of {sentences:,} pairs (size {size:,}): done in "
+                "halves, same gradient. Smaller from the start: training.pass_joint, pass_tokens",
+                "yellow",
+            )
+
     def validating(self, done: int, total: int | None) -> None:
         """Show how far the translations of a validation are."""
         now = time.monotonic()

@@ -169,7 +169,7 @@ class _Counted:
     def warn(self, text: str) -> None:
         self.terminal.warn(text)
 
-    def advance(self, task: str, done: int, total: int | None = None) -> None:
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
         self._draw(self.lines + done)  # a chunk counts its own; the bar shows the whole file
 
     def _draw(self, done: int) -> None:

@@ -18,6 +18,9 @@ from jtrans.corpora.unpack import is_archive, unpack
 from jtrans.errors import CorpusError
 from jtrans.progress import Progress, Silent
 
+# Of the files that were looked for, an error names so many.
+MOST_SHOWN = 6
+
 
 @dataclass(frozen=True)
 class Delivery:
@@ -212,14 +215,17 @@ def _missing(entry: Entry, folder: Path | None, missing: list[Part]) -> CorpusEr
         for part in missing
     ]
     place = folder or downloads_folder() / entry.folder
-    files = sorted({pattern for part in missing for pattern in _patterns(part)})
+    files = list(dict.fromkeys(pattern for part in missing for pattern in _patterns(part)))
+    looked = ", ".join(files[:MOST_SHOWN])
+    if len(files) > MOST_SHOWN:
+        looked += f" and {len(files) - MOST_SHOWN} more (jtrans corpora {entry.name} lists them)"
     archives = [source.file for source in entry.sources if is_archive(source.file)]
     packed = f"plain, packed or in {', '.join(archives)}" if archives else "plain or packed"
     ready = ", ".join(f"train.{language}" for language in entry.languages)
     return CorpusError(
         f"{place} lacks {len(names)} of {len(_parts(entry))} parts of {entry.name}: "
         + "; ".join(dict.fromkeys(names)),
-        hint=f"looked for {', '.join(files)}, {packed}; then for {ready} and the same of valid "
+        hint=f"looked for {looked}, {packed}; then for {ready} and the same of valid "
         f"right in {place}",
         kind="corpus.incomplete",
     )

@@ -44,10 +44,10 @@ class Patience:
     timeout_seconds: float = 30.0
     sleep: Callable[[float], None] = time.sleep
 
-    def pause(self, failures: int, wanted: float | None) -> None:
-        """Wait before the next try."""
+    def pause_seconds(self, failures: int, wanted: float | None) -> float:
+        """Return how long to wait before the next try."""
         seconds = wanted or self.first_pause_seconds * 2 ** (failures - 1)
-        self.sleep(min(seconds, self.longest_pause_seconds))
+        return min(seconds, self.longest_pause_seconds)
 
 
 def downloads_folder() -> Path:
@@ -140,7 +140,9 @@ def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Pat
                 failures = 1 if gained and not stop.is_restart else failures + 1
                 if failures >= patience.attempts or restarts > 1:
                     raise RefusedError(str(stop)) from stop
-                patience.pause(failures, stop.wait_seconds)
+                pause = patience.pause_seconds(failures, stop.wait_seconds)
+                progress.say("Retrying", f"{mirror.file} in {pause:g} s: {stop}")
+                patience.sleep(pause)
         return _finish(mirror, part, folder, sha256, time.monotonic() - started, progress)
 
 

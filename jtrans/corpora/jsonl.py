@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jtrans.corpora.lines import LineFile, one_line
+from jtrans.corpora.lines import LineFile, notes_of, one_line
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
 
@@ -23,8 +23,8 @@ def read_jsonl(path: Path, languages: tuple[str, str]) -> ParallelText:
     """
     source: list[str] = []
     target: list[str] = []
-    notes: dict[str, int] = {}
     lines = LineFile(path)
+    notes = notes_of([lines])
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

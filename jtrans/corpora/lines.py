@@ -20,6 +20,7 @@ import numpy as np
 
 from jtrans.corpora.packed import PACKINGS, read_chunks
 from jtrans.errors import CorpusError
+from jtrans.files import disk_errors
 
 # What other tools take for the end of a line, by the name shown to users.
 ODD_SEPARATORS = {
@@ -183,6 +184,15 @@ def read_lines(path: Path) -> list[str]:
     return LineFile(path)[:]
 
 
+def notes_of(files: Iterable[LineFile]) -> dict[str, int]:
+    """Tell what stands inside the lines of files, as the notes of a text: its kind, how often."""
+    notes: dict[str, int] = {}
+    for file in files:
+        for name, count in file.oddities.items():
+            notes[f"{name} inside a line"] = notes.get(f"{name} inside a line", 0) + count
+    return notes
+
+
 def one_line(text: str) -> str:
     """Put text from a format that allows line ends inside a sentence on one line."""
     return " ".join(text.split("\n")).strip() if "\n" in text else text.strip()
@@ -196,7 +206,10 @@ def _map(path: Path) -> bytes | mmap.mmap:
                 return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
         except OSError:
             pass  # a file that cannot be mapped may still be read; if not, that says why
-    with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as spool:
+    with (
+        disk_errors(Path(tempfile.gettempdir())),
+        tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as spool,
+    ):
         for chunk in read_chunks(path):
             spool.write(chunk)
         size = spool.tell()

@@ -31,7 +31,8 @@ def read_corpus(
         languages: source and target, the endings of the files.
         train: prefixes of the training files (or files that hold both sides); their pairs are
             put one after the other.
-        valid: the same for validation.
+        valid: the same for validation; here and in tests PREFIX.0.en, PREFIX.1.en ... are
+            several references.
         test: the same for tests. A single one becomes the split "test"; several are named
             after their files.
 
@@ -40,15 +41,22 @@ def read_corpus(
     """
     splits = {
         "train": join_texts([read_text(part, languages) for part in train]),
-        "valid": read_text(valid, languages),
+        "valid": read_text(valid, languages, with_references=True),
     }
     for split, prefix in zip(name_test_splits(test), test, strict=True):
-        splits[split] = read_text(prefix, languages)
+        splits[split] = read_text(prefix, languages, with_references=True)
     return Corpus(name, languages, splits)
 
 
-def read_text(prefix: str, languages: tuple[str, str]) -> ParallelText:
+def read_text(
+    prefix: str, languages: tuple[str, str], *, with_references: bool = False
+) -> ParallelText:
     """Read PREFIX.de and PREFIX.en; or a .tsv, .tmx or .jsonl file, plain or packed.
+
+    Args:
+        prefix: PREFIX, or the file.
+        languages: source and target.
+        with_references: see `read_pair`.
 
     Raises:
         CorpusError: a file cannot be read, is empty, or has no partner for some line.
@@ -56,7 +64,7 @@ def read_text(prefix: str, languages: tuple[str, str]) -> ParallelText:
     reader = FORMATS.get(Path(without_packing(prefix)).suffix)
     if reader is not None and Path(prefix).exists():
         return reader(Path(prefix), languages)
-    return read_pair(prefix, languages)
+    return read_pair(prefix, languages, with_references=with_references)
 
 
 def name_test_splits(prefixes: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from jtrans.errors import CorpusError
+from jtrans.files import path_hint
 
 PACKINGS = (".gz", ".xz", ".zst")
 CHUNK_BYTES = 1 << 20
@@ -38,7 +39,9 @@ def read_chunks(path: Path) -> Iterator[bytes]:
         with path.open("rb") as handle:
             yield from _unpacked(path, handle)
     except FileNotFoundError as error:
-        raise CorpusError(f"no such file: {path}", kind="corpus.missing-file") from error
+        raise CorpusError(
+            f"no such file: {path}", hint=path_hint(path), kind="corpus.missing-file"
+        ) from error
     except IsADirectoryError as error:
         raise CorpusError(
             f"{path} is a folder, not a file",

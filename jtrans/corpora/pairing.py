@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +13,11 @@ from jtrans.errors import CorpusError
 
 # More than this factor apart (natural logarithm), a pair is simply wrong: how wrong says nothing.
 WRONG = 2.0
+# What other numbers, and another mark at the end, weigh beside that.
+OTHER_NUMBERS, OTHER_END = 1.0, 0.5
+
+_DIGITS = re.compile(r"[0-9]+")
+_Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def check_counts(source: Sequence[str], target: Sequence[str], names: tuple[str, str]) -> None:
@@ -43,18 +51,26 @@ def probable_break(longer: Sequence[str], shorter: Sequence[str]) -> int:
     """Guess after how many lines two sides come apart.
 
     Supposes one gap: up to it line i belongs to line i, behind it to line i + the difference
-    of the counts. Where that makes the lengths of the pairs agree best, the gap probably is.
+    of the counts. Where that makes the pairs agree best, the gap probably is: in their lengths,
+    in the numbers they hold, and in whether they ask or exclaim.
     """
-    a, b = _lengths(longer), _lengths(shorter)
-    gap, pairs = len(a) - len(b), len(b)
+    gap, pairs = len(longer) - len(shorter), len(shorter)
     if not pairs:
         return 0
-    usual = np.log((a.sum() + 1) / (b.sum() + 1))
-    straight = np.minimum(np.abs(np.log((a[:pairs] + 1) / (b + 1)) - usual), WRONG)
-    shifted = np.minimum(np.abs(np.log((a[gap:] + 1) / (b + 1)) - usual), WRONG)
-    cost = np.concatenate([[0.0], np.cumsum(straight)])
-    cost[:-1] += np.cumsum(shifted[::-1])[::-1]
+    cost = np.concatenate([[0.0], np.cumsum(_disagreement(longer, shorter, 0))])
+    cost[:-1] += np.cumsum(_disagreement(longer, shorter, gap)[::-1])[::-1]
     return int(pairs - np.argmin(cost[::-1]))
+
+
+def _disagreement(longer: Sequence[str], shorter: Sequence[str], shift: int) -> _Floats:
+    """Say how badly each line of `shorter` agrees with the one `shift` further on in `longer`."""
+    a, b = _lengths(longer), _lengths(shorter)
+    part = slice(shift, shift + len(b))
+    usual = np.log((a.sum() + 1) / (b.sum() + 1))
+    cost: _Floats = np.minimum(np.abs(np.log((a[part] + 1) / (b + 1)) - usual), WRONG)
+    cost += OTHER_NUMBERS * (_marks(longer, _numbers)[part] != _marks(shorter, _numbers))
+    cost += OTHER_END * (_marks(longer, _end)[part] != _marks(shorter, _end))
+    return cost
 
 
 def _guess(source: Sequence[str], target: Sequence[str], names: tuple[str, str]) -> str:
@@ -65,13 +81,29 @@ def _guess(source: Sequence[str], target: Sequence[str], names: tuple[str, str])
     good = probable_break(longer, shorter)
     extra = len(longer) - len(shorter)
     if good == len(shorter):
-        return f"by the lengths of the lines, the end is missing: line {good + 1:,} on of {other}"
+        return (
+            f"by what the lines have in common, the end is missing: line {good + 1:,} on of {other}"
+        )
     lines = f"line {good + 1:,}" if extra == 1 else f"lines {good + 1:,} to {good + extra:,}"
     return (
-        f"by the lengths of the lines, the pairing probably breaks at line {good + 1:,} "
+        f"by what the lines have in common, the pairing probably breaks at line {good + 1:,} "
         f"({lines} of {name} missing in {other})"
     )
 
 
-def _lengths(lines: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _lengths(lines: Sequence[str]) -> _Floats:
     return np.fromiter((len(line) for line in lines), np.float64, len(lines))
+
+
+def _marks(lines: Sequence[str], mark: Callable[[str], int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.fromiter((mark(line) for line in lines), np.int64, len(lines))
+
+
+def _numbers(line: str) -> int:
+    """Return the same for lines with the same numbers, however they are grouped and ordered."""
+    found = _DIGITS.findall(line)
+    return zlib.crc32(" ".join(sorted(found)).encode("utf-8")) if found else 0
+
+
+def _end(line: str) -> int:
+    return next((i for i, ends in enumerate(("?？", "!！"), start=1) if line[-1:] in ends), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jtrans.corpora.lines import Chain, LineFile, read_lines
+from jtrans.corpora.lines import Chain, LineFile, notes_of, read_lines
 from jtrans.corpora.packed import PACKINGS, find_packed, without_packing
 from jtrans.corpora.pairing import check_counts
 from jtrans.corpora.parallel import ParallelText
@@ -14,14 +14,33 @@ from jtrans.errors import CorpusError, did_you_mean
 __all__ = ["find_file", "read_files", "read_lines", "read_pair"]
 
 
-def read_pair(prefix: str, languages: tuple[str, str]) -> ParallelText:
+def read_pair(
+    prefix: str, languages: tuple[str, str], *, with_references: bool = False
+) -> ParallelText:
     """Read the two files of a prefix.
+
+    Args:
+        prefix: PREFIX of PREFIX.de and PREFIX.en.
+        languages: source and target.
+        with_references: whether PREFIX.0.en, PREFIX.1.en ... are several references of a test
+            set; PREFIX.en is not read then.
 
     Raises:
         CorpusError: a file cannot be read, both are empty, or their line counts differ.
     """
-    source, target = (find_file(prefix, language) for language in languages)
-    return read_files([source], [target], origin=(prefix,))
+    source = find_file(prefix, languages[0])
+    references = _find_references(prefix, languages[1]) if with_references else []
+    if len(references) > 1:
+        return read_files([source], references, origin=(prefix,))
+    return read_files([source], [find_file(prefix, languages[1])], origin=(prefix,))
+
+
+def _find_references(prefix: str, language: str) -> list[Path]:
+    """Return PREFIX.0.LANGUAGE, PREFIX.1.LANGUAGE ..., packed or not."""
+    found: list[Path] = []
+    while (path := find_packed(Path(f"{prefix}.{len(found)}.{language}"))) is not None:
+        found.append(path)
+    return found
 
 
 def read_files(
@@ -40,10 +59,7 @@ def read_files(
     origin = origin or tuple(str(path) for path in (*sources, *targets))
     files = [LineFile(path) for path in (*sources, *targets)]
     source, target = files[: len(sources)], files[len(sources) :]
-    notes: dict[str, int] = {}
-    for file in files:
-        for name, count in file.oddities.items():
-            notes[f"{name} inside a line"] = notes.get(f"{name} inside a line", 0) + count
+    notes = notes_of(files)
     if len(sources) == 1 and len(targets) > 1:
         for path, lines in zip(targets, target, strict=True):
             check_counts(source[0], lines, (str(sources[0]), str(path)))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from jtrans.corpora.lines import LineFile
+from jtrans.corpora.lines import LineFile, notes_of
 from jtrans.corpora.pairing import check_counts
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
@@ -36,7 +36,8 @@ def read_sgm(source: Path, targets: Sequence[Path]) -> ParallelText:
     Raises:
         CorpusError: a file cannot be read, holds no segments, or lacks one.
     """
-    translators = _segments(source)
+    files = {path: LineFile(path) for path in (source, *targets)}
+    translators = _segments(source, files[source])
     if len(translators) != 1:
         raise CorpusError(
             f"{source} holds {len(translators)} texts, not one source: {', '.join(translators)}",
@@ -48,11 +49,13 @@ def read_sgm(source: Path, targets: Sequence[Path]) -> ParallelText:
     references = [
         _in_order(original, segments, source, target)
         for target in targets
-        for segments in _segments(target).values()
+        for segments in _segments(target, files[target]).values()
     ]
     several = tuple(references) if len(references) > 1 else ()
-    origin = tuple(str(path) for path in (source, *targets))
-    return ParallelText(lines, references[0], origin, references=several)
+    return ParallelText(
+        lines, references[0], tuple(map(str, files)), references=several,
+        notes=notes_of(files.values()),
+    )  # fmt: skip
 
 
 def _in_order(
@@ -70,9 +73,9 @@ def _in_order(
     return [segments[key] for key in original]
 
 
-def _segments(path: Path) -> dict[str, dict[Key, str]]:
+def _segments(path: Path, lines: LineFile) -> dict[str, dict[Key, str]]:
     """Return the segments of each translator (one for a source), in the file's order."""
-    text = "\n".join(LineFile(path))
+    text = "\n".join(lines)
     found: dict[str, dict[Key, str]] = {}
     set_name, translator, document = "", "", ""
     for item in _ITEM.finditer(text):

@@ -80,7 +80,8 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
             raise RefusedError(
                 f"its certificate is not valid: {error.reason.verify_message}"
             ) from error
-        raise StoppedError(str(error.reason)) from error
+        plain = error.reason.strerror if isinstance(error.reason, OSError) else None
+        raise StoppedError(plain or str(error.reason)) from error
     except TimeoutError as error:
         raise StoppedError(f"nothing came for {timeout:g} s") from error
     except (ConnectionError, http.client.HTTPException) as error:
@@ -138,7 +139,8 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
     if limit is not None and total is not None and total > limit:
         raise RefusedError(f"sends {total:,} bytes, the file has {limit:,}")
     _check_space(part.parent, (total or mirror.size) - begin)
-    task, done = f"Downloading {mirror.file} (kB)", begin
+    task, done, size = f"Downloading {mirror.file}", begin, total or mirror.size or None
+    progress.advance(task, begin, size, unit="bytes")
     with part.open("r+b" if begin else "wb") as handle:
         handle.seek(begin)
         while chunk := response.read1(CHUNK_BYTES):  # what has come, without waiting for more
@@ -146,8 +148,7 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
             done += len(chunk)
             if limit is not None and done > limit:
                 raise RefusedError(f"sends more than the {limit:,} bytes of the file")
-            size = total or mirror.size
-            progress.advance(task, min(done, size or done) // 1000, size // 1000 if size else None)
+            progress.advance(task, min(done, size or done), size, unit="bytes")
     if total is not None and done < total:
         raise StoppedError(f"connection lost after {done:,} of {total:,} bytes")
 

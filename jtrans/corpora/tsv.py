@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jtrans.corpora.lines import LineFile
+from jtrans.corpora.lines import LineFile, notes_of
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
 
@@ -45,5 +45,4 @@ def read_tsv(
         target.append(cells[wanted[1]].strip())
     if not source:
         raise CorpusError(f"{path} holds no pairs", kind="corpus.empty")
-    notes = {f"{name} inside a line": count for name, count in lines.oddities.items()}
-    return ParallelText(source, target, (str(path),), notes=notes)
+    return ParallelText(source, target, (str(path),), notes=notes_of([lines]))

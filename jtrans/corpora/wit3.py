@@ -12,9 +12,10 @@ That is the script of fairseq 0.6, whose output everybody's scores on IWSLT14 ar
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
-from jtrans.corpora.lines import LineFile
+from jtrans.corpora.lines import LineFile, notes_of
 from jtrans.corpora.pairing import check_counts
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
@@ -32,7 +33,7 @@ def read_tags(source: Path, target: Path) -> ParallelText:
     Raises:
         CorpusError: a file cannot be read, or the two differ in their lines.
     """
-    return _pair(source, target, (_tags(source), _tags(target)))
+    return _pair(source, target, _tags)
 
 
 def read_xml(source: Path, target: Path) -> ParallelText:
@@ -41,32 +42,34 @@ def read_xml(source: Path, target: Path) -> ParallelText:
     Raises:
         CorpusError: a file cannot be read, holds no segments, or the two differ in their number.
     """
-    return _pair(source, target, (_xml(source), _xml(target)))
+    return _pair(source, target, _xml)
 
 
-def _pair(source: Path, target: Path, sides: tuple[list[str], list[str]]) -> ParallelText:
+def _pair(source: Path, target: Path, read: Callable[[LineFile, Path], list[str]]) -> ParallelText:
+    files = LineFile(source), LineFile(target)
+    sides = read(files[0], source), read(files[1], target)
     check_counts(*sides, (str(source), str(target)))
-    return ParallelText(*sides, (str(source), str(target)))
+    return ParallelText(*sides, (str(source), str(target)), notes=notes_of(files))
 
 
-def _tags(path: Path) -> list[str]:
+def _tags(lines: LineFile, _path: Path) -> list[str]:
     return [
         _UNWRAPPED.sub("", line).strip()
-        for line in LineFile(path)
+        for line in lines
         if not any(tag in line for tag in _DROPPED)
     ]
 
 
-def _xml(path: Path) -> list[str]:
-    lines = [
+def _xml(lines: LineFile, path: Path) -> list[str]:
+    segments = [
         _SEGMENT_END.sub("", _SEGMENT_BEGIN.sub("", line)).replace("’", "'").strip()
-        for line in LineFile(path)
+        for line in lines
         if "<seg id" in line
     ]
-    if not lines:
+    if not segments:
         raise CorpusError(
             f"{path} holds no <seg id> lines",
             hint="choose the IWSLT*.xml files of a WIT3 release",
             kind="corpus.xml",
         )
-    return lines
+    return segments

@@ -16,10 +16,6 @@ from jtrans.errors import ConfigError, CorpusError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-# A joint batch this full is closed when the source length changes: equal source lengths need
-# no source mask and waste no positions, and the batches stay of similar size.
-FULL_ENOUGH = 0.5
-
 
 class BatchSampler:
     """Cuts a split into batches within a budget of target tokens and of joint positions.
@@ -34,6 +30,8 @@ class BatchSampler:
         target_lengths: target tokens of each pair, EOS counted.
         max_tokens: padded target tokens of a batch.
         max_joint: padded joint positions of a batch; None for models without joint states.
+        overhead: what a joint batch costs beside its positions, in positions: with little of it
+            small batches of equal lengths pay (a CPU), with much of it large ones (a GPU).
         seed: with the epoch, decides ties and the order of batches.
         rank: which of the processes this is.
         world_size: how many processes share an epoch.
@@ -46,6 +44,7 @@ class BatchSampler:
         *,
         max_tokens: int,
         max_joint: int | None,
+        overhead: int = 500,
         seed: int,
         rank: int = 0,
         world_size: int = 1,
@@ -69,6 +68,7 @@ class BatchSampler:
             )
         self.max_tokens = max_tokens
         self.max_joint = max_joint
+        self.overhead = overhead
         self.seed = seed
         self.rank = rank
         self.world_size = world_size
@@ -97,33 +97,42 @@ class BatchSampler:
 
     def _cuts(self, order: NDArray[np.int64]) -> list[int]:
         """Return where in `order` each batch but the first begins."""
-        max_tokens, max_joint = self.max_tokens, self.max_joint
+        sources, targets = self.source_lengths[order], self.target_lengths[order]
         cuts: list[int] = []
-        start = S = T = 0
-        lengths = zip(
-            self.source_lengths[order].tolist(), self.target_lengths[order].tolist(), strict=True
-        )
-        for i, (source, target) in enumerate(lengths):
-            new_S = source if source > S else S
-            new_T = target if target > T else T
-            count = i - start + 1
-            tokens = count * new_T
-            full = tokens > max_tokens
-            if max_joint is not None and not full:
-                positions = tokens * new_S
-                full = positions > max_joint or (
-                    new_S != S and max(positions / max_joint, tokens / max_tokens) > FULL_ENOUGH
-                )
-            if full and count > 1:
-                cuts.append(i)
-                start, S, T = i, source, target
-            else:
-                S, T = new_S, new_T
-        return cuts
+        start = 0
+        while start < order.size:
+            start += self._batch_size(sources[start:], targets[start:])
+            cuts.append(start)
+        return cuts[:-1]
+
+    def _batch_size(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> int:
+        """Return how many of the next pairs make a batch: all that fit, or the cheapest lot.
+
+        A joint batch costs its padded positions and an overhead; the cheapest lot has the least
+        cost per real position. That closes a batch before longer sentences and keeps S equal
+        where that pays.
+        """
+        targets = targets[: self.max_tokens]  # no batch has more pairs than tokens
+        if self.max_joint is None:
+            return _fitting(np.maximum.accumulate(targets), self.max_tokens)
+        targets = targets[: max(1, self.max_joint // int(sources[0]))]
+        sources = sources[: targets.size]
+        T = np.maximum.accumulate(targets)
+        padded = np.maximum.accumulate(sources) * T  # positions of one pair
+        count = min(_fitting(T, self.max_tokens), _fitting(padded, self.max_joint))
+        real = np.cumsum(sources[:count] * targets[:count])
+        cost = np.arange(1, count + 1) * padded[:count] + self.overhead
+        return int(np.argmin(cost / real)) + 1
 
     def _cost(self, batch: NDArray[np.int64]) -> int:
         tokens = int(batch.size * self.target_lengths[batch].max())
         return tokens if self.max_joint is None else tokens * int(self.source_lengths[batch].max())
+
+
+def _fitting(longest: NDArray[np.int64], budget: int) -> int:
+    """Return how many pairs fit, one at least, `longest` being what each takes in a batch so far."""
+    sizes = np.arange(1, longest.size + 1) * longest  # never falls
+    return max(1, int(np.searchsorted(sizes, budget, side="right")))
 
 
 def _divide(batches: list[NDArray[np.int64]], world_size: int) -> None:

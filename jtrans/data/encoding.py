@@ -95,19 +95,18 @@ def encode_parts(
 
 
 def _done(part: Part) -> Path:
-    return part.shard.path("statistics.json")  # written last
+    return part.path("statistics.json")  # written last
 
 
 def _job(
     part: Part, corpus: Corpus, pipeline: Path, fingerprint: str, labelling: Labelling | None
 ) -> _Job:
     text = corpus.splits[part.shard.split]
-    places = (np.flatnonzero(part.kept) + part.shard.start).tolist()
     tagged = raw = None
     if labelling is not None and labelling.name:
-        raw = [text.source[i] for i in places]
+        raw = part.choose(text.source)
     elif labelling is not None and text.gold is not None:
-        tagged = list(_gold_tags(text.gold, places))
+        tagged = list(_gold_tags(text.gold, part.places()))
     return _Job(part, pipeline, fingerprint, labelling, tagged, raw)
 
 
@@ -126,8 +125,8 @@ def _encode_part(job: _Job) -> None:
     lengths = []
     for name, encoder, side_lines in zip(("source", "target"), encoders, lines, strict=True):
         ids, side_lengths = encoder.encode(side_lines)
-        write_array(job.part.shard.path(f"{name}.ids.npy"), ids)
-        write_array(job.part.shard.path(f"{name}.lengths.npy"), side_lengths)
+        write_array(job.part.path(f"{name}.ids.npy"), ids)
+        write_array(job.part.path(f"{name}.lengths.npy"), side_lengths)
         lengths.append(side_lengths)
         statistics.add_side(name, side_lines, ids, side_lengths, unknown=UNK)
     statistics.joint = int((lengths[0] * lengths[1]).sum())
@@ -150,7 +149,7 @@ def _write_labels(job: _Job, side: TextSide, lines: Sequence[str]) -> int:
     ]
     for kind in labelling.vocabulary.kinds:
         flat = [one[kind] for one in labels] or [np.zeros(0, np.int8)]
-        write_array(job.part.shard.path(f"source.{kind}.npy"), np.concatenate(flat))
+        write_array(job.part.path(f"source.{kind}.npy"), np.concatenate(flat))
     return sum(bool((one["pos"] < 0).all()) for one in labels)
 
 

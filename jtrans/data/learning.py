@@ -34,20 +34,36 @@ TYPES_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class Part:
-    """The pairs of a shard that stay.
+    """The pairs of a shard that go to one split.
 
     Attributes:
         shard: the shard.
-        kept: which of its pairs stay, [pairs].
+        kept: which of its pairs do, [pairs].
+        split: the split: the shard's own, or valid where that is taken from train.
     """
 
     shard: Shard
     kept: NDArray[np.bool_]
+    split: str
+
+    def path(self, ending: str) -> Path:
+        """Return the path of a file of these pairs."""
+        return self.shard.folder / f"{self.split}.{self.shard.index:05d}.{ending}"
+
+    def places(self) -> list[int]:
+        """Return the positions of the pairs in the text they were read from."""
+        places: list[int] = (np.flatnonzero(self.kept) + self.shard.start).tolist()
+        return places
+
+    def choose(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines of these pairs, of all lines of the text they were read from."""
+        shard = lines[self.shard.start : self.shard.stop]
+        return [shard[i] for i in np.flatnonzero(self.kept).tolist()]
 
     def words(self, side: int) -> list[str]:
-        """Read the segmented lines that stay, of source (0) or target (1)."""
+        """Read their segmented lines, of source (0) or target (1)."""
         lines = self.shard.words_lines(side)
-        return [lines[i] for i in np.flatnonzero(self.kept)]
+        return [lines[i] for i in np.flatnonzero(self.kept).tolist()]
 
 
 def learn_truecasers(
@@ -64,6 +80,17 @@ def learn_truecasers(
                 progress.advance("Learning case", done, len(parts))
         for path, count in zip(paths, counts, strict=True):
             write_lines(path, Truecaser.learn(count).small)
+    return paths
+
+
+def keep_truecasers(pipeline: TextPipeline, folder: Path) -> tuple[Path, Path] | None:
+    """Keep what a pipeline knows of case where `learn_truecasers` would; None: it knows nothing."""
+    truecasers = pipeline.source.truecaser, pipeline.target.truecaser
+    if truecasers == (None, None):
+        return None
+    paths = folder / "casing.source.txt", folder / "casing.target.txt"
+    for path, truecaser in zip(paths, truecasers, strict=True):
+        write_lines(path, truecaser.small if truecaser else [])
     return paths
 
 
@@ -91,7 +118,7 @@ def learn_pipeline(
     Returns:
         The whole pipeline, and how many different words each side has.
     """
-    counts = _count_words(parts, casing, workers=workers, progress=progress)
+    counts = count_words(parts, casing, workers=workers, progress=progress)
     codes = _codes(counts, folder, options, progress)
     truecasers = [None, None] if casing is None else [Truecaser(read_lines(p)) for p in casing]
     made = [
@@ -114,9 +141,10 @@ def learn_pipeline(
     return TextPipeline(source, target), types
 
 
-def _count_words(
+def count_words(
     parts: Sequence[Part], casing: tuple[Path, Path] | None, *, workers: int, progress: Progress
 ) -> tuple[WordCounts, WordCounts]:
+    """Count the words of source and target, truecased with what `casing` holds."""
     digests = None if casing is None else tuple(_digest(path) for path in casing)
     jobs = ((part, casing, digests) for part in parts)
     counts = (Counter[str](), Counter[str]())

@@ -16,15 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from jtrans import __version__
-from jtrans.corpora.clean import REASON_CODES, decide
 from jtrans.corpora.parallel import Corpus
+from jtrans.data.cleaning import Choice, choose_pairs
 from jtrans.data.encoding import Labelling, encode_parts
 from jtrans.data.label_sources import open_labels
 from jtrans.data.labels import LabelVocabulary, number_entities
-from jtrans.data.learning import Part, learn_pipeline, learn_truecasers
+from jtrans.data.learning import (
+    Part,
+    count_words,
+    keep_truecasers,
+    learn_pipeline,
+    learn_truecasers,
+)
 from jtrans.data.prepare_options import PrepareOptions
 from jtrans.data.prepared import FORMAT, SIDES, PreparedCorpus
 from jtrans.data.request import Request, is_up_to_date, make_request
@@ -33,15 +37,12 @@ from jtrans.data.statistics import Statistics, describe, joint_size
 from jtrans.data.work import WorkFolder
 from jtrans.data.workers import available_cpus
 from jtrans.data.writing import assemble
-from jtrans.errors import CorpusError
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import count_merges
 from jtrans.text.pipeline import TextPipeline
 
-# A larger share of dropped training pairs deserves a warning.
-MANY_DROPPED = 0.2
-
-Splits = dict[str, list[Part]]
+# A larger share of unknown tokens in a split deserves a warning: BPE leaves well below 1 %.
+MANY_UNKNOWN = 0.1
 
 
 def prepare(
@@ -57,7 +58,7 @@ def prepare(
     """Make the prepared corpus `folder` from parallel text.
 
     Args:
-        corpus: the text; needs the splits train and valid.
+        corpus: the text; needs the split train, and valid or `valid_every`.
         folder: where to put it. The same text prepared with the same options stays as it is.
         options: how to prepare it.
         workers: processes that work; None takes as many as there are processors.
@@ -75,7 +76,7 @@ def prepare(
     counts = (f"{name} {len(text):,}" for name, text in corpus.splits.items())
     progress.say("Reading", " · ".join(counts))
     step("reading")
-    if is_up_to_date(folder, request, force=force):
+    if is_up_to_date(folder, request.facts, force=force):
         progress.say("Unchanged", f"{folder} holds this text prepared with these options")
         return PreparedCorpus.open(folder)
     with WorkFolder(folder, request.key).opened() as work:
@@ -106,7 +107,8 @@ class _Preparation:
     def make(self, made: Path) -> None:
         """Make the prepared corpus in the folder `made`."""
         shards, segmented = self.segment()
-        splits, cleaning = self.clean(shards)
+        choice = choose_pairs(shards, self.request, self.progress)
+        splits = choice.splits
         self.progress.say("Segmenting", segmented)
         self.step("cleaning")
         pipeline, types = self.learn(splits["train"])
@@ -129,7 +131,7 @@ class _Preparation:
         }
         self.say_statistics(statistics, types, labelling)
         self.step("encoding")
-        info = _info(self.request, pipeline, statistics, types, cleaning, labelling)
+        info = _info(self.request, pipeline, statistics, types, choice, labelling)
         lost = assemble(
             made,
             pipeline=pipeline,
@@ -160,56 +162,31 @@ class _Preparation:
         named = ", ".join(f"{side.segmenter} {side.language}" for side in sides)
         return shards, _timed(f"{named}, {case}", time.monotonic() - started)
 
-    def clean(self, shards: Mapping[str, Sequence[Shard]]) -> tuple[Splits, dict[str, Any]]:
-        """Decide which training pairs stay; say what was dropped and why."""
-        facts = {
-            name: np.concatenate([shard.facts() for shard in part])
-            for name, part in shards.items()
-            if part
-        }
-        held_out = [one["key"] for name, one in facts.items() if name != "train"]
-        kept, dropped = decide(
-            facts["train"]["reason"],
-            facts["train"]["key"],
-            rules=self.request.options.rules,
-            held_out=np.concatenate(held_out),
-        )
-        self.check_cleaning(kept, dropped)
-        for name, one in facts.items():
-            empty = int((one["reason"] == REASON_CODES["empty"]).sum())
-            if empty and name != "train":
-                self.progress.warn(f"{name} has {empty:,} pairs with an empty side (kept)")
-        splits = {
-            name: [
-                Part(shard, kept[shard.start : shard.stop] if name == "train" else _all(shard))
-                for shard in part
-            ]
-            for name, part in shards.items()
-        }
-        return splits, {"kept": int(kept.sum()), "dropped": dropped}
-
-    def check_cleaning(self, kept: np.ndarray[Any, Any], dropped: Mapping[str, int]) -> None:
-        """Say what was dropped and why; refuse a corpus with nothing left."""
-        reasons = " · ".join(f"{reason} {count:,}" for reason, count in dropped.items())
-        stays = int(kept.sum())
-        if not stays:
-            raise CorpusError(
-                f"no training pair is left after cleaning: {reasons}",
-                hint="check that the training files hold sentences, in the languages named, and "
-                "are not the valid or test files",
-                kind="corpus.empty",
-            )
-        self.progress.say("Cleaning", f"kept {stays:,} · {reasons}")
-        options = self.request.options
-        if kept.size - stays > MANY_DROPPED * kept.size:
-            self.progress.warn(
-                f"{100 * (1 - stays / kept.size):.0f} % of the training pairs were dropped; "
-                f"--max-ratio (now {options.max_ratio:g}) and --max-length "
-                f"(now {options.max_length}) decide about length"
-            )
-
     def learn(self, train: Sequence[Part]) -> tuple[TextPipeline, tuple[int, int]]:
-        """Learn all that is learned from the training words."""
+        """Learn all that is learned from the training words, or take the pipeline given."""
+        given = self.request.pipeline
+        pipeline, types = self.take(given, train) if given else self.learn_anew(train)
+        source, target = pipeline.source, pipeline.target
+        sizes = [len(side.vocabulary) for side in (source, target)]
+        self.progress.say(
+            "Vocabulary",
+            f"{sizes[0]:,} joint"
+            if self.request.options.vocabulary == "joint"
+            else f"{source.language} {sizes[0]:,} · {target.language} {sizes[1]:,}",
+        )
+        return pipeline, types
+
+    def take(
+        self, pipeline: TextPipeline, train: Sequence[Part]
+    ) -> tuple[TextPipeline, tuple[int, int]]:
+        """Learn nothing; count the different words."""
+        casing = keep_truecasers(pipeline, self.folder)
+        counts = count_words(train, casing, workers=self.workers, progress=self.progress)
+        self.progress.say("Pipeline", f"that of {self.request.options.pipeline}, nothing learned")
+        return pipeline, (len(counts[0]), len(counts[1]))
+
+    def learn_anew(self, train: Sequence[Part]) -> tuple[TextPipeline, tuple[int, int]]:
+        """Learn case, BPE and vocabularies."""
         started = time.monotonic()
         options, sides = self.request.options, self.request.sides
         workers, progress, casing = self.workers, self.progress, None
@@ -227,13 +204,6 @@ class _Preparation:
         else:
             learned = f"{merges[0]:,} and {merges[1]:,} merges learned"
         self.progress.say("BPE", _timed(learned, time.monotonic() - started))
-        sizes = [len(side.vocabulary) for side in (pipeline.source, pipeline.target)]
-        self.progress.say(
-            "Vocabulary",
-            f"{sizes[0]:,} joint"
-            if options.vocabulary == "joint"
-            else f"{sides[0].language} {sizes[0]:,} · {sides[1].language} {sizes[1]:,}",
-        )
         return pipeline, types
 
     def labelling(self) -> Labelling | None:
@@ -263,6 +233,12 @@ class _Preparation:
         corpus = self.request.corpus
         for label, text in describe(statistics, types, corpus.languages).items():
             self.progress.say(label, text)
+        for name, one in statistics.items():
+            if one.unknown_share > MANY_UNKNOWN:
+                self.progress.warn(
+                    f"{100 * one.unknown_share:.0f} % of the tokens of {name} are unknown: "
+                    "is it text like train, and train large enough?"
+                )
         if labelling is not None:
             missing = sum(one.unlabelled for one in statistics.values())
             total = sum(one.pairs for one in statistics.values())
@@ -278,19 +254,20 @@ def _info(
     pipeline: TextPipeline,
     statistics: Mapping[str, Statistics],
     types: tuple[int, int],
-    cleaning: Mapping[str, Any],
+    choice: Choice,
     labelling: Labelling | None,
 ) -> dict[str, Any]:
     """Return the contents of corpus.json: no times, so that equal work gives equal bytes."""
-    splits = {
-        name: {**request.facts["splits"][name], **one.to_json()} for name, one in statistics.items()
-    }
+    texts = request.facts["splits"]
+    if choice.valid is not None:
+        texts = {**texts, "valid": choice.valid}
+    splits = {name: {**texts[name], **one.to_json()} for name, one in statistics.items()}
     info = {
         "format": FORMAT,
         "name": request.corpus.name,
         **request.facts,
         "splits": splits,
-        "cleaning": cleaning,
+        "cleaning": choice.cleaning,
         "vocabulary": {side: len(getattr(pipeline, side).vocabulary) for side in SIDES},
         "types": dict(zip(SIDES, types, strict=True)),
         "joint_size": joint_size(statistics["train"]),
@@ -301,10 +278,6 @@ def _info(
         info["labels"] = labelling.vocabulary.to_json()
         info["unlabelled"] = {name: one.unlabelled for name, one in statistics.items()}
     return info
-
-
-def _all(shard: Shard) -> np.ndarray[Any, Any]:
-    return np.ones(shard.stop - shard.start, dtype=np.bool_)
 
 
 def _timed(text: str, seconds: float) -> str:

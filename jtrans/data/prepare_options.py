@@ -9,6 +9,19 @@ from jtrans.errors import ConfigError, did_you_mean
 
 BPE_MODES = ("joint", "separate", "none")
 VOCABULARY_MODES = ("joint", "separate")
+# What a pipeline has decided already, for text that is prepared with it.
+PIPELINE_OPTIONS = (
+    "source_segment",
+    "target_segment",
+    "lowercase",
+    "truecase",
+    "jieba_dictionary",
+    "bpe",
+    "bpe_merges",
+    "bpe_min_frequency",
+    "vocabulary",
+    "min_count",
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,8 @@ class PrepareOptions:
             of its language's script.
         labels: where parts of speech and entities of the source words come from,
             "spacy:MODEL" or "conllu:FILE"; empty for those the corpus brings, or none.
+        pipeline: a folder (prepared corpus or run) whose text pipeline is taken as it is, instead
+            of learning one: it decides all that `PIPELINE_OPTIONS` names. Empty to learn one.
 
     Raises:
         ConfigError: a value is unknown or too small.
@@ -59,6 +74,7 @@ class PrepareOptions:
     drop_identical: bool = True
     drop_wrong_script: bool = True
     labels: str = ""
+    pipeline: str = ""
 
     def __post_init__(self) -> None:
         for name, allowed in (("bpe", BPE_MODES), ("vocabulary", VOCABULARY_MODES)):

@@ -189,11 +189,13 @@ class PreparedCorpus:
         return dict(self.info.get("labels", {}))
 
     def references(self, split: str) -> list[list[str]]:
-        """Return all references of valid or a test split: one list of lines for each."""
+        """Return all references of valid or a test split: one list of lines for each.
+
+        The first one is `raw_lines(split, "target")`.
+        """
+        self._check_split(split)
         language = self.languages[1]
-        count = 0
-        while (self.folder / f"text/{split}.{count}.{language}").is_file():
-            count += 1
+        count = self.info["splits"][split].get("references", 0)
         endings = [f"{number}.{language}" for number in range(count)] or [language]
         return [self._lines(split, ending) for ending in endings]
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans import __version__
 from jtrans.data.label_sources import check_labels, labels_digest
+from jtrans.data.languages import notice_languages
+from jtrans.data.prepare_options import PIPELINE_OPTIONS
 from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.files import disk_errors
-from jtrans.text.language import is_wrong_script, look_swapped
-from jtrans.text.pipeline import TextSide
+from jtrans.text.pipeline import TextPipeline, TextSide
 
 if TYPE_CHECKING:
     from jtrans.corpora.parallel import Corpus, ParallelText
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 # Characters of a line of valid and test, which are not cleaned: nobody translates such a line.
 LONGEST_LINE = 50_000
 LINES_AT_ONCE = 10_000
-SAMPLE = 1000
-# Of the lines with letters in a sample, so many may lack letters of their script unremarked.
-FEW = 0.5
 
 
 @dataclass(frozen=True)
@@ -44,18 +42,30 @@ class Request:
         options: how to prepare it, "auto" replaced.
         sides: source and target, before anything is learned.
         facts: what decides the result, as corpus.json keeps it.
+        pipeline: the one that is taken as it is; None: one is learned.
     """
 
     corpus: Corpus
     options: PrepareOptions
     sides: tuple[TextSide, TextSide]
     facts: dict[str, Any]
+    pipeline: TextPipeline | None = None
+
+    @property
+    def valid_every(self) -> int:
+        """Every so manieth clean training pair goes to valid; 0: valid is there."""
+        return int(self.facts.get("valid_every", 0))
 
     @property
     def key(self) -> str:
         """What the work folder is kept for."""
-        text = json.dumps([FORMAT, __version__, self.facts], sort_keys=True)
-        return hashlib.sha256(text.encode("ascii")).hexdigest()
+        return request_key(self.facts)
+
+
+def request_key(facts: Mapping[str, Any]) -> str:
+    """Return a digest of what decides a result."""
+    text = json.dumps([FORMAT, __version__, facts], sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) -> Request:
@@ -66,27 +76,94 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
             a file that the options name cannot be used.
         ConfigError: an option cannot be used.
     """
-    for name in ("train", "valid"):
+    every = None if "valid" in corpus.splits else corpus.valid_every
+    for name in ("train",) if every else ("train", "valid"):
         if not len(corpus.splits.get(name, ())):
             raise CorpusError(f"the corpus {corpus.name} has no {name} text", kind="corpus.empty")
-    dictionary = _read_dictionary(options.jieba_dictionary)
-    sides = _make_sides(corpus.languages, options, dictionary)
-    options = replace(options, source_segment=sides[0].segmenter, target_segment=sides[1].segmenter)
+    for name, text in corpus.splits.items():
+        if name != "train" and not _has_text(text):
+            raise no_text(name, text)
+    pipeline = _load_pipeline(options.pipeline, corpus.languages)
+    dictionary = None if pipeline else _read_dictionary(options.jieba_dictionary)
+    sides = (
+        _bare_sides(pipeline) if pipeline else _make_sides(corpus.languages, options, dictionary)
+    )
+    options = _settle(options, sides, pipeline)
+    decided = {"pipeline", *(PIPELINE_OPTIONS if pipeline else ())}
     facts: dict[str, Any] = {
         "languages": list(corpus.languages),
-        "options": asdict(options),
+        "options": {name: value for name, value in asdict(options).items() if name not in decided},
         "splits": {
-            name: {"origin": list(text.origin), "lines": len(text), "sha256": _read(name, text)}
+            name: {
+                "origin": list(text.origin),
+                "lines": len(text),
+                **({"references": len(text.references)} if text.references else {}),
+                "sha256": _read(name, text),
+            }
             for name, text in corpus.splits.items()
         },
     }
+    if every:
+        facts["valid_every"] = every
+    if pipeline is not None:
+        facts["pipeline_from"] = options.pipeline
+        facts["pipeline_digest"] = pipeline.fingerprint()
     if options.labels:
         check_labels(options.labels)
         facts["labels_digest"] = labels_digest(options.labels)
     if dictionary is not None:
         facts["dictionary_digest"] = hashlib.sha256(dictionary.encode("utf-8")).hexdigest()
-    _notice_languages(corpus, progress)
-    return Request(corpus, options, sides, facts)
+    notice_languages(corpus, progress)
+    return Request(corpus, options, sides, facts, pipeline)
+
+
+def _load_pipeline(folder: str, languages: tuple[str, str]) -> TextPipeline | None:
+    if not folder:
+        return None
+    path = Path(folder) / "pipeline.json"
+    if not path.is_file():
+        raise ConfigError(
+            f"no text pipeline in {folder}: there is no {path}",
+            where="--pipeline",
+            hint="name the folder of a prepared corpus or of a run",
+            kind="corpus.missing-pipeline",
+        )
+    pipeline = TextPipeline.load(path)
+    if pipeline.languages != languages:
+        raise ConfigError(
+            f"the text pipeline of {folder} is for {'-'.join(pipeline.languages)}, "
+            f"this text is {'-'.join(languages)}",
+            where="--pipeline",
+            hint="leave --pipeline out to learn one",
+            kind="corpus.other-pipeline",
+        )
+    return pipeline
+
+
+def _bare_sides(pipeline: TextPipeline) -> tuple[TextSide, TextSide]:
+    """Return both sides as they were before anything was learned."""
+    source, target = (
+        TextSide(side.language, side.segmenter, side.lowercase, dictionary=side.dictionary)
+        for side in (pipeline.source, pipeline.target)
+    )
+    return source, target
+
+
+def _settle(
+    options: PrepareOptions, sides: tuple[TextSide, TextSide], pipeline: TextPipeline | None
+) -> PrepareOptions:
+    """Replace "auto", and say what a pipeline has decided."""
+    options = replace(options, source_segment=sides[0].segmenter, target_segment=sides[1].segmenter)
+    if pipeline is None:
+        return options
+    source, target = pipeline.source, pipeline.target
+    is_joint = source.vocabulary.tokens == target.vocabulary.tokens
+    return replace(
+        options,
+        lowercase=source.lowercase,
+        truecase=source.truecaser is not None,
+        vocabulary="joint" if is_joint else "separate",
+    )
 
 
 def _make_sides(
@@ -115,8 +192,28 @@ def _make_sides(
     return source, target
 
 
-def is_up_to_date(folder: Path, request: Request, *, force: bool) -> bool:
+def no_text(name: str, text: ParallelText) -> CorpusError:
+    """Return the error for a split without a single pair to translate or score."""
+    return CorpusError(
+        f"{name} has only empty lines: not one of its {len(text):,} pairs has text on both sides",
+        where=", ".join(text.origin) or None,
+        hint="choose files with one sentence per line, the translation at the same line",
+        kind="corpus.empty",
+    )
+
+
+def _has_text(text: ParallelText) -> bool:
+    pairs = zip(text.source, text.target, strict=True)
+    return any(source.strip() and target.strip() for source, target in pairs)
+
+
+def is_up_to_date(folder: Path, facts: Mapping[str, Any], *, force: bool) -> bool:
     """Say whether `folder` holds the requested corpus already, whole and readable.
+
+    Args:
+        folder: the folder.
+        facts: what decides the contents, see `Request`.
+        force: whether another prepared corpus there may be replaced.
 
     Raises:
         CorpusError: it holds something else.
@@ -132,8 +229,9 @@ def is_up_to_date(folder: Path, request: Request, *, force: bool) -> bool:
             kind="corpus.not-ours",
         )
     if force:
+        _check_place(folder)
         return False
-    changes = _changes(read_info(folder), request.facts)
+    changes = _changes(read_info(folder), facts)
     if changes:
         raise CorpusError(
             f"{folder} holds another prepared corpus: different {' and '.join(changes)}",
@@ -148,7 +246,15 @@ def is_up_to_date(folder: Path, request: Request, *, force: bool) -> bool:
 
 def _check_place(folder: Path) -> None:
     """Refuse a place that cannot be written before the work, not after it."""
-    place = folder.absolute()
+    real = Path(os.path.realpath(folder))
+    if real.is_dir() and (real.is_mount() or Path.cwd().is_relative_to(real)):
+        problem = "a disk is mounted there" if real.is_mount() else "this is the working directory"
+        raise CorpusError(
+            f"{folder} cannot appear as a whole: {problem}",
+            hint=f"choose a folder inside it: --out {folder / 'corpus'}",
+            kind="corpus.place",
+        )
+    place = real.parent  # the work folder stands there, too
     while not place.exists():
         place = place.parent
     if not place.is_dir() or not os.access(place, os.W_OK):
@@ -162,27 +268,40 @@ def _check_place(folder: Path) -> None:
 
 def _changes(info: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
     changes = [] if info["languages"] == facts["languages"] else ["languages"]
+    every = info.get("valid_every"), facts.get("valid_every")
     text = [
-        {name: split["sha256"] for name, split in made["splits"].items()} for made in (info, facts)
+        # a valid split taken from train follows from it
+        {
+            name: split["sha256"]
+            for name, split in made["splits"].items()
+            if not taken or name != "valid"
+        }
+        for made, taken in zip((info, facts), every, strict=True)
     ]
     if text[0] != text[1]:
         changes.append("text")
+    if every[0] != every[1]:
+        changes.append("share of train for valid")
     before, now = info["options"], facts["options"]
+    is_other = info.get("pipeline_digest") != facts.get("pipeline_digest")
+    if is_other:
+        changes.append("text pipeline")
     changes += [
         f"{name} ({before.get(name)}, now {value})"
         for name, value in now.items()
-        if before.get(name) != value
+        if before.get(name) != value and not (is_other and name in PIPELINE_OPTIONS)
     ]
-    for key in ("labels_digest", "dictionary_digest"):
+    for key in ("labels_digest", "dictionary_digest", "parts_digest"):
         if info.get(key) != facts.get(key) and not changes:
             changes.append(f"contents of the {key.removesuffix('_digest')}")
     return changes
 
 
 def _read(name: str, text: ParallelText) -> dict[str, str]:
-    """Read a split through; return the digest of each side's lines."""
+    """Read a split through; return the digest of each side's lines, and of further references."""
     digests = {}
-    for side, lines in (("source", text.source), ("target", text.target)):
+    more = [(f"reference {n}", lines) for n, lines in enumerate(text.references[1:], start=2)]
+    for side, lines in (("source", text.source), ("target", text.target), *more):
         sha = hashlib.sha256()
         for start, chunk in _chunks(lines):
             longest = max(map(len, chunk))
@@ -203,28 +322,6 @@ def _read(name: str, text: ParallelText) -> dict[str, str]:
 def _chunks(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
     for start in range(0, len(lines), LINES_AT_ONCE):
         yield start, lines[start : start + LINES_AT_ONCE]
-
-
-def _notice_languages(corpus: Corpus, progress: Progress) -> None:
-    """Warn of sides that look exchanged, or written in another script than their language's."""
-    one, other = corpus.languages
-    for name, text in corpus.splits.items():
-        step = max(1, len(text) // SAMPLE)
-        places = range(0, len(text), step)
-        samples = [[lines[i][:1000] for i in places] for lines in (text.source, text.target)]
-        if look_swapped(samples[0], samples[1], corpus.languages):
-            progress.warn(
-                f"the sides of {name} look exchanged: its source looks like {other}, its target "
-                f"like {one} (--languages {other}-{one}?)"
-            )
-            continue
-        for sample, language in zip(samples, corpus.languages, strict=True):
-            wrong = sum(is_wrong_script(line, language) for line in sample)
-            if wrong > FEW * len(sample):
-                progress.warn(
-                    f"{100 * wrong / len(sample):.0f} % of the {language} lines of {name} have no "
-                    f"letter of the script of {language}"
-                )
 
 
 def _read_dictionary(path: str) -> str | None:

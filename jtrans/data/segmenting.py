@@ -1,4 +1,4 @@
-"""Segmentation of text: in memory, or shard by shard into a work folder, by many processes."""
+"""Segmentation of text, shard by shard into a work folder, by many processes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ import numpy as np
 
 from jtrans.corpora.clean import REASON_CODES, Rules, pair_keys, shape_reason
 from jtrans.data.work import read_lines, write_array, write_lines
-from jtrans.data.workers import available_cpus, run_jobs
+from jtrans.data.workers import run_jobs
 from jtrans.progress import Progress
 from jtrans.text.pipeline import TextSide
 
 if TYPE_CHECKING:
     from jtrans.corpora.parallel import Corpus, ParallelText
 
-__all__ = ["Shard", "available_cpus", "segment_corpus", "segment_texts"]
-
-# Lines a worker gets at a time: some tenths of a second of work, so that none idles at the end.
-CHUNK = 1000
 # Pairs of a shard, by the size of the text: enough shards to share, not too many files.
 SHARDS_WANTED = 32
 SMALLEST_SHARD, LARGEST_SHARD = 1000, 20_000
@@ -31,8 +27,6 @@ SMALLEST_SHARD, LARGEST_SHARD = 1000, 20_000
 FACTS = np.dtype([("reason", "u1"), ("key", "<u8", (2,))])
 
 Sides = tuple[TextSide, TextSide]
-# which text, its side, some of its lines
-Chunk = tuple[int, TextSide, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -121,38 +115,6 @@ def segment_corpus(
     return shards
 
 
-def segment_texts(
-    texts: Sequence[tuple[TextSide, Sequence[str]]], *, workers: int, progress: Progress
-) -> list[list[str]]:
-    """Segment several texts in memory, each with its own side of the pipeline.
-
-    Args:
-        texts: (side, raw lines) of each text.
-        workers: processes to use; 1 works in this one.
-        progress: hears how many lines are done.
-
-    Returns:
-        The lines of each text with single spaces between their words.
-
-    Raises:
-        WorkError: a worker process died.
-    """
-    chunks = (
-        (index, side, lines[start : start + CHUNK])
-        for index, (side, lines) in enumerate(texts)
-        for start in range(0, len(lines), CHUNK)
-    )
-    total = sum(len(lines) for _, lines in texts)
-    segmented: list[list[str]] = [[] for _ in texts]
-    done = 0
-    with closing(run_jobs(_segment, chunks, workers=workers)) as results:
-        for index, lines in results:
-            segmented[index].extend(lines)
-            done += len(lines)
-            progress.advance("Segmenting", done, total)
-    return segmented
-
-
 def _is_done(shard: Shard) -> bool:
     return shard.path("facts.npy").exists()  # written last
 
@@ -191,11 +153,6 @@ def _segment_shard(job: _Job) -> int:
     write_lines(job.shard.path("target.txt"), target)
     write_array(job.shard.path("facts.npy"), facts)
     return len(source)
-
-
-def _segment(chunk: Chunk) -> tuple[int, list[str]]:
-    index, side, lines = chunk
-    return index, _segment_lines(side, lines, None)
 
 
 def _segment_lines(side: TextSide, lines: Sequence[str], limit: int | None) -> list[str]:

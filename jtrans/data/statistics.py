@@ -46,6 +46,11 @@ class Statistics:
     joint: int = 0
     unlabelled: int = 0
 
+    @property
+    def unknown_share(self) -> float:
+        """The share of unknown tokens, both sides together."""
+        return sum(self.unknown.values()) / max(1, sum(self.tokens.values()))
+
     def add_side(
         self,
         side: str,
@@ -57,8 +62,12 @@ class Statistics:
     ) -> None:
         """Count the segmented lines of one side and their ids."""
         self.words[side] += sum(line.count(" ") + 1 for line in lines if line)
-        self.tokens[side] += int(ids.size)
         self.unknown[side] += int((ids == unknown).sum())
+        self.add_lengths(side, lengths)
+
+    def add_lengths(self, side: str, lengths: NDArray[np.int64]) -> None:
+        """Count sentences of one side by their tokens, EOS counted."""
+        self.tokens[side] += int(lengths.sum())
         bins = np.searchsorted(LENGTH_BINS, lengths - 1)
         counted = np.bincount(bins, minlength=len(LENGTH_BINS) + 1).tolist()
         self.lengths[side] = [a + b for a, b in zip(self.lengths[side], counted, strict=True)]
@@ -108,30 +117,31 @@ def bin_names() -> list[str]:
 
 
 def describe(
-    splits: dict[str, Statistics], types: tuple[int, int], languages: tuple[str, str]
+    splits: dict[str, Statistics], types: tuple[int, int] | None, languages: tuple[str, str]
 ) -> dict[str, str]:
     """Return lines to show, by label.
 
     Args:
         splits: the statistics of each split.
-        types: different words of train, source and target.
+        types: different words of train, source and target; None where nobody knows.
         languages: source and target.
     """
     train = splits["train"]
     names = dict(zip(SIDES, languages, strict=True))
     unknown = " · ".join(
-        f"unknown in {name} {100 * sum(one.unknown.values()) / sum(one.tokens.values()):.2f} %"
+        f"unknown in {name} {100 * one.unknown_share:.2f} %"
         for name, one in splits.items()
-        if name != "train"
+        if name != "train" or any(one.unknown.values())
     )
     size = joint_size(train)
+    different = [f" ({count:,} different)" for count in types] if types else ["", ""]
+    tokens = f"source {train.tokens['source']:,} tokens · target {train.tokens['target']:,}"
     return {
         "Words": " · ".join(
-            f"{names[side]} {train.words[side]:,} ({count:,} different)"
-            for side, count in zip(SIDES, types, strict=True)
+            f"{names[side]} {train.words[side]:,}{text}"
+            for side, text in zip(SIDES, different, strict=True)
         ),
-        "Encoding": f"source {train.tokens['source']:,} tokens · "
-        f"target {train.tokens['target']:,} · {unknown}",
+        "Encoding": f"{tokens} · {unknown}" if unknown else tokens,
         "Lengths": " · ".join(f"{names[side]} {_shares(train.lengths[side])}" for side in SIDES),
         "Joint size": f"mean S {size['mean_source']:.1f} · T {size['mean_target']:.1f} · "
         f"sum of S x T {_short(size['sum'])} "

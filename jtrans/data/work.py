@@ -37,8 +37,9 @@ class WorkFolder:
     """
 
     def __init__(self, target: Path, key: str) -> None:
-        self.target = target
-        self.folder = target.absolute().parent / f".{target.absolute().name}.work"
+        self.named = target
+        self.target = Path(os.path.realpath(target))  # a link stays, what it leads to is made
+        self.folder = self.target.with_name(f".{self.target.name}.work")
         self.key = key
         self.is_continued = False
 
@@ -54,7 +55,7 @@ class WorkFolder:
             WorkError: the disk is full.
         """
         made = _make_parents(self.folder)
-        with disk_errors(self.target), _locked(self.folder, self.target):
+        with disk_errors(self.named), _locked(self.folder, self.named):
             try:
                 self._begin()
                 yield self

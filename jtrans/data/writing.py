@@ -34,7 +34,7 @@ def assemble(
         made: the folder, in the work folder.
         pipeline: the whole pipeline.
         splits: the encoded shards of each split.
-        texts: the raw text of each split.
+        texts: the raw text, by the split it was read for.
         label_kinds: which labels there are.
         info: the contents of corpus.json.
 
@@ -50,20 +50,22 @@ def assemble(
         for side in SIDES:
             _join_ids(temporary / f"{name}.{side}", parts, side)
         for kind in label_kinds:
-            arrays = [part.shard.path(f"source.{kind}.npy") for part in parts]
+            arrays = [part.path(f"source.{kind}.npy") for part in parts]
             _join(temporary / f"{name}.source.{kind}.npy", arrays, np.dtype(np.int8))
-        lost += _write_texts(temporary / "text", name, parts, texts[name], pipeline)
+        text = texts[parts[0].shard.split]
+        lost += _write_texts(temporary / "text", name, parts, text, pipeline)
     write_json(temporary / "corpus.json", info)
     temporary.rename(made)
     return lost
 
 
 def _join_ids(stem: Path, parts: Sequence[Part], side: str) -> None:
-    paths = [part.shard.path(f"{side}.ids.npy") for part in parts]
+    paths = [part.path(f"{side}.ids.npy") for part in parts]
     _join(stem.with_name(f"{stem.name}.npy"), paths, np.dtype(np.int32))
-    lengths = [np.load(part.shard.path(f"{side}.lengths.npy")) for part in parts]
+    lengths = [np.load(part.path(f"{side}.lengths.npy")) for part in parts]
     offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
-    _write_array(stem.with_name(f"{stem.name}.offsets.npy"), [offsets], offsets.dtype)
+    path = stem.with_name(f"{stem.name}.offsets.npy")
+    write_arrays(path, [offsets], offsets.size, offsets.dtype)
 
 
 def _join(path: Path, paths: Sequence[Path], dtype: np.dtype[Any]) -> None:
@@ -71,11 +73,13 @@ def _join(path: Path, paths: Sequence[Path], dtype: np.dtype[Any]) -> None:
     arrays = [
         np.load(one, mmap_mode="r") if one.stat().st_size > 256 else np.load(one) for one in paths
     ]
-    _write_array(path, arrays, dtype)
+    write_arrays(path, arrays, sum(map(len, arrays)), dtype)
 
 
-def _write_array(path: Path, arrays: Sequence[np.ndarray[Any, Any]], dtype: np.dtype[Any]) -> None:
-    size = sum(len(array) for array in arrays)
+def write_arrays(
+    path: Path, arrays: Iterable[np.ndarray[Any, Any]], size: int, dtype: np.dtype[Any]
+) -> None:
+    """Write arrays one after the other as one of `size` numbers."""
     header = {"descr": dtype.str, "fortran_order": False, "shape": (size,)}
     with path.open("wb") as handle:
         np.lib.format.write_array_header_1_0(handle, header)
@@ -89,20 +93,26 @@ def _write_texts(
     """Write raw and segmented lines of valid and test, and gold data of all splits."""
     if name != "train":
         for language, raw in zip(pipeline.languages, (text.source, text.target), strict=True):
-            _write_lines(folder / f"{name}.{language}", raw)
+            write_lines(folder / f"{name}.{language}", _chosen(raw, parts))
         for number, raw in enumerate(text.references):
-            _write_lines(folder / f"{name}.{number}.{pipeline.languages[1]}", raw)
+            path = folder / f"{name}.{number}.{pipeline.languages[1]}"
+            write_lines(path, _chosen(raw, parts))
         for i, side in enumerate((pipeline.source, pipeline.target)):
             words = _words(parts, i, pipeline)
-            _write_lines(folder / f"{name}.tok.{side.language}", (" ".join(line) for line in words))
+            write_lines(folder / f"{name}.tok.{side.language}", (" ".join(line) for line in words))
     if text.gold is None:
         return 0
-    places = (int(i) + part.shard.start for part in parts for i in np.flatnonzero(part.kept))
+    places = (place for part in parts for place in part.places())
     both = zip(_words(parts, 0, pipeline), _words(parts, 1, pipeline), strict=True)
     files, lost = gold_lines(text.gold, places, both, pipeline)
     for ending, lines in files.items():
-        _write_lines(folder / f"{name}.{ending}", lines)
+        write_lines(folder / f"{name}.{ending}", lines)
     return lost
+
+
+def _chosen(lines: Sequence[str], parts: Sequence[Part]) -> Iterator[str]:
+    for part in parts:
+        yield from part.choose(lines)
 
 
 def _words(parts: Sequence[Part], index: int, pipeline: TextPipeline) -> Iterator[list[str]]:
@@ -113,7 +123,8 @@ def _words(parts: Sequence[Part], index: int, pipeline: TextPipeline) -> Iterato
             yield side.recase(words) if side.truecaser else words
 
 
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines as they come."""
     with path.open("w", encoding="utf-8", newline="\n") as handle:
         for line in lines:
             handle.write(f"{line}\n")

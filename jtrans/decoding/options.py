@@ -9,6 +9,9 @@ from functools import cached_property
 from jtrans.errors import DecodingError, did_you_mean
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
+# Memory grows with the beam (3.7 GB at 500 for a batch of the demo's small model), quality does
+# not: beyond some dozens it falls. A wider one is a slip of the pen.
+WIDEST_BEAM = 200
 
 _NUMBER = re.compile(r"(?P<plus>\d+)")
 _OF_SOURCE = re.compile(r"(?:(?P<factor>\d+(?:\.\d+)?)\s*\*?\s*)?S(?:\s*\+\s*(?P<plus>\d+))?")
@@ -19,7 +22,8 @@ class SearchOptions:
     """How to search for translations.
 
     Args:
-        beam: hypotheses kept per sentence, and finished ones that end its search.
+        beam: hypotheses kept per sentence, and finished ones that end its search; at most
+            `WIDEST_BEAM`.
         length_penalty: exponent of the length in the score.
         length_penalty_form: ``power`` divides the log-probability by |Y|^a, ``gnmt`` by
             ((5 + |Y|) / 6)^a; |Y| counts ``</s>``.
@@ -43,10 +47,17 @@ class SearchOptions:
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise _refusal(f"beam {self.beam} is less than 1", "--beam 5 is a good start")
+        if self.beam > WIDEST_BEAM:
+            raise _refusal(
+                f"beam {self.beam:,} is more than {WIDEST_BEAM}",
+                "--beam 5 is usual; time and memory grow with it, and quality seldom does",
+            )
         if not 1 <= self.nbest <= self.beam:
+            wider = min(max(self.nbest, 5), WIDEST_BEAM)
             raise _refusal(
                 f"{self.nbest} translations per line asked of beam {self.beam}",
-                f"between 1 and {self.beam}, or a wider beam: --beam {max(self.nbest, 5)}",
+                f"between 1 and {self.beam}, or a wider beam: --beam {wider}"
+                + (" is the widest" if self.nbest >= WIDEST_BEAM else ""),
             )
         if not -10.0 <= self.length_penalty <= 10.0:  # also refuses nan
             raise _refusal(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jtrans.errors import CheckpointError
+from jtrans.files import path_hint
 from jtrans.text.vocabulary import SPECIALS, Vocabulary
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def read_dictionary(path: Path) -> Vocabulary:
         raise CheckpointError(
             f"cannot read the dictionary: {reason}",
             where=str(path),
+            hint=path_hint(path),
             kind="checkpoint.dictionary",
         ) from error
     except UnicodeDecodeError as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrans.errors import CheckpointError
+from jtrans.files import path_hint
 
 # What torch, pickle and zipfile raise on files that are cut short, changed or of another kind.
 _DAMAGE = (
@@ -54,7 +55,10 @@ def load_torch_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CheckpointError(
-            f"cannot read the checkpoint: {reason}", where=str(path), kind="checkpoint.missing"
+            f"cannot read the checkpoint: {reason}",
+            where=str(path),
+            hint=path_hint(path),
+            kind="checkpoint.missing",
         ) from error
     except _DAMAGE as error:
         raise _explain(path, error) from error

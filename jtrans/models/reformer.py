@@ -31,6 +31,7 @@ from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
 from jtrans.nn.encoder import Encoder
 from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.layer import Layer, run_layer
 from jtrans.nn.reduction import AttentionReduction, MaxReduction
 from jtrans.nn.residual import Residual
 from jtrans.nn.separable import SourceAttention, TargetAttention
@@ -43,7 +44,7 @@ _OVER_BOTH = (1, 2)  # D2, D2r: output and hidden layer of the FFN
 _OVER_LINES = (1,)  # DAs, DAt: weights [B, S, H, T, T] and [B, T, H, S, S]
 
 
-class JointLayer(nn.Module):
+class JointLayer(Layer):
     """Target attention, FFN, source attention, FFN: each with its own norm and residual."""
 
     def __init__(self, config: ReformerConfig) -> None:
@@ -88,11 +89,10 @@ class JointLayer(nn.Module):
             keep: receives the weights [B, S, H, T, T], then [B, T, H, S, S].
         """
         along_target, first, along_source, second = self.residuals
-        x = along_target(
-            x, lambda y: self.target_attention(y, cache=cache, slot_bias=slot_bias, keep=keep)
-        )
+        past = {} if cache is None else {"cache": cache, "slot_bias": slot_bias}
+        x = along_target(x, self.target_attention, keep=keep, **past)
         x = first(x, self.target_ffn)
-        x = along_source(x, lambda y: self.source_attention(y, source_bias, keep=keep))
+        x = along_source(x, self.source_attention, source_bias=source_bias, keep=keep)
         return second(x, self.source_ffn)  # type: ignore[no-any-return]
 
 
@@ -213,7 +213,7 @@ class Reformer(TranslationModel):
         source_bias = padding_bias(memory.mask)
         x = self._grid(memory.states, self.target_embedding(target))  # [B, T, S, E]
         for layer in self.layers:
-            x = layer(x, source_bias, keep=keep)
+            x = run_layer(layer, x, source_bias, keep=keep)
         return self._reduce(x, source_bias, keep)
 
     def _grid(self, u: Tensor, v: Tensor) -> Tensor:

@@ -29,10 +29,11 @@ from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
 from jtrans.nn.encoder import Encoder
 from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.layer import Layer, run_layer
 from jtrans.nn.residual import Residual
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(Layer):
     """Causal self-attention, attention to the source, feed-forward network."""
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -71,13 +72,9 @@ class DecoderLayer(nn.Module):
         keys, values = source_keys_values
         slots = None if slot_bias is None else slot_bias[:, None]
         bias = None if source_bias is None else source_bias[:, None, None, :]
-        x = own(
-            x,
-            lambda y: self.self_attention(
-                y, bias=slots, causal=cache is None, cache=cache, keep=keep
-            ),
-        )
-        x = cross(x, lambda y: self.cross_attention(y, keys, values, bias=bias, keep=keep))
+        past = {"causal": True} if cache is None else {"cache": cache, "bias": slots}
+        x = own(x, self.self_attention, keep=keep, **past)
+        x = cross(x, self.cross_attention, k=keys, v=values, bias=bias, keep=keep)
         return feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 
 
@@ -184,7 +181,7 @@ class Transformer(TranslationModel):
         source_bias = padding_bias(memory.mask)
         x = self.target_embedding(target)  # [B, T, E]
         for layer, keys_values in zip(self.layers, self._source_keys_values(memory), strict=True):
-            x = layer(x, keys_values, source_bias, keep=keep)
+            x = run_layer(layer, x, keys_values, source_bias, keep=keep)
         return self._finish(x)
 
     def _source_keys_values(self, memory: Memory) -> list[tuple[Tensor, Tensor]]:

@@ -8,7 +8,10 @@ from torch import Tensor, nn
 
 from jtrans.nn.axis_attention import attend
 from jtrans.nn.beam_cache import KeyValueCache
+from jtrans.nn.blockwise import LayerNorm
+from jtrans.nn.blockwise_attention import attention_in_blocks
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.kernels.operator import is_supported, short_axis_attention
 
 
 class MultiHeadAttention(nn.Module):
@@ -56,6 +59,17 @@ class MultiHeadAttention(nn.Module):
                 slots each of them sees.
             keep: receives the weights.
         """
+        if cache is None and keep is None and self._has_kernel(x):
+            mixed = short_axis_attention(
+                F.linear(x, self.in_weight, self.in_bias),
+                self.heads,
+                axis=self.axis,
+                key_bias=None if bias is None else bias.flatten(1),  # [B, 1, ..., L] -> [B, L]
+                causal=causal,
+                dropout=self.dropout.rate if self.dropout.is_on else 0.0,
+                share_noise=bool(self.dropout.shared),
+            )
+            return self.out(mixed)  # type: ignore[no-any-return]
         q, k, v = (
             split_heads(part, self.heads, self.axis) for part in self._project(x)
         )  # [..., H, L, D]
@@ -63,8 +77,50 @@ class MultiHeadAttention(nn.Module):
             k, v = cache.append(k, v)
         noise = weights_noise(q, k, self.dropout)
         mixed = attend(q, k, v, bias=bias, causal=causal, noise=noise, keep=keep)
-        out: Tensor = self.out(join_heads(mixed, self.axis))
-        return out
+        return self.out(join_heads(mixed, self.axis))  # type: ignore[no-any-return]
+
+    def _has_kernel(self, x: Tensor) -> bool:
+        return is_supported(x, length=x.shape[self.axis], head_width=self.width // self.heads)
+
+    def in_blocks(
+        self,
+        x: Tensor,
+        norm: LayerNorm,
+        dropout: SharedDropout,
+        *,
+        bias: Tensor | None = None,
+        causal: bool = False,
+    ) -> Tensor:
+        """Return ``x + dropout(attention(LN(x)))``, the same in blocks of lines.
+
+        Args:
+            x: [B, L, E], or a grid of four axes.
+            norm: the layer norm before.
+            dropout: dropout of the result.
+            bias: 0 or -inf, broadcasts to [B, H, L, L], for a grid to [B, A, H, L, L].
+            causal: position l sees 0..l only.
+        """
+
+        def as_lines(y: Tensor) -> Tensor:  # [B, A, L, E]
+            return y.unsqueeze(1) if x.dim() == 3 else y.movedim(self.axis, -2)
+
+        lines = as_lines(x)
+        weights_shape = (*lines.shape[:-2], self.heads, lines.shape[-2], lines.shape[-2])
+        if x.dim() == 3:
+            bias = None if bias is None else bias.unsqueeze(1)
+        weights = x.new_empty(()).expand(weights_shape)
+        wrapped = attention_in_blocks(
+            lines,
+            norm,
+            (self.in_weight, self.in_bias),
+            (self.out.weight, self.out.bias),
+            self.heads,
+            bias=bias,
+            causal=causal,
+            weights_noise=self.dropout.noise(weights) if self.dropout.is_on else None,
+            noise=as_lines(dropout.noise(x)) if dropout.is_on else None,
+        )
+        return wrapped.squeeze(1) if x.dim() == 3 else wrapped.movedim(-2, self.axis)
 
     def _project(self, x: Tensor) -> tuple[Tensor, ...]:
         if not x.is_cuda:

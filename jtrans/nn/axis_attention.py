@@ -81,10 +81,10 @@ def _by_products(
     nothing = queries.new_empty(1, 1, 1)
     scores = torch.baddbmm(nothing, queries, keys.transpose(1, 2), beta=0.0, alpha=D**-0.5)
     scores = scores.view(*lines, Lq, Lk)
-    if bias is not None:
-        scores += bias
+    if bias is not None:  # not in place: on a view that costs autograd two copies
+        scores = scores + bias
     if causal and Lq > 1:
-        scores += _causal_bias(Lq, scores.device)
+        scores = scores + causal_bias(Lq, scores.device)
     weights = torch.softmax(scores, dim=-1, dtype=at_least_float32(scores.dtype))
     if keep is not None:
         keep.append(weights)
@@ -94,7 +94,8 @@ def _by_products(
     return out.view(*lines, Lq, D)
 
 
-def _causal_bias(length: int, device: torch.device) -> Tensor:
+def causal_bias(length: int, device: torch.device) -> Tensor:
+    """Return [L, L]: 0 where a position sees another, -inf where that one comes later."""
     return torch.full((length, length), float("-inf"), device=device).triu_(1)
 
 
@@ -103,7 +104,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -
     causal = causal and Lq > 1
     if bias is not None:
         if causal:  # the kernels take a bias or the causal flag, not both
-            bias, causal = bias + _causal_bias(Lq, bias.device), False
+            bias, causal = bias + causal_bias(Lq, bias.device), False
         bias = bias.expand(*lines, *bias.shape[-2:]).to(q.dtype)
     if q.dim() == 5:
         # [B, A, H, L, D]: join the two line axes that lie together in memory, so that no copy

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -167,6 +167,36 @@ def use_products(facts: DeviceFacts, products: str | None) -> DeviceFacts:
         torch.set_float32_matmul_precision(switch[facts.products])
         return facts
     return replace(facts, products=products)
+
+
+@contextlib.contextmanager
+def short_products(dtype: torch.dtype) -> Iterator[None]:
+    """Within it, batches of small float32 products on a CPU go to oneDNN where that is exact.
+
+    For the products of attention over short lines it is two to four times as fast as MKL,
+    whichever is the better for large ones.
+    """
+    before = torch.get_float32_matmul_precision()
+    if dtype != torch.float32 or before != "highest" or not _is_onednn_real_float32():
+        yield
+        return
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@functools.cache
+def _is_onednn_real_float32() -> bool:
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        return _is_real_float32()
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _is_real_float32() -> bool:

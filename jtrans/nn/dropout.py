@@ -23,7 +23,7 @@ def dropout_noise(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
         like: gives dtype and device.
     """
     shape = torch.Size(shape)
-    if like.device.type != "cpu":
+    if like.device.type != "cpu" or torch.compiler.is_compiling():
         noise = torch.empty(shape, dtype=like.dtype, device=like.device)
         return noise.bernoulli_(1.0 - rate).div_(1.0 - rate)
     # four 16-bit draws from each random 64-bit number: a third of the time of bernoulli_, and

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.layer import Layer, run_layer
 from jtrans.nn.residual import Residual
 
 
-class EncoderLayer(nn.Module):
+class EncoderLayer(Layer):
     """Self-attention over real source positions, then a feed-forward network."""
 
     def __init__(
@@ -41,7 +42,7 @@ class EncoderLayer(nn.Module):
             keep: receives the weights [B, H, S, S].
         """
         bias = None if source_bias is None else source_bias[:, None, None, :]
-        x = self.attention_residual(x, lambda y: self.attention(y, bias=bias, keep=keep))
+        x = self.attention_residual(x, self.attention, bias=bias, keep=keep)
         return self.ffn_residual(x, self.feed_forward)  # type: ignore[no-any-return]
 
 
@@ -80,5 +81,5 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """Encode embedded source tokens, [B, S, E] -> [B, S, E]."""
         for layer in self.layers:
-            x = layer(x, source_bias, keep=keep)
+            x = run_layer(layer, x, source_bias, keep=keep)
         return x if self.norm is None else self.norm(x)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.beam_cache import KeyValueCache
+from jtrans.nn.blockwise import LayerNorm
 from jtrans.nn.dropout import SharedDropout
 
 
@@ -44,6 +45,10 @@ class TargetAttention(nn.Module):
         mixed: Tensor = self.attention(x, bias=bias, causal=cache is None, cache=cache, keep=keep)
         return mixed
 
+    def in_blocks(self, x: Tensor, norm: LayerNorm, dropout: SharedDropout) -> Tensor:
+        """Return ``x + dropout(target attention of LN(x))``, in blocks of lines."""
+        return self.attention.in_blocks(x, norm, dropout, causal=True)
+
 
 class SourceAttention(nn.Module):
     """For every target position: attention along the source axis, padding masked."""
@@ -64,3 +69,10 @@ class SourceAttention(nn.Module):
         """
         bias = None if source_bias is None else source_bias[:, None, None, None, :]
         return self.attention(x, bias=bias, keep=keep)  # type: ignore[no-any-return]
+
+    def in_blocks(
+        self, x: Tensor, norm: LayerNorm, dropout: SharedDropout, *, source_bias: Tensor | None
+    ) -> Tensor:
+        """Return ``x + dropout(source attention of LN(x))``, in blocks of lines."""
+        bias = None if source_bias is None else source_bias[:, None, None, None, :]
+        return self.attention.in_blocks(x, norm, dropout, bias=bias)

@@ -16,6 +16,7 @@ from random import Random
 from typing import IO
 
 from jtrans.errors import CorpusError
+from jtrans.files import path_hint
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
@@ -120,7 +121,9 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CorpusError(
-            f"cannot read {path}: {reason}", hint="check the path", kind="corpus.missing"
+            f"cannot read {path}: {reason}",
+            hint=path_hint(path),
+            kind="corpus.missing",
         ) from error
     with handle:
         yield handle

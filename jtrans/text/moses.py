@@ -4,6 +4,10 @@ The rules of tokenizer.perl look at one word between spaces and at little around
 is the first or the last of its line, and, where it ends in a full stop, whether the next one
 begins with a small letter or a digit. So sacremoses is asked about each word in each such
 surrounding, and the answers are put together. The lines come out the same, ten times as fast.
+
+In one rule sacremoses differs from today's tokenizer.perl: that always parts a full stop from the
+last word of a line ("... and so on, etc ."), sacremoses only where it would inside the line, so
+not after an abbreviation ("... and so on, etc."). Either can be had.
 """
 
 from __future__ import annotations
@@ -26,9 +30,11 @@ class CachedMoses:
     Args:
         language: ISO code; an unknown one has the rules of English abbreviations.
         escape: whether special characters become HTML entities.
+        parts_last_stop: whether a full stop at the end of a line is always a word of its own, as
+            with tokenizer.perl; False gives the very words of sacremoses.
     """
 
-    def __init__(self, language: str, *, escape: bool) -> None:
+    def __init__(self, language: str, *, escape: bool, parts_last_stop: bool) -> None:
         from sacremoses import MosesTokenizer
 
         self._library: Any = MosesTokenizer(language)
@@ -38,12 +44,23 @@ class CachedMoses:
             [*self._library.NONBREAKING_PREFIXES, *self._library.NUMERIC_ONLY_PREFIXES]
         )
         self._escape = escape
+        self._parts_last_stop = parts_last_stop
         # words inside a line that do not end in a full stop; and all others by surrounding
         self._inside: dict[str, list[str]] = {}
         self._at_edge: dict[tuple[str, bool, str], list[str]] = {}
 
     def tokenize(self, line: str) -> list[str]:
         """Split a line into words and punctuation."""
+        words = self._words(line)
+        if self._parts_last_stop and words:
+            last = words[-1]
+            # dots alone ("...") stay together, and are never one word with letters
+            if last.endswith(".") and last.strip("."):
+                words[-1:] = [last[:-1], "."]
+        return words
+
+    def _words(self, line: str) -> list[str]:
+        """Split a line as sacremoses does; the list is the caller's own."""
         parts = line.split()
         if len(parts) < 2 or "' '" in line or _CONTROL.search(line):
             # two quotes that share a space: what the rules make of one depends on the other

@@ -76,6 +76,7 @@ class TrainingState:
         since_log: sums since the last train event of the log.
         since_validation: sums since the last validation.
         events: events logged so far.
+        splits: passes that did not fit into memory and were done in halves.
     """
 
     update: int = 0
@@ -90,6 +91,7 @@ class TrainingState:
     since_log: Totals = field(default_factory=Totals)
     since_validation: Totals = field(default_factory=Totals)
     events: int = 0
+    splits: int = 0
 
     @property
     def is_validated(self) -> bool:

@@ -78,7 +78,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     costs = [_cost(trainer, one) for one in passes]
     ranked = [passes[index] for index in np.argsort(costs, kind="stable")]
     chosen = [ranked[int(quantile * len(ranked))] for quantile in QUANTILES]
-    with memory_errors(is_joint=trainer.model.is_joint):
+    with memory_errors():
         pass_seconds, step_seconds = _time(trainer, chosen)
         largest = _measure_largest(trainer, ranked[-1])
     seconds = pass_seconds * sum(costs) / sum(_cost(trainer, one) for one in chosen)

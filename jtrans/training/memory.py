@@ -11,9 +11,15 @@ import torch
 from jtrans.errors import WorkError
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Say whether an allocation failed, on a GPU or a CPU."""
+    is_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+    return is_memory or "can't allocate memory" in str(error)
+
+
 @contextlib.contextmanager
-def memory_errors(*, is_joint: bool) -> Iterator[None]:
-    """Turn a failed allocation into advice on the budget that bounds memory.
+def memory_errors() -> Iterator[None]:
+    """Turn a failed allocation, where halving passes could not help, into advice.
 
     Raises:
         WorkError: memory ran out.
@@ -21,14 +27,13 @@ def memory_errors(*, is_joint: bool) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        is_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-        if not is_memory and "can't allocate memory" not in str(error):
+        if not is_out_of_memory(error):
             raise
-        budget = "training.pass_joint=16384" if is_joint else "training.pass_tokens=1024"
+        detail = str(error).strip().splitlines()[0] if str(error) else "no detail"
         raise WorkError(
-            f"out of memory: {str(error).strip().splitlines()[0] if str(error) else 'no detail'}",
-            hint=f"smaller passes, same updates: --set {budget} --restart "
-            "(jtrans train --dry-run shows what the largest pass needs)",
+            f"out of memory, even with one pair in a pass: {detail}",
+            hint="--set training.recompute=layer needs the least memory; a smaller model, or a "
+            "corpus prepared with a lower --max-length, needs less",
             kind="work.memory",
         ) from error
 

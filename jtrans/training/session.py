@@ -25,6 +25,7 @@ from jtrans.nn.device import (
     resolve_precision,
     use_products,
 )
+from jtrans.nn.layer import compile_layers, set_recompute
 from jtrans.runs import Run
 from jtrans.training.trainer import Trainer
 from jtrans.training.view import Result, SilentView, Start, TrainingView
@@ -39,6 +40,7 @@ FIXED = (
     "training.batch_tokens",
     "training.pass_tokens",
     "training.pass_joint",
+    "training.pass_overhead",
     "training.bpe_dropout",
     "training.optimiser",
     "training.best_metric",
@@ -141,6 +143,11 @@ def make_trainer(
     sides = corpus.pipeline.source, corpus.pipeline.target
     with _too_large(config):
         model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
+    set_recompute(model, config.training.recompute)
+    if config.training.compile == "on" or (
+        config.training.compile == "auto" and place.type == "cuda"
+    ):
+        compile_layers(model)
     if initial is not None:
         load_initial(model, initial, corpus)
     trainer = Trainer(

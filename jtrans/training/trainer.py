@@ -20,10 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from jtrans.data.batch import collate
 from jtrans.data.redraw import Redrawer
 from jtrans.errors import ConfigError
-from jtrans.nn.device import autocast
 from jtrans.progress import Silent
 from jtrans.training.checkpoint import (
     TrainingState,
@@ -35,7 +33,8 @@ from jtrans.training.checkpoint import (
 from jtrans.training.limits import METRICS, Limits, is_better
 from jtrans.training.memory import memory_errors
 from jtrans.training.meter import Meter
-from jtrans.training.objective import Objective, batch_loss
+from jtrans.training.objective import Objective
+from jtrans.training.passes import Passes
 from jtrans.training.schedule import make_schedule
 from jtrans.training.updates import Pass, UpdatePlan
 from jtrans.training.validation import Validator
@@ -85,7 +84,12 @@ class Trainer:
         self.precision = precision
         self.view = view
         self.should_stop = should_stop
-        self.objective = Objective(training.label_smoothing, training.smoothing_form)
+        self.passes = Passes(
+            model,
+            Objective(training.label_smoothing, training.smoothing_form),
+            precision=precision,
+            on_split=self._split,
+        )
         self.schedule = make_schedule(
             training.schedule,
             learning_rate=training.learning_rate,
@@ -135,7 +139,7 @@ class Trainer:
         self.meter.start_clock()
         self._saved_at = time.monotonic()
         try:
-            with memory_errors(is_joint=self.model.is_joint):
+            with memory_errors():
                 reason = self._loop()
         except _StopError:
             reason = "stopped"
@@ -202,14 +206,7 @@ class Trainer:
         Returns:
             The summed loss with and without smoothing, [2].
         """
-        losses = torch.zeros(2, device=self.model.device)
-        for indices in passes:
-            batch = collate(self.pairs, indices).to(self.model.device)
-            with autocast(self.model.device, self.precision):
-                loss, nll = batch_loss(self.model, batch, self.objective)
-            (loss / tokens).backward()  # type: ignore[no-untyped-call]
-            losses += torch.stack([loss.detach(), nll.detach()])
-        return losses
+        return self.passes.accumulate(self.pairs, passes, tokens)
 
     def step(self, rate: float) -> Tensor:
         """Clip the gradient, change the parameters, forget the gradient; return its norm."""
@@ -287,7 +284,13 @@ class Trainer:
             trained=trained,
             best=state.best,
             validation=state.validation,
+            splits=state.splits,
         )
+
+    def _split(self, sentences: int, size: int) -> None:
+        self.state.splits += 1
+        self.meter.log("split", sentences=sentences, size=size, splits=self.state.splits)
+        self.view.split(sentences, size)
 
     def _stop_if_asked(self) -> None:
         if self.should_stop():
@@ -335,7 +338,7 @@ class _ValidationProgress(Silent):
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
 
-    def advance(self, task: str, done: int, total: int | None = None) -> None:
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
         if self._trainer.should_stop():
             raise _StopError
         self._trainer.view.validating(done, total)

@@ -32,12 +32,14 @@ class UpdatePlan:
     """
 
     def __init__(self, pairs: ParallelIds, training: TrainingConfig, *, is_joint: bool) -> None:
+        self.pairs = pairs
         self.batch_tokens = training.batch_tokens
         self.sampler = BatchSampler(
             pairs.source.lengths,
             pairs.target.lengths,
             max_tokens=min(training.pass_tokens or training.batch_tokens, training.batch_tokens),
             max_joint=training.pass_joint if is_joint else None,
+            overhead=training.pass_overhead,
             seed=training.seed,
         )
 
@@ -52,8 +54,13 @@ class UpdatePlan:
 
     def positions(self, passes: Sequence[Pass]) -> int:
         """Count the padded positions B x S x T of some passes."""
-        sources, targets = self.sampler.source_lengths, self.sampler.target_lengths
-        return sum(one.size * int(sources[one].max() * targets[one].max()) for one in passes)
+        return sum(padded_size(self.pairs, one, is_joint=True) for one in passes)
+
+
+def padded_size(pairs: ParallelIds, indices: Pass, *, is_joint: bool) -> int:
+    """Return the padded joint positions B x S x T of a pass, or its padded target tokens B x T."""
+    size = indices.size * int(pairs.target.lengths[indices].max())
+    return size * int(pairs.source.lengths[indices].max()) if is_joint else size
 
 
 def group_passes(

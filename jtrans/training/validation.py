@@ -1,4 +1,7 @@
-"""Validation: loss per token on the whole valid split, BLEU on part of it."""
+"""Validation: loss per token on the whole valid split, BLEU on part of it.
+
+Where the valid split has several references, BLEU uses all of them, the loss the first.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +63,8 @@ class Validator:
         # spread evenly: the first lines of a valid set are often one talk or one article
         count = min(training.validate_sentences, len(self.pairs))
         self.sentences = np.linspace(0, len(self.pairs) - 1, count).round().astype(int).tolist()
-        lines = corpus.raw_lines("valid", "target") if count else []
-        self.references = [lines[index] for index in self.sentences]
+        sets = corpus.references("valid") if count else []
+        self.references = [[lines[index] for index in self.sentences] for lines in sets]
 
     def __call__(
         self, model: TranslationModel, progress: Progress | None = None
@@ -79,7 +82,7 @@ class Validator:
         return measured
 
     def loss(self, model: TranslationModel) -> float:
-        """Return the unsmoothed loss per target token, in nats."""
+        """Return the unsmoothed loss per target token of the first reference, in nats."""
         objective = Objective()
         sums = []
         for indices in self.batches:
@@ -90,7 +93,7 @@ class Validator:
         return total / int(self.pairs.target.lengths.sum())
 
     def bleu(self, model: TranslationModel, progress: Progress) -> float:
-        """Return sacreBLEU's BLEU of the chosen sentences, detokenised."""
+        """Return sacreBLEU's BLEU of the chosen sentences, detokenised, with all references."""
         from jtrans.decoding.translator import translate_ids
         from jtrans.evaluation.scores import corpus_bleu
 
@@ -100,7 +103,7 @@ class Validator:
         )
         return corpus_bleu(
             [self.side.decode(best[0].tokens) for best in found],
-            [self.references],
+            self.references,
             target_language=self.side.language,
             lowercase=self.side.lowercase,
         )

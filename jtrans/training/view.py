@@ -88,6 +88,7 @@ class Result:
         trained: whether this start did any update.
         best: value of the best validation, its metric and its update; None without validation.
         validation: what the last validation measured.
+        splits: passes that did not fit into memory and were done in halves.
     """
 
     run: Path
@@ -98,6 +99,7 @@ class Result:
     trained: bool
     best: dict[str, Any] | None
     validation: dict[str, float]
+    splits: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values."""
@@ -113,6 +115,15 @@ class TrainingView(Protocol):
 
     def update(self, advance: Advance) -> None:
         """Hear of every update."""
+        ...
+
+    def split(self, sentences: int, size: int) -> None:
+        """Hear of a pass that did not fit into memory and is done in halves.
+
+        Args:
+            sentences: its pairs.
+            size: its padded joint positions, or target tokens for systems without them.
+        """
         ...
 
     def validating(self, done: int, total: int | None) -> None:
@@ -136,6 +147,9 @@ class SilentView:
 
     def update(self, advance: Advance) -> None:
         """Ignore the update."""
+
+    def split(self, sentences: int, size: int) -> None:
+        """Ignore the split."""
 
     def validating(self, done: int, total: int | None) -> None:
         """Ignore the progress."""

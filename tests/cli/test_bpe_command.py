@@ -94,6 +94,22 @@ def test_unusable_input_is_refused_and_nothing_is_written(
     assert not codes.exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "named"),
+    [("abc xyz", [], "--min-frequency"), ("abab abab", ["--min-frequency", 9], "--min-frequency"),
+     ("a b c", [], "--input")],
+)  # fmt: skip
+def test_hints_name_this_command_s_own_options(
+    tmp_path: Path, text: str, options: list[object], named: str
+) -> None:
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    where = ("--input", tmp_path / "text", "--output", tmp_path / "codes")
+    with pytest.raises(JtransError) as caught:
+        jtrans_bpe("learn", "--merges", 5, *where, *options)
+    assert named in str(caught.value.hint)
+    assert "--bpe" not in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("content", [None, b"this is no codes file\n", b"\xff\xfe", b""])
 def test_unusable_codes_are_refused(tmp_path: Path, content: bytes | None) -> None:
     codes = tmp_path / "codes"

@@ -171,6 +171,25 @@ def test_one_corpus_is_shown_with_sources_checksums_licence_and_citation(run) ->
     assert "jtrans prepare nist-zh-en --from FOLDER" in run("corpora", "nist-zh-en").err
 
 
+def test_corpora_says_what_is_read_and_what_can_be_turned_round(run) -> None:
+    shown = run("corpora", "iwslt14-de-en").out
+    assert "train.tags.de-en.de and train.tags.de-en.en (wit3-tags)" in shown
+    parts = json.loads(run("corpora", "nist-zh-en", "--json").out)["parts"]
+    assert parts["train"][0][0]["source"] == "LDC2000T46/*.zh"
+    listed = run("corpora").err
+    assert (
+        "iwslt14-en-de" in listed and "but not grammar-de-en, grammar-zh-en, nist-zh-en" in listed
+    )
+
+
+def test_what_is_missing_is_named_without_listing_every_file_name(run, tmp_path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = run("prepare", "nist-zh-en", "--from", str(tmp_path / "empty"))
+    assert result.code == 2
+    assert "LDC2007T09 (ISI Chinese-English" in result.err and "LDC2010T21" in result.err
+    assert "28 more (jtrans corpora nist-zh-en lists them)" in result.err
+
+
 def test_corpora_says_which_files_are_here(run, tmp_path) -> None:
     folder = tmp_path / "data/downloads/tatoeba-de-en"
     folder.mkdir(parents=True)

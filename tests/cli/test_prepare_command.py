@@ -164,6 +164,45 @@ def test_train_and_test_may_repeat(run, files, tmp_path) -> None:
     assert list(splits) == ["train", "valid", "test", "test2"]
 
 
+def test_parts_prepared_with_one_pipeline_are_put_together(run, files, tmp_path) -> None:
+    text = ["--valid", "corpus/valid", "--languages", "de-en", "--workers", "1"]
+    one = ["prepare", "--train", "corpus/train", *text, "--bpe-merges", "20", "--out", "parts/1"]
+    two = ["prepare", "--train", "corpus/test", *text, "--pipeline", "parts/1", "--out", "parts/2"]
+    join = ["prepare", "--train", "parts/1", "--train", "parts/2", "--out", "prepared/all"]
+    results = [run(*command) for command in (one, two, join)]
+    assert [result.code for result in results] == [0, 0, 0], results
+    assert "Pipeline     that of parts/1, nothing learned" in results[1].err
+    assert "Cleaning     kept 25 ·" in results[2].err
+    assert "Next: jtrans train demo/reformer-fast --data prepared/all" in results[2].err
+    assert info_of(tmp_path / "prepared/all")["splits"]["train"]["pairs"] == 25
+    assert "Unchanged" in run(*join).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--train", "corpus/train"], "corpus/train is no prepared corpus, other --train are"),
+        (["--train", "parts/1"], "parts/1 is given twice"),
+        (["--lowercase"], "--lowercase does not go with prepared corpora"),
+        (["--valid", "corpus/valid"], "--valid does not go with prepared corpora"),
+    ],
+)
+def test_what_cannot_be_put_together_is_refused(run, files, tmp_path, arguments, message) -> None:
+    run(*OWN, "--out", "parts/1")
+    result = run("prepare", "--train", "parts/1", *arguments, "--out", "all")
+    assert result.code == 2 and message in result.err
+    assert not (tmp_path / "all").exists()
+
+
+def test_a_pipeline_decides_about_words_and_pieces(run, files, tmp_path) -> None:
+    result = run(*OWN, *OUT, "--pipeline", "nowhere")
+    assert result.code == 2 and "--pipeline decides about bpe merges already" in result.err
+    own = OWN[: OWN.index("--bpe-merges")]
+    result = run(*own, *OUT, "--pipeline", "nowhere")
+    assert result.code == 2 and "no text pipeline in nowhere" in result.err
+    assert not (tmp_path / "prepared").exists()
+
+
 def spoil(name: str, data: bytes) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes(data)
 
@@ -173,6 +212,9 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "unequal counts": (spoil("train.en", b"one\n"), [], "has 20 lines, corpus/train.en has 1"),
     "empty": (lambda f: [spoil(f"train.{x}", b"")(f) for x in ("de", "en")], [], "are empty"),
     "blank": (lambda f: [spoil(f"train.{x}", b"\n \n")(f) for x in ("de", "en")], [], "empty 2"),
+    "blank valid": (
+        lambda f: [spoil(f"valid.{x}", b"\n \n")(f) for x in ("de", "en")], [],
+        "valid has only empty lines: not one of its 2 pairs"),
     "binary": (spoil("train.de", bytes(range(256))), [], "zero byte"),
     "latin-1": (spoil("train.de", b"T\xfcr\n"), [], "not UTF-8 text: byte 0xfc in line 1"),
     "utf-16": (spoil("train.de", "Tür\n".encode("utf-16")), [], "is UTF-16, not UTF-8"),

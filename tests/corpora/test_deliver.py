@@ -57,7 +57,7 @@ class Log:
     def warn(self, text: str) -> None:
         self.lines.append(f"warning {text}")
 
-    def advance(self, task: str, done: int, total: int | None = None) -> None:
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
         pass
 
 

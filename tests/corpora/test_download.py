@@ -34,7 +34,7 @@ class Log:
     def warn(self, text: str) -> None:
         self.warned.append(text)
 
-    def advance(self, task: str, done: int, total: int | None = None) -> None:
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
         self.advanced.append((task, done, total))
 
 
@@ -83,7 +83,7 @@ def test_a_file_arrives_whole_and_its_checksum_is_recorded(site, patience, tmp_p
     assert files_of(tmp_path) == {"data.tgz", "checksums.json"}
     assert recorded(tmp_path)["data.tgz"]["sha256"] == SHA
     assert log.said[0][0] == "Downloaded" and "MB/s" in log.said[0][1]
-    assert log.advanced[-1][1:] == (len(DATA) // 1000, len(DATA) // 1000)
+    assert log.advanced[-1] == ("Downloading data.tgz", len(DATA), len(DATA))
 
 
 def test_a_file_that_is_here_is_not_asked_for_again(site, patience, tmp_path) -> None:
@@ -208,8 +208,10 @@ def test_passing_trouble_is_waited_out_with_growing_pauses(site, tmp_path) -> No
     patience = Patience(sleep=pauses.append)
     answers = (status(503), status(500), status(429, Retry_After="7"), whole)
     source = Source("data.tgz", (site.mirror("data.tgz", *answers, sha256=SHA),))
-    fetch(source, tmp_path, patience=patience)
+    log = Log()
+    fetch(source, tmp_path, patience=patience, progress=log)
     assert pauses == [1.0, 2.0, 7.0]
+    assert log.said[2] == ("Retrying", "data.tgz in 7 s: 429 Too Many Requests")
 
 
 def test_a_server_is_given_up_after_some_tries(site, patience, tmp_path) -> None:

@@ -30,6 +30,18 @@ def test_the_gap_is_found_by_the_lengths(gap: int, place: int) -> None:
         assert abs(probable_break(longer, shorter) - place) <= 3
 
 
+def test_the_gap_is_found_by_numbers_and_questions_where_lengths_say_nothing() -> None:
+    random_numbers = random.Random(4)
+    numbers = [random_numbers.randrange(10_000, 100_000) for _ in range(100)]
+    longer = [f"{n // 1000}.{n % 1000:03} Stück" for n in numbers]
+    shorter = [f"items: {n // 1000},{n % 1000:03}" for n in numbers]
+    assert probable_break(longer, shorter[:40] + shorter[41:]) == 40
+    longer, shorter = ["Ja." for _ in range(60)], ["Yes" for _ in range(60)]
+    for place in (3, 10, 11, 19, 24, 35, 36, 52):
+        longer[place], shorter[place] = "Ja?", "是？"
+    assert 11 < probable_break(longer, shorter[:15] + shorter[16:]) <= 19
+
+
 def test_the_line_and_the_file_that_lacks_it_are_named() -> None:
     source, target = sides(50, seed=1)
     del target[20]

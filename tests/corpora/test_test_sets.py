@@ -110,3 +110,14 @@ def test_xml_sets_of_different_length_are_refused(tmp_path) -> None:
         read_xml(*files)
     with pytest.raises(CorpusError, match="no <seg id> lines"):
         read_xml(files[0], write(tmp_path / "c.xml", "<mteval></mteval>\n"))
+
+
+def test_odd_separators_in_test_sets_are_counted_and_do_not_end_lines(tmp_path) -> None:
+    lines = '<seg id="1">a\u2028b</seg>\n<seg id="2">c\x0cd</seg>\n'
+    files = [write(tmp_path / name, lines) for name in ("a.xml", "b.xml")]
+    text = read_xml(*files)
+    assert list(text.source) == ["a\u2028b", "c\x0cd"]
+    assert text.notes == {"U+2028 inside a line": 2, "form feed inside a line": 2}
+    sets = write(tmp_path / "src.sgm", SOURCE.replace("你好", "你\u2028好"))
+    read = read_sgm(sets, [write(tmp_path / "ref.sgm", references("r1"))])
+    assert (read.source[0], read.notes) == ("你 好", {"U+2028 inside a line": 1})

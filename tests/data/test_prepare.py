@@ -107,7 +107,25 @@ def test_empty_lines_of_valid_stay_and_are_warned_of(tmp_path) -> None:
         make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1, progress=listener
     )
     assert prepared.pairs("valid").source.lengths.tolist()[1] == 1
-    assert listener.warnings == ["valid has 1 pairs with an empty side (kept)"]
+    assert listener.warnings[0] == "valid has 1 pairs with an empty side (kept)"
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+@pytest.mark.parametrize("lines", [(["", " "], ["", ""]), (["a", ""], ["\t", "b"]), ([], [])])
+def test_a_valid_or_test_set_without_a_pair_of_text_is_refused(tmp_path, split, lines) -> None:
+    corpus = make_corpus()
+    empty = ParallelText(*lines, ("corpus/empty",))
+    corpus = Corpus("mine", ("de", "en"), {**corpus.splits, split: empty})
+    with pytest.raises(CorpusError, match=rf"{split} has only empty lines|has no valid text"):
+        prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_lines_that_segmentation_leaves_empty_are_no_text_either(tmp_path) -> None:
+    corpus = make_corpus(valid=(["\x01", "\x7f"], ["Yes.", "No."]))
+    with pytest.raises(CorpusError, match="valid has only empty lines"):
+        prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
+    assert not list(tmp_path.iterdir())
 
 
 def test_train_is_cleaned_and_counted(tmp_path) -> None:
@@ -216,6 +234,25 @@ def test_a_file_in_the_way_is_refused(tmp_path) -> None:
         prepare(make_corpus(), tmp_path / "file", options=SMALL, workers=1)
 
 
+def test_a_link_stays_and_what_it_leads_to_is_made(tmp_path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk/corpus", target_is_directory=True)
+    for merges in (30, 20):
+        options = PrepareOptions(bpe_merges=merges)
+        prepare(make_corpus(), tmp_path / "link", options=options, workers=1, force=True)
+        assert (tmp_path / "link").is_symlink()
+        assert {path.name for path in (tmp_path / "disk").iterdir()} == {"corpus"}
+    assert {path.name for path in tmp_path.iterdir()} == {"disk", "link"}
+
+
+def test_the_working_directory_is_not_replaced(tmp_path, monkeypatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(CorpusError, match="this is the working directory") as caught:
+        prepare(make_corpus(), Path(), options=SMALL, workers=1)
+    assert "--out corpus" in str(caught.value.hint)
+
+
 def test_nothing_left_after_cleaning_is_refused_before_anything_is_written(tmp_path) -> None:
     corpus = make_corpus((["", "a b c d"], ["x", "y"]))
     with pytest.raises(CorpusError, match=r"no training pair is left.*empty 1.*ratio 1"):
@@ -228,7 +265,8 @@ def test_many_dropped_pairs_are_warned_of(tmp_path) -> None:
     listener = Listener()
     corpus = make_corpus((source, ["Short." if i < 30 else t for i, t in enumerate(target)]))
     prepare(corpus, tmp_path / "out", options=SMALL, workers=1, progress=listener)
-    assert "50 % of the training pairs were dropped" in listener.warnings[0]
+    expected = "50 % of the training pairs were dropped, most for: ratio (--max-ratio is 1.5)"
+    assert listener.warnings[0] == expected
 
 
 def test_a_line_of_ten_megabytes_is_dropped_from_train_and_refused_in_valid(tmp_path) -> None:
@@ -261,7 +299,29 @@ def test_sides_that_look_exchanged_are_warned_of(tmp_path) -> None:
     corpus = make_corpus((target, source))
     prepare(corpus, tmp_path / "out", options=SMALL, workers=1, progress=listener)
     assert "the sides of train look exchanged" in listener.warnings[0]
-    assert not [text for text in listener.warnings if "valid" in text]
+    assert not [text for text in listener.warnings[1:] if "exchanged" in text]
+
+
+def test_a_test_set_exchanged_against_train_is_warned_of_in_any_language(tmp_path) -> None:
+    listener = Listener()
+    corpus = make_corpus()
+    test = ParallelText(corpus.splits["test"].target, corpus.splits["test"].source)
+    # no common words are known of Swedish and Danish, and their script is the same
+    corpus = Corpus("mine", ("sv", "da"), {**corpus.splits, "test": test})
+    options = PrepareOptions(bpe_merges=30)
+    prepare(corpus, tmp_path / "out", options=options, workers=1, progress=listener)
+    exchanged = [text for text in listener.warnings if "look exchanged" in text]
+    assert len(exchanged) == 1
+    assert exchanged[0].startswith(
+        "the sides of test look exchanged: its source has the words of train's target"
+    )
+
+
+def test_text_unlike_train_is_warned_of(tmp_path) -> None:
+    listener = Listener()
+    valid = (["ЩЖ ЮЯ ЭЮ"], ["ŵŷ ẁỳ ǎǒ"])
+    prepare(make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert "% of the tokens of valid are unknown" in listener.warnings[-1]
 
 
 def test_a_side_in_another_script_is_warned_of(tmp_path) -> None:

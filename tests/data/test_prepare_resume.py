@@ -6,16 +6,12 @@ import contextlib
 import errno
 import itertools
 import os
-import random
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-import jtrans
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data import encoding, learning, segmenting, work
 from jtrans.data.prepare import prepare
@@ -207,55 +203,3 @@ def test_two_at_once_in_one_folder_are_refused(tmp_path, monkeypatch) -> None:
     ):
         prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
     prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
-
-
-COMMAND = """
-import sys
-from jtrans.cli.main import main
-main(["prepare", "--train", "train", "--valid", "valid", "--languages", "de-en", "--out", "out",
-      "--bpe-merges", "200", "--workers", "2"])
-"""
-
-
-@pytest.mark.slow
-def test_killed_twenty_times_at_random_moments_it_gives_the_same_bytes(tmp_path) -> None:
-    draw = random.Random(time.time_ns())
-    numbers = random.Random(1)
-    for name, size in (("train", 6000), ("valid", 50)):
-        for language, index in (("de", 0), ("en", 1)):
-            lines = [
-                f"{pair[index]} {numbers.randrange(1000)}"
-                for pair in numbers.choices(PAIRS, k=size)
-            ]
-            (tmp_path / f"{name}.{language}").write_text("\n".join(lines), encoding="utf-8")
-    start = time.monotonic()
-    run(tmp_path, None)
-    whole = time.monotonic() - start
-    expected = contents(tmp_path / "out")
-    (tmp_path / "out").rename(tmp_path / "whole")
-    killed = 0
-    for _ in range(20):
-        killed += run(tmp_path, draw.uniform(0.2, 1.0) * whole)
-        run(tmp_path, None)
-        assert contents(tmp_path / "out") == expected
-        (tmp_path / "out").rename(tmp_path / "again")
-        for path in sorted((tmp_path / "again").rglob("*"), reverse=True):
-            path.unlink() if path.is_file() else path.rmdir()
-        (tmp_path / "again").rmdir()
-        assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-    assert killed > 5
-
-
-def run(folder: Path, seconds: float | None) -> bool:
-    """Run the command; say whether it had to be killed after so many seconds."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(jtrans.__file__).parents[1])}
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND], cwd=folder, env=environment, stderr=subprocess.DEVNULL
-    )
-    try:
-        assert process.wait(seconds) == 0
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        return True
-    return False

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.options import WIDEST_BEAM, SearchOptions
 from jtrans.errors import DecodingError
 
 
@@ -37,6 +37,8 @@ def test_other_length_limits_are_refused(rule: str) -> None:
     "values",
     [
         {"beam": 0},
+        {"beam": 201},
+        {"beam": 200, "nbest": 201},
         {"nbest": 6},
         {"nbest": 0},
         {"length_penalty": math.nan},
@@ -49,6 +51,15 @@ def test_impossible_options_are_refused_with_a_hint(values: dict[str, Any]) -> N
     with pytest.raises(DecodingError) as caught:
         SearchOptions(**values)
     assert caught.value.hint
+
+
+def test_the_widest_beam_is_named_and_can_be_used() -> None:
+    assert SearchOptions(beam=WIDEST_BEAM, nbest=WIDEST_BEAM).beam == WIDEST_BEAM
+    with pytest.raises(DecodingError, match="beam 50,000 is more than 200"):
+        SearchOptions(beam=50_000)
+    with pytest.raises(DecodingError) as caught:
+        SearchOptions(nbest=500)
+    assert str(caught.value.hint).endswith("--beam 200 is the widest")
 
 
 def test_both_forms_of_the_length_penalty_count_the_end_symbol() -> None:

@@ -139,7 +139,8 @@ def test_noise_on_attention_weights_is_shared_over_the_lines(
 
     monkeypatch.setattr(attention, "attend", watch)
     layer = joint_layer(grid_dropout="independent" if independent else "shared")
-    layer(torch.randn(5, 6, 7, E), None)
+    with torch.no_grad():  # the plain form; tests/nn/test_blockwise.py compares the other with it
+        layer(torch.randn(5, 6, 7, E), None)
     assert [noise.shape for noise in seen] == [(5, 7, H, 6, 6), (5, 6, H, 7, 7)]
     for noise in seen:
         assert varying_axes(noise) == ({0, 1, 2, 3, 4} if independent else {0, 2, 3, 4})
@@ -189,7 +190,9 @@ def test_without_mask_and_target_positions_the_grid_moves_with_the_target(
         )
     order = torch.tensor([3, 0, 1, 4, 2])
     moved = Batch(**(vars(full) | {"target_in": full.target_in[:, order]}))
-    torch.testing.assert_close(last_grid(model, moved), last_grid(model, full)[:, order], **EXACT)
+    with torch.no_grad():
+        grids = last_grid(model, moved), last_grid(model, full)[:, order]
+    torch.testing.assert_close(*grids, **EXACT)
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "post"}, {"grid": "concat"}])

@@ -47,14 +47,48 @@ def test_any_characters_give_the_words_of_sacremoses(lines: list[str]) -> None:
         assert tokenizer("en", True).tokenize(line) == reference("en", True)(line)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@given(lines=LINES)
+def test_with_the_last_stop_parted_nothing_else_changes(language: str, lines: list[str]) -> None:
+    parting, plain = tokenizer(language, True, parts_last_stop=True), tokenizer(language, True)
+    for line in [*lines, *lines]:
+        words, last = plain.tokenize(line), parting.tokenize(line)[-1:]
+        assert "".join(parting.tokenize(line)) == "".join(words)
+        assert last == [] or set(last[0]) == {"."} or not last[0].endswith(".")
+        if words and (not words[-1].endswith(".") or set(words[-1]) == {"."}):
+            assert parting.tokenize(line) == words
+
+
+# The words of tokenizer.perl, by its rules: the last word of a line, as it stands after all else
+# was parted, loses its full stop, whatever it is.
+@pytest.mark.parametrize(
+    ("language", "line", "words"),
+    [
+        ("en", "He lives in the U.S.", "He lives in the U.S ."),
+        ("en", "The U.S. is the U.S. is here.", "The U.S. is the U.S. is here ."),
+        ("en", "U.S.", "U.S ."),
+        ("en", "He said (in the U.S.)", "He said ( in the U.S. )"),
+        ("en", "See No.", "See No ."),
+        ("en", "and so on...", "and so on ..."),
+        ("en", "and so on, etc.  ", "and so on , etc ."),
+        ("en", ".", "."),
+        ("de", "Patient B.", "Patient B ."),
+        ("de", "Er kam am 10. Mai, sie am 11.", "Er kam am 10. Mai , sie am 11 ."),
+    ],
+)
+def test_the_last_stop_is_parted_as_by_tokenizer_perl(language: str, line: str, words: str) -> None:
+    moses = tokenizer(language, False, parts_last_stop=True)
+    assert moses.tokenize(line) == moses.tokenize(line) == words.split()
+
+
 KNOWN: dict = {}
 
 
-def tokenizer(language: str, escape: bool) -> CachedMoses:
+def tokenizer(language: str, escape: bool, *, parts_last_stop: bool = False) -> CachedMoses:
     """One for all examples: what was remembered must not change what comes later."""
-    key = (language, escape)
+    key = (language, escape, parts_last_stop)
     if key not in KNOWN:
-        KNOWN[key] = CachedMoses(language, escape=escape)
+        KNOWN[key] = CachedMoses(language, escape=escape, parts_last_stop=parts_last_stop)
     return KNOWN[key]
 
 

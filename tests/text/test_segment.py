@@ -15,8 +15,8 @@ from jtrans.text.normalise import normalise
 from jtrans.text.segment import SEGMENTERS, make_segmenter, resolve_segmenter
 
 SEGMENTER_BY_NAME = {name: make_segmenter(name, "zh") for name in SEGMENTERS}
-MOSES = {language: make_segmenter("moses", language) for language in ("de", "en", "fr", "vi")}
-EUROPEAN = st.text("abST19äéß .,;:!?()-\"'’“„%$&/", max_size=40)
+MOSES = {language: make_segmenter("moses", language) for language in ("de", "en", "fr", "sv", "vi")}
+EUROPEAN = st.text("abST19äéß .,;:!?()-\"'’“”„‘%$&/_@–…°", max_size=40)
 MIXED = st.text("ab1 ü我很好你叫，。,.-%１é\u0301", max_size=40)
 
 
@@ -49,7 +49,7 @@ def test_moses_cuts_as_the_published_tokeniser_without_escapes(
 )
 def test_moses_restores_ordinary_sentences(language: str, line: str) -> None:
     segmenter = MOSES[language]
-    expected = line.replace("&amp;", "& amp;").replace("a@b", "a @ b").replace("<b>", "< b >")
+    expected = line.replace("&amp;", "& amp;").replace("<b>", "< b >")
     assert segmenter.join(segmenter.segment(line)) == expected
 
 
@@ -70,6 +70,17 @@ def test_escaped_moses_escapes_words_and_restores_lines() -> None:
     assert words[:2] == ["It", "&apos;s"]
     assert not set("|<>[]'\"") & set("".join(words))
     assert segmenter.join(words) == 'It\'s [here] | "there" & < b'
+
+
+def test_only_escaped_moses_parts_a_stop_from_an_abbreviation_that_ends_a_line() -> None:
+    line = "He lives in the U.S."
+    parted = {
+        name: make_segmenter(name, "en").segment(line)[4:] for name in ("moses", "moses-escaped")
+    }
+    assert parted == {"moses": ["U.S."], "moses-escaped": ["U.S", "."]}
+    assert all(
+        make_segmenter(name, "en").join(["in", *parted[name]]) == "in U.S." for name in parted
+    )
 
 
 def test_jieba_keeps_words_of_other_scripts_whole() -> None:

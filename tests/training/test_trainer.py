@@ -10,6 +10,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import WorkError
 from jtrans.runs import Run
+from jtrans.training import passes as passes_module
 from jtrans.training import trainer as trainer_module
 from jtrans.training.session import make_trainer, train
 from jtrans.training.view import Advance, Result, SilentView, Validation
@@ -291,17 +292,17 @@ def test_divergence_is_reported_with_its_update(
     assert names(tmp_path / "run") == []
 
 
-def test_running_out_of_memory_names_the_budget(
+def test_running_out_of_memory_with_one_pair_says_what_needs_less(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(trainer_module, "batch_loss", fail)
+    monkeypatch.setattr(passes_module, "batch_loss", fail)
     with pytest.raises(WorkError, match="Tried to allocate 2 GiB") as caught:
         train(make_config("reformer-fast"), data=corpus.folder, run=tmp_path / "run")
     assert caught.value.kind == "work.memory"
-    assert caught.value.hint is not None and "training.pass_joint" in caught.value.hint
+    assert caught.value.hint is not None and "training.recompute=layer" in caught.value.hint
 
 
 def test_bf16_trains_and_keeps_float32_weights(

@@ -1,0 +1,79 @@
+"""Warnings about text that is not what its languages say: sides exchanged, another script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jtrans.text.language import is_wrong_script, look_swapped
+
+if TYPE_CHECKING:
+    from jtrans.corpora.parallel import Corpus, ParallelText
+    from jtrans.progress import Progress
+
+SAMPLE = 1000
+LONGEST = 1000
+# Of the lines with letters in a sample, so many may lack letters of their script unremarked.
+FEW = 0.5
+# Words of a side that the other side of train knows, for each one its own side knows: more is
+# no accident. Names and punctuation stand on both sides of good text.
+MANY_FOREIGN = 2.0
+
+Samples = tuple[list[str], list[str]]
+
+
+def notice_languages(corpus: Corpus, progress: Progress) -> None:
+    """Warn of sides that look exchanged, or written in another script than their language's.
+
+    Exchanged sides show by script; or by the commonest words of the languages that
+    `jtrans.text.language` knows some of. For all others only a difference between the splits
+    shows: valid or a test split whose source has the words of train's target, and conversely.
+    """
+    one, other = corpus.languages
+    train: Samples | None = None
+    for name, text in corpus.splits.items():
+        samples = _sample(text)
+        if look_swapped(*samples, corpus.languages):
+            progress.warn(
+                f"the sides of {name} look exchanged: its source looks like {other}, its target "
+                f"like {one}; check the names of its files, or the order of its columns"
+            )
+            continue
+        if name == "train":
+            train = samples
+        elif train is not None and _is_crossed(samples, train):
+            progress.warn(
+                f"the sides of {name} look exchanged: its source has the words of train's "
+                "target, its target those of train's source; check the names of its files"
+            )
+            continue
+        _notice_script(name, samples, corpus.languages, progress)
+
+
+def _sample(text: ParallelText) -> Samples:
+    places = range(0, len(text), max(1, len(text) // SAMPLE))
+    source, target = ([lines[i][:LONGEST] for i in places] for lines in (text.source, text.target))
+    return source, target
+
+
+def _is_crossed(samples: Samples, train: Samples) -> bool:
+    """Say whether each side of a split has the words of the other side of train."""
+    known = [{word for line in lines for word in line.lower().split()} for lines in train]
+    for own, lines in enumerate(samples):
+        words = [word for line in lines for word in line.lower().split()]
+        right, wrong = (sum(word in known[side] for word in words) for side in (own, 1 - own))
+        if wrong <= MANY_FOREIGN * right + len(words) / 10:
+            return False
+    return True
+
+
+def _notice_script(
+    name: str, samples: Samples, languages: Sequence[str], progress: Progress
+) -> None:
+    for sample, language in zip(samples, languages, strict=True):
+        wrong = sum(is_wrong_script(line, language) for line in sample)
+        if wrong > FEW * len(sample):
+            progress.warn(
+                f"{100 * wrong / len(sample):.0f} % of the {language} lines of {name} have no "
+                f"letter of the script of {language}"
+            )

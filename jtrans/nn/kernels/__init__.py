@@ -1,0 +1,1 @@
+"""GPU kernels behind torch operators, each with an implementation for other devices beside it."""

@@ -1,0 +1,79 @@
+"""`Layer`: one of a stack of equal layers, and how the stack is run in training.
+
+What a training pass keeps for its backward pass (`set_recompute`) and whether layers are compiled
+(`compile_layers`) are properties of the run, not of the model: neither changes a result but by
+rounding, nor any parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+import torch.fx.experimental._config
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.residual import Residual
+
+Recompute = Literal["none", "hidden", "layer"]
+
+
+class Layer(nn.Module):
+    """A layer of a stack. Its `forward` is the plain computation; stacks call `run_layer`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_recomputed = False
+        self.compiled: Callable[..., Tensor] | None = None
+
+
+def run_layer(layer: nn.Module, *inputs: Any, keep: list[Tensor] | None = None) -> Tensor:
+    """Compute a `Layer`; in training as `set_recompute` and `compile_layers` said.
+
+    Args:
+        layer: one of the stack.
+        inputs: of its `forward`.
+        keep: receives the attention weights; then the plain computation is used.
+    """
+    assert isinstance(layer, Layer)
+    if keep is not None or not (layer.training and torch.is_grad_enabled()):
+        plain: Tensor = layer(*inputs, keep=keep)
+        return plain
+    call = layer if layer.compiled is None else layer.compiled
+    if layer.is_recomputed:
+        return checkpoint(call, *inputs, use_reentrant=False)  # type: ignore[no-any-return]
+    return call(*inputs)
+
+
+def set_recompute(model: nn.Module, policy: Recompute) -> None:
+    """Choose what a training pass computes again in its backward pass, to save memory.
+
+    Args:
+        model: any model.
+        policy: "none": as little as possible; "hidden": the hidden layers of FFNs, on a CPU also
+            layer norms and attention weights (an eighth more arithmetic, half the memory or
+            less); "layer": everything but each layer's input (a third more).
+    """
+    for module in model.modules():
+        if isinstance(module, Residual):
+            module.saves_memory = policy == "hidden"
+        elif isinstance(module, FeedForward):
+            module.keep_hidden = policy != "hidden"
+        elif isinstance(module, Layer):
+            module.is_recomputed = policy == "layer"
+
+
+def compile_layers(model: nn.Module) -> None:
+    """Let torch compile each kind of layer, once for all layers of the kind and all lengths.
+
+    Sizes are dynamic from the beginning, also equal ones (a first batch with S = T would bring a
+    second compilation later). A compilation too many is an error, not a silent way back to slow.
+    """
+    torch.fx.experimental._config.use_duck_shape = False
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
+    for module in model.modules():
+        if isinstance(module, Layer):
+            module.compiled = torch.compile(module.forward, dynamic=True)

@@ -1,0 +1,121 @@
+"""One update's passes, forward and backward; a pass that does not fit into memory is halved.
+
+The loss is summed and divided once by the target tokens of the whole update, so the gradient does
+not depend on how the update is cut into passes. Nothing is skipped when memory runs out: the
+gradient the failed pass has begun is put aside and its two halves are done instead, and passes as
+large are halved at once from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from jtrans.data.batch import collate
+from jtrans.nn.device import autocast
+from jtrans.training.memory import is_out_of_memory
+from jtrans.training.objective import Objective, batch_loss
+from jtrans.training.updates import Pass, padded_size
+
+if TYPE_CHECKING:
+    from jtrans.data.prepared import ParallelIds
+    from jtrans.models.base import TranslationModel
+
+# Hears the sentences and the padded size (joint positions or target tokens) of a pass halved.
+OnSplit = Callable[[int, int], None]
+
+
+class Passes:
+    """Adds up the gradient of updates.
+
+    Args:
+        model: in training mode, on its device.
+        objective: the loss.
+        precision: "fp32" or "bf16".
+        on_split: called for each pass that did not fit.
+    """
+
+    def __init__(
+        self,
+        model: TranslationModel,
+        objective: Objective,
+        *,
+        precision: str,
+        on_split: OnSplit = lambda sentences, size: None,
+    ) -> None:
+        self.model = model
+        self.objective = objective
+        self.precision = precision
+        self.on_split = on_split
+        self._too_large: int | None = None  # the smallest size known not to fit
+
+    def accumulate(self, pairs: ParallelIds, passes: Sequence[Pass], tokens: int) -> Tensor:
+        """Add the gradient of an update's loss per token to the parameters.
+
+        Args:
+            pairs: the training split.
+            passes: the parts of the update, as indices into it.
+            tokens: real target tokens of them all: what the summed loss is divided by.
+
+        Returns:
+            The summed loss with and without smoothing, [2].
+
+        Raises:
+            torch.OutOfMemoryError, RuntimeError: a single pair does not fit.
+        """
+        losses = torch.zeros(2, device=self.model.device)
+        waiting = list(reversed(passes))
+        while waiting:
+            indices = waiting.pop()
+            size = padded_size(pairs, indices, is_joint=self.model.is_joint)
+            fits = self._too_large is None or size < self._too_large or indices.size == 1
+            found = self._run(pairs, indices, tokens) if fits else None
+            if found is not None:
+                losses += found
+                continue
+            if fits:
+                self._too_large = size
+                self.on_split(indices.size, size)
+            middle = indices.size // 2
+            waiting += [indices[middle:], indices[:middle]]
+        return losses
+
+    def _run(self, pairs: ParallelIds, indices: Pass, tokens: int) -> Tensor | None:
+        """Do one pass and return its losses, [2]; None, and no trace of it, if it does not fit."""
+        parameters = list(self.model.parameters())
+        before = [parameter.grad for parameter in parameters]
+        for parameter in parameters:
+            parameter.grad = None  # a pass that fails leaves half a gradient
+        try:
+            losses = self._forward_backward(pairs, indices, tokens)
+        except (RuntimeError, MemoryError) as error:
+            if indices.size == 1 or not is_out_of_memory(error):
+                raise
+            losses = None
+        if losses is None:  # out of the handler: its traceback holds on to the pass's tensors
+            for parameter, gradient in zip(parameters, before, strict=True):
+                parameter.grad = gradient
+            if self.model.device.type == "cuda":
+                torch.cuda.empty_cache()
+            return None
+        both = [
+            (parameter.grad, gradient)
+            for parameter, gradient in zip(parameters, before, strict=True)
+            if parameter.grad is not None and gradient is not None
+        ]
+        if both:
+            torch._foreach_add_([new for new, _ in both], [old for _, old in both])
+        for parameter, gradient in zip(parameters, before, strict=True):
+            if parameter.grad is None:
+                parameter.grad = gradient
+        return losses
+
+    def _forward_backward(self, pairs: ParallelIds, indices: Pass, tokens: int) -> Tensor:
+        batch = collate(pairs, indices).to(self.model.device)
+        with autocast(self.model.device, self.precision):
+            loss, nll = batch_loss(self.model, batch, self.objective)
+        (loss / tokens).backward()  # type: ignore[no-untyped-call]
+        return torch.stack([loss.detach(), nll.detach()])

@@ -1,0 +1,125 @@
+"""The benchmark scripts on a tiny corpus: every variant works, and what it counts is right."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepare import prepare
+from jtrans.data.prepare_options import PrepareOptions
+from jtrans.data.prepared import PreparedCorpus
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import interleave
+import readme_tables
+import suite_joint
+import suite_scaling
+
+SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
+    draw = random.Random(1)
+    lines = sorted({" ".join(draw.choices("abcdefgh", k=draw.randint(3, 9))) for _ in range(150)})
+    texts = [ParallelText(part, [line.upper() for line in part]) for part in (lines[9:], lines[:9])]
+    options = PrepareOptions(
+        source_segment="whitespace", target_segment="whitespace", bpe="none", vocabulary="joint"
+    )
+    return prepare(
+        Corpus("letters", ("de", "en"), dict(zip(("train", "valid"), texts, strict=True))),
+        tmp_path_factory.mktemp("corpus") / "letters",
+        options=options,
+        workers=1,
+    )
+
+
+def done(task: Any) -> interleave.Round:
+    return interleave.Round(dict(task.work(0)), 2.0, dict(task.facts()), 100.0)
+
+
+@pytest.mark.parametrize("system", suite_joint.SYSTEMS)
+def test_all_variants_count_real_positions_and_the_tokens_of_as_many_pairs(
+    system: str, corpus: PreparedCorpus
+) -> None:
+    reference = suite_joint.train_reference(system, corpus.folder, 128, SIZES, 32)
+    options: dict[str, Any] = {"data": corpus.folder, "tokens": 128, "settings": SIZES}
+    ours = suite_joint.train_jtrans(system, precision="bf16", **options)
+    plain = suite_joint.train_jtrans("transformer", precision="fp32", **options)
+    pairs = corpus.pairs("train")
+    S, T = pairs.source.lengths, pairs.target.lengths
+    ratio = (S * T).sum() / T.sum()
+    for task in (reference, ours, plain):
+        one = done(task)
+        assert one.amounts["positions"] == pytest.approx(one.amounts["tokens"] * ratio)
+        assert one.amounts["padded_positions"] >= one.amounts["positions"]
+        assert one.amounts["flops"] > 0 and one.facts["products"] > 0
+    # the reference's update is four passes of at most 32 tokens
+    assert done(reference).amounts["padded_positions"] <= 4 * 32 * int(S.max())
+
+
+def test_a_row_becomes_a_line_of_text_and_of_the_readme() -> None:
+    amounts = {"positions": 400.0, "padded_positions": 440.0, "tokens": 40.0, "flops": 4e9}
+    facts = {"products": 1e10, "bytes_per_position": 2048.0}
+    slow = [interleave.Round(amounts, 2.0, facts, 100.0)] * 3
+    fast = [interleave.Round(amounts, 0.5, {**facts, "bytes_per_position": 1024.0}, 50.0)] * 3
+    found = {"original fp32": slow, "jtrans fp32": fast}
+    rows = [
+        {"system": "reformer-base", **row, **suite_joint.extra(found[row["variant"]], [1e10] * 3)}
+        for row in interleave.rows(found, "positions")
+    ]
+    assert [row["positions_per_second"] for row in rows] == [200.0, 800.0]
+    assert [row["product_share"] for row in rows] == [0.2, 0.8]
+    assert rows[1]["ratio"] == {"median": 4.0, "low": 4.0, "high": 4.0}
+    assert "4.00 x" in suite_joint.describe(rows[1])
+    text = readme_tables.joint({"rows": rows, "command": "c", "machine": "m", "torch": "t"})
+    cells = [cell.strip() for cell in text.splitlines()[3].split("|")[1:-1]]
+    assert cells == [
+        "reformer-base", "jtrans fp32", "800 (880)", "80", "4.00 (4.00 to 4.00)", "80 % of 10",
+        "1 (0.50)",
+    ]  # fmt: skip
+
+
+def test_the_spread_is_the_median_with_its_tenths() -> None:
+    found = interleave.spread([float(i) for i in range(11)])
+    assert found == {"median": 5.0, "low": 1.0, "high": 9.0}
+
+
+def test_a_pass_of_the_scaling_suite_has_the_positions_it_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suite_scaling, "POSITIONS", 500)
+    work, positions = suite_scaling.make_pass(64, 12)
+    batch = suite_scaling.make_batch(3, 12)
+    assert positions == 3 * 144 == batch.source.numel() * batch.target_out.shape[1]
+    work()
+
+
+def test_the_tables_of_the_readme_are_those_of_the_results() -> None:
+    readme = readme_tables.ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    assert readme_tables.rewritten(text) == text
+
+
+def test_a_result_without_a_place_in_the_readme_is_noticed() -> None:
+    with pytest.raises(SystemExit, match="no place for the table"):
+        readme_tables.rewritten("nothing")
+
+
+def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None:
+    cost = {"median": 1.1, "low": 1.0, "high": 1.2}
+    rows = [
+        {"width": E, "length": L, "positions_per_second": 1000 * L + E, "cost": cost}
+        for E in (256, 512)
+        for L in (12, 25)
+    ]
+    facts = {"command": "c", "machine": "m", "device": "d", "torch": "t"}
+    lines = readme_tables.scaling({"rows": rows, **facts}).splitlines()
+    assert lines[2] == "| S = T = 12 | 12,256 (1.10) | 12,512 (1.10) |"
+    assert lines[3] == "| S = T = 25 | 25,256 (1.10) | 25,512 (1.10) |"

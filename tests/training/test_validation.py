@@ -1,0 +1,58 @@
+"""Validation BLEU on a valid split with several references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepare import prepare
+from jtrans.data.prepare_options import PrepareOptions
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.training.validation import Validator
+
+SOURCE = [f"eins zwei drei vier {word}" for word in ("hund", "katze", "maus", "igel")]
+FIRST = [f"one two three four {word}" for word in ("dog", "cat", "mouse", "hedgehog")]
+SECOND = [f"four three two one {word}" for word in ("cat", "mouse", "hedgehog", "dog")]
+
+
+@pytest.fixture
+def two_references(tmp_path: Path) -> PreparedCorpus:
+    """A corpus whose valid split has two references."""
+    splits = {
+        "train": ParallelText(SOURCE, FIRST),
+        "valid": ParallelText(SOURCE, FIRST, references=(FIRST, SECOND)),
+    }
+    options = PrepareOptions(
+        source_segment="whitespace", target_segment="whitespace", bpe="none", drop_leaked=False
+    )
+    return prepare(Corpus("two", ("de", "en"), splits), tmp_path / "two", options=options)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_bleu_uses_all_references_of_the_sentences_chosen(
+    two_references: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    from jtrans.decoding import translator
+    from jtrans.decoding.trace import Hypothesis
+
+    pipeline = two_references.pipeline
+    given = [FIRST[0], SECOND[1], "four three two one dog", SECOND[3]]
+    number = {tuple(pipeline.source.encode(line)): n for n, line in enumerate(SOURCE)}
+
+    def translate(models: Any, ids: Any, *args: Any, **kwargs: Any) -> list[list[Hypothesis]]:
+        lines = [given[number[tuple(one.tolist())]] for one in ids]
+        return [[Hypothesis(pipeline.target.encode(line), 0.0, 0.0, [])] for line in lines]
+
+    monkeypatch.setattr(translator, "translate_ids", translate)
+    config = make_config(validate_sentences=count)
+    validator = Validator(two_references, config, is_joint=False, precision="fp32")
+    chosen = validator.sentences
+    assert len(chosen) == count
+    lines = [[one[n] for n in chosen] for one in (given, FIRST, SECOND)]
+    expected = BLEU().corpus_score(lines[0], lines[1:]).score
+    assert validator.bleu(None, None) == pytest.approx(expected)  # type: ignore[arg-type]
+    assert expected > BLEU().corpus_score(lines[0], lines[1:2]).score + 10
