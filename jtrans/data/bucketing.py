@@ -130,7 +130,7 @@ class BatchSampler:
 
 
 def _fitting(longest: NDArray[np.int64], budget: int) -> int:
-    """Return how many pairs fit, one at least, `longest` being what each takes in a batch so far."""
+    """Return how many pairs fit, one at least; `longest` is what each takes in a batch so far."""
     sizes = np.arange(1, longest.size + 1) * longest  # never falls
     return max(1, int(np.searchsorted(sizes, budget, side="right")))
 
