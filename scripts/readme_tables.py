@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,73 @@ def scaling(found: dict[str, Any]) -> str:
     return f"{table(head, rows)}\n\n{note}"
 
 
+def curves(found: dict[str, Any]) -> str:
+    """Return the table of where the variants' loss curves end."""
+    first = found["rows"][0]
+    rows = []
+    for row in found["rows"]:
+        start = list(zip(row["loss"], first["loss"], strict=True))[:200]
+        gap = max(abs(ours - theirs) / theirs for ours, theirs in start)
+        change = row["valid_loss"] / first["valid_loss"] - 1
+        rows.append(
+            [
+                row["variant"],
+                f"{100 * gap:.2f} %",
+                f"{row['valid_loss']:.4f} ({100 * change:+.2f} %)",
+            ]
+        )
+    updates = len(first["loss"])
+    head = [
+        "",
+        "largest difference of an update's loss, first 200",
+        f"valid loss after {updates} updates",
+    ]
+    note = f"`{found['command']}`; recipe {found['recipe']}, torch {found['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
+def prepare(found: dict[str, Any]) -> str:
+    """Return the table of what preparing takes, beside the commands it replaces."""
+    rounds = found["compare"]["rounds"]
+
+    def median(name: str, key: str) -> float:
+        return statistics.median(one[key] for one in rounds[name])
+
+    rows = [
+        [
+            f"{found['compare']['pairs']:,} pairs, {label}",
+            f"{median(name, 'seconds'):.0f} s",
+            f"{median(name, 'cpu_seconds'):.0f} s",
+            f"{median(name, 'peak_proportional_mib'):,.0f}",
+        ]
+        for name, label in (
+            ("jtrans", "`jtrans prepare`"),
+            ("commands", "sacremoses + subword-nmt commands"),
+        )
+    ]
+    scale = found["scale"]
+    cpu = sum(step["cpu_seconds"] for step in scale["measured"]["steps"])
+    rows.append(
+        [
+            f"{scale['pairs']:,} pairs, `jtrans prepare`",
+            f"{scale['measured']['seconds']:.0f} s",
+            f"{cpu:.0f} s",
+            f"{scale['peak_proportional_mib']:,}",
+        ]
+    )
+    steps = ", ".join(
+        f"{step['step']} {100 * step['share']:.0f} %" for step in found["steps"]["steps"]
+    )
+    note = (
+        f"`{found['compare']['command']}`, joint BPE of 10,000; {found['compare']['machine']}. "
+        f"Of the first row's time: {steps}."
+    )
+    return f"{table(['', 'time', 'CPU time', 'peak MiB'], rows)}\n\n{note}"
+
+
 TABLES = {
+    "prepare": prepare,
+    "curves": curves,
     "multi30k": scores,
     "train": rates,
     "joint": joint,

@@ -15,10 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 if TYPE_CHECKING:
     from jtrans.data.batch import Batch
     from jtrans.models.base import TranslationModel
+
+
+# Above this many logits (256 MB in float32) the loss is computed in chunks of target tokens whose
+# logits are computed again in the backward pass: 4,096 tokens x 32,000 words would take three
+# tables of 0.5 GB.
+LOGITS_AT_ONCE = 2**26
 
 
 @dataclass(frozen=True)
@@ -55,9 +62,23 @@ def batch_loss(
 ) -> tuple[Tensor, Tensor]:
     """Return smoothed and unsmoothed loss of a batch, summed over its real target tokens."""
     memory = model.encode(batch.source, batch.source_mask)
-    hidden = model.decode(batch.target_in, memory)  # [B, T, E]
-    logits = model.project(hidden[batch.target_mask])  # [N, V]
-    return objective(logits, batch.target_out[batch.target_mask])
+    hidden = model.decode(batch.target_in, memory)[batch.target_mask]  # [N, E]
+    labels = batch.target_out[batch.target_mask]  # [N]
+
+    def loss(hidden: Tensor, labels: Tensor) -> Tensor:
+        return torch.stack(objective(model.project(hidden), labels))
+
+    V = model.project(hidden[:0]).shape[-1]
+    rows = max(1, LOGITS_AT_ONCE // V)
+    if len(labels) <= rows:
+        smoothed, nll = loss(hidden, labels)
+        return smoothed, nll
+    chunks = zip(torch.split(hidden, rows), torch.split(labels, rows), strict=True)
+    losses = [
+        checkpoint(loss, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks
+    ]
+    smoothed, nll = torch.stack(losses).sum(0)
+    return smoothed, nll
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):

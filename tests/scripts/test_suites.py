@@ -16,6 +16,7 @@ from jtrans.data.prepared import PreparedCorpus
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
+import bench_curves
 import interleave
 import readme_tables
 import suite_joint
@@ -123,3 +124,19 @@ def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None
     lines = readme_tables.scaling({"rows": rows, **facts}).splitlines()
     assert lines[2] == "| S = T = 12 | 12,256 (1.10) | 12,512 (1.10) |"
     assert lines[3] == "| S = T = 25 | 25,256 (1.10) | 25,512 (1.10) |"
+
+
+def test_every_way_of_training_starts_on_the_same_curve(corpus: PreparedCorpus) -> None:
+    settings = [*SIZES, "model.prenet_layers=1", "model.layers=1", "training.batch_tokens=64"]
+    curves = {
+        name: bench_curves.train(
+            corpus.folder, "demo/reformer-fast", [*settings, *own], 6, is_plain=is_plain
+        )
+        for name, (own, is_plain) in bench_curves.VARIANTS.items()
+    }
+    first = curves["fp32, plain"]
+    assert len(first["loss"]) == 6 and first["loss"][-1] < first["loss"][0]
+    for name, curve in curves.items():
+        tolerance = 2e-2 if name == "bf16" else 1e-4
+        assert curve["loss"] == pytest.approx(first["loss"], rel=tolerance)
+        assert curve["valid_loss"] == pytest.approx(first["valid_loss"], rel=tolerance)
