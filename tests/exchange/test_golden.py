@@ -7,6 +7,7 @@ expected.json and expected_logits.npz.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ from jtrans.decoding.load import load_model
 from jtrans.decoding.options import SearchOptions
 from jtrans.exchange.reformer_fairseq import import_checkpoint
 from jtrans.models.base import TranslationModel
+from jtrans.nn import attention, residual
+from jtrans.nn.device import autocast
+from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.layer import set_recompute
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import EOS
 
@@ -97,6 +102,50 @@ def test_logits_are_the_same_in_a_padded_batch(golden: Golden) -> None:
     logits = golden.model.project(golden.model.decode(target_in, memory))
     for row, length, expected in zip(logits, mask.sum(1).tolist(), golden.logits, strict=True):
         np.testing.assert_allclose(row[:length].numpy(), expected, atol=1e-5, rtol=0)
+
+
+# way of training: switches, and how far logits may be from the original's float32
+WAYS: dict[str, tuple[dict[str, Any], float]] = {
+    "in blocks": ({}, 1e-5),
+    "in blocks, MKL": ({"products": "highest"}, 1e-5),
+    "in blocks, oneDNN": ({"products": "medium"}, 1e-5),
+    "hidden layers recomputed": ({"recompute": "hidden"}, 1e-5),
+    "layers recomputed": ({"recompute": "layer"}, 1e-5),
+    "short-axis operator": ({"operator": True}, 1e-5),
+    "bf16": ({"precision": "bf16"}, 0.1),
+    "bf16, in blocks": ({"precision": "bf16", "recompute": "hidden"}, 0.1),
+    "bf16, short-axis operator": ({"precision": "bf16", "operator": True}, 0.1),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_of_training_gives_the_original_s_logits(
+    golden: Golden, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switches, tolerance = WAYS[way]
+    cpu = torch.device("cpu")
+    model = copy.deepcopy(golden.model).train().requires_grad_()
+    for module in model.modules():
+        if isinstance(module, SharedDropout):
+            module.rate = 0.0
+    set_recompute(model, switches.get("recompute", "none"))
+    if switches.get("operator"):
+        monkeypatch.setattr(residual, "is_blockwise", lambda *_, **__: False)
+        monkeypatch.setattr(attention, "is_supported", lambda *_, **__: True)
+    products = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(switches.get("products", products))
+    try:
+        with autocast(cpu, switches.get("precision", "fp32")):
+            memory = model.encode(*padded(golden.sources, cpu))
+            inputs = [[EOS, *target[:-1]] for target in golden.targets]
+            target_in, mask = padded(inputs, cpu)
+            logits = model.project(model.decode(target_in, memory))
+    finally:
+        torch.set_float32_matmul_precision(products)
+    assert logits.requires_grad
+    found = logits.detach().float()
+    for row, length, expected in zip(found, mask.sum(1).tolist(), golden.logits, strict=True):
+        np.testing.assert_allclose(row[:length].numpy(), expected, atol=tolerance, rtol=0)
 
 
 def test_token_losses_are_those_of_the_original(golden: Golden) -> None:
