@@ -37,6 +37,7 @@ from jtrans.data.statistics import Statistics, describe, joint_size
 from jtrans.data.work import WorkFolder
 from jtrans.data.workers import available_cpus
 from jtrans.data.writing import assemble
+from jtrans.errors import CorpusError
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import count_merges
 from jtrans.text.pipeline import TextPipeline
@@ -242,6 +243,14 @@ class _Preparation:
         if labelling is not None:
             missing = sum(one.unlabelled for one in statistics.values())
             total = sum(one.pairs for one in statistics.values())
+            if missing == total:
+                raise CorpusError(
+                    f"labels of none of the {total:,} sentences",
+                    where=f"--labels {labelling.name}",
+                    hint="its sentences are found by their characters: they must be the raw "
+                    "source sentences of this corpus",
+                    kind="corpus.no-labels",
+                )
             self.progress.say(
                 "Labels",
                 f"{' and '.join(labelling.vocabulary.kinds)} of {total - missing:,} of {total:,} "

@@ -145,6 +145,17 @@ def test_labels_of_a_file_reach_the_prepared_corpus(tmp_path: Path, conllu: Path
         prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
 
 
+def test_labels_of_another_text_are_refused_and_leave_nothing(tmp_path: Path, conllu: Path) -> None:
+    splits = {
+        "train": ParallelText(["etwas anderes"], ["something else"]),
+        "valid": ParallelText(["nichts davon"], ["none of it"]),
+    }
+    options = PrepareOptions(bpe="none", labels=f"conllu:{conllu}")
+    with pytest.raises(CorpusError, match="labels of none of the 2 sentences"):
+        prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "part"),
     [
