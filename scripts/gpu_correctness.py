@@ -169,6 +169,7 @@ def check_compiled(scale: Scale) -> list[Row]:
                 step(compiled, _batch_of(S, T, scale))
         name = "kernels" if use_kernels else "SDPA"
         rows.append(_row(f"compiled layers, {name}: gradients", error, 1e-4))
+        rows.append(_row(f"compiled layers, {name}: not compiled at all", before == 0, 0))
         again = compiled_frames() - before
         rows.append(_row(f"compiled layers, {name}: compiled again", again, 0))
     return rows

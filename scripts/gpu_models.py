@@ -112,18 +112,14 @@ def kernels(*, on: bool) -> Iterator[None]:
 
 
 def compile_layers(model: TranslationModel, scale: Scale) -> TranslationModel:
-    """Compile each layer in place; layers of one class share a compilation."""
+    """Compile each layer for training, as `jtrans train` does on a GPU."""
     import torch._dynamo
-    import torch.fx.experimental._config
+
+    from jtrans.nn.layer import compile_layers as compile_for_training
 
     torch._dynamo.config.recompile_limit = 64
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # else it silently stays eager
-    torch.fx.experimental._config.use_duck_shape = False  # else S = T in the first batch stays so
-    backend = "eager" if scale.is_tiny else "inductor"
-    stacks = [model.layers, *(getattr(model, name, None) for name in ("prenet", "encoder"))]
-    for stack in stacks:
-        for layer in getattr(stack, "layers", stack) or ():  # type: ignore[union-attr]
-            layer.compile(backend=backend, dynamic=True)
+    compile_for_training(model, backend="eager" if scale.is_tiny else "inductor")
     return model
 
 

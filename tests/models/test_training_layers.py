@@ -74,7 +74,7 @@ def test_recomputing_layers_keeps_less_and_hidden_layers_less_than_none(
 
 @pytest.mark.parametrize("rate", [0.0, 0.1])
 def test_layers_are_compiled_once_and_never_again_for_other_lengths(
-    rate: float, system: str, build: Build, monkeypatch: pytest.MonkeyPatch
+    rate: float, system: str, build: Build
 ) -> None:
     model = fresh(build, system, rate)
     shapes = [(3, 5, 4), (2, 7, 7), (5, 4, 9), (4, 11, 3), (6, 6, 6)]
@@ -82,9 +82,7 @@ def test_layers_are_compiled_once_and_never_again_for_other_lengths(
     names = [name for name, _ in model.named_parameters()]
     torch._dynamo.reset()
     counter = CompileCounter()
-    original = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda f, **o: original(f, backend=counter, **o))
-    compile_layers(model)
+    compile_layers(model, backend=counter)
     assert [name for name, _ in model.named_parameters()] == names
     assert list(model.state_dict()) == list(fresh(build, system).state_dict())
     for padded in (True, False):  # warm-up: with and without a source mask
