@@ -77,8 +77,8 @@ class TrainingConfig(Section):
     batch_tokens: Count = 4096  # target tokens per update, over all devices and passes
     pass_tokens: Count | None = None  # target tokens in one pass; default: batch_tokens
     pass_joint: Count = 65536  # padded joint positions B*T*S in one pass (joint systems)
-    # what a pass costs beside its positions, in positions: about 500 on a CPU, 5000 on a GPU
-    pass_overhead: Count = 500
+    # what a pass costs beside its positions, in positions: about 200 on a CPU, 5000 on a GPU
+    pass_overhead: Count = 200
     optimiser: OptimiserConfig = OptimiserConfig()
     learning_rate: Annotated[float, Field(gt=0.0)] = 7e-4
     schedule: ScheduleConfig = ScheduleConfig()

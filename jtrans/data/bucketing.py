@@ -44,7 +44,7 @@ class BatchSampler:
         *,
         max_tokens: int,
         max_joint: int | None,
-        overhead: int = 500,
+        overhead: int = 200,
         seed: int,
         rank: int = 0,
         world_size: int = 1,
