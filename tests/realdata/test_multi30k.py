@@ -30,6 +30,7 @@ SETTINGS = (
     "training.validate_sentences=20",
     "training.schedule.warmup=40",
     "training.learning_rate=2e-3",
+    "training.max_updates=80",
 )
 
 
@@ -72,7 +73,7 @@ def test_captions_are_learned_translated_and_scored(corpora: Path, tmp_path: Pat
         tmp_path, "prepare", *files, "--lowercase", "--bpe-merges", "1000", "--out", "captions"
     )
     settings = [part for setting in SETTINGS for part in ("--set", setting)]
-    where = ("--data", "captions", "--run", "runs/tiny", "--max-minutes", "0.33")
+    where = ("--data", "captions", "--run", "runs/tiny")
     run_jtrans(tmp_path, "train", "demo/transformer", *where, *settings)
 
     log = (tmp_path / "runs/tiny/log.jsonl").read_text(encoding="utf-8").splitlines()
