@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SYSTEMS = ("reformer-base", "reformer-fast")
 RECIPE = "iwslt14-de-en"
-PASS_POSITIONS = 16_384  # of a pass of jtrans on a CPU
+PASS_POSITIONS, PASS_OVERHEAD = 16_384, 200  # of jtrans on a CPU; the recipe's are a GPU's
 UPDATE_TOKENS, QUICK_TOKENS = 2048, 1024
 MEMORY_POSITIONS = 12_000  # of the larger pass whose memory is measured
 
@@ -169,7 +169,11 @@ def _config(system: str, settings: list[str], precision: str) -> Config:
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
 
-    options = {"training.precision": precision, "training.pass_joint": PASS_POSITIONS}
+    options: dict[str, Any] = {
+        "training.precision": precision,
+        "training.pass_joint": PASS_POSITIONS,
+        "training.pass_overhead": PASS_OVERHEAD,
+    }
     overrides = ["model.tie=all", *settings]
     return load_config(f"{RECIPE}/{system}", system_configs(), overrides=overrides, options=options)
 

@@ -32,7 +32,7 @@ def scaling_suite(chosen: argparse.Namespace) -> None:
 
     from jtrans.nn.device import prepare_device
 
-    facts = prepare_device(torch.device("cpu"))
+    facts = prepare_device(torch.device("cpu"), for_training=True)
     passes = {(E, L): make_pass(E, L) for E in WIDTHS for L in LENGTHS}
     seconds: dict[tuple[int, int], list[float]] = {key: [] for key in passes}
     rounds = 2 if chosen.quick else 5

@@ -86,7 +86,12 @@ def _devices() -> list[str]:
     lines = []
     for name in names:
         device = torch.device(name)
-        described = prepare_device(device).describe(resolve_precision(device, "auto"))
+        precision = resolve_precision(device, "auto")
+        facts = prepare_device(device)
+        training = prepare_device(device, for_training=True)
+        described = facts.describe(precision)
+        if training.products != facts.products:
+            described += f" ({training.products} in training)"
         if device.type == "cuda" and not HAS_TRITON:
             described += "; no Triton here: attention by PyTorch's own kernels (pip install triton)"
         lines.append(described if name == "cpu" else f"{name}: {described}")

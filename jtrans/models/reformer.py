@@ -27,6 +27,7 @@ from jtrans.models.systems import ReformerConfig, ReformerFastConfig
 from jtrans.models.tying import input_embeddings, output_projection
 from jtrans.nn.axis_attention import padding_bias
 from jtrans.nn.beam_cache import BeamCache, KeyValueCache
+from jtrans.nn.blockwise import is_blockwise, reduce_in_parts
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
 from jtrans.nn.encoder import Encoder
@@ -228,6 +229,14 @@ class Reformer(TranslationModel):
         self, x: Tensor, source_bias: Tensor | None, keep: list[Tensor] | None = None
     ) -> Tensor:
         """Collapse the source axis: [B, T, S, E] -> [B, T, E]."""
-        if self.grid_norm is not None:
-            x = self.grid_norm(x)
-        return self.output_norm(self.reduction(x, source_bias, keep=keep))  # type: ignore[no-any-return]
+
+        def reduce(x: Tensor, bias: Tensor | None) -> Tensor:
+            if self.grid_norm is not None:
+                x = self.grid_norm(x)
+            bias = None if bias is None else bias[:, 0]
+            return self.reduction(x, bias, keep=keep)  # type: ignore[no-any-return]
+
+        bias = None if source_bias is None else source_bias[:, None]  # [B, 1, S], of the grid
+        is_in_parts = keep is None and is_blockwise(x)
+        x = reduce_in_parts(reduce, x, bias) if is_in_parts else reduce(x, bias)
+        return self.output_norm(x)  # type: ignore[no-any-return]

@@ -3,8 +3,8 @@
 A pre-norm block ``x + noise * f(LN(x))`` treats positions (attention: lines of positions) one by
 one. Done for all positions at once, every step of it writes a tensor to main memory and the next
 one reads it back; done for some thousand positions at a time, all that is in between stays in
-the cache, and only what the backward pass needs is written. Attention weights, normalised
-vectors and, if wanted, the hidden layer are computed again there, in the cache as well.
+the cache, and only what the backward pass needs is written. Attention, normalised vectors and,
+if wanted, the hidden layer are computed again there, in the cache as well.
 
 `FeedForward` and `MultiHeadAttention` have such a form beside the plain one; the tests hold the
 two together. A GPU gets there another way: by `torch.compile` and a kernel of its own.
@@ -12,11 +12,12 @@ two together. A GPU gets there another way: by `torch.compile` and a kernel of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 ROWS = 4096  # positions of a block: smaller ones cost more in waking threads than they save
 
@@ -44,15 +45,10 @@ class LayerNorm(NamedTuple):
         return found
 
 
-def is_blockwise(x: Tensor, *, saves_memory: bool) -> bool:
-    """Say whether blocks on `x` are done in this way.
-
-    On a CPU, with a gradient. In float32 it is as fast as the plain form; in bf16 products are so
-    fast that computing again costs a tenth of the time, so there only where memory is to be saved.
-    """
-    if torch.compiler.is_compiling() or x.device.type != "cpu" or not torch.is_grad_enabled():
-        return False
-    return saves_memory or product_dtype(x) == x.dtype
+def is_blockwise(x: Tensor) -> bool:
+    """Say whether blocks on `x` are done in this way: on a CPU, with a gradient."""
+    is_here = x.device.type == "cpu" and not torch.compiler.is_compiling()
+    return is_here and torch.is_grad_enabled()
 
 
 def parts(shape: torch.Size) -> Iterator[Part]:
@@ -71,6 +67,26 @@ def parts(shape: torch.Size) -> Iterator[Part]:
         count = ROWS // max(1, A * line)
         for b in range(0, B, count):
             yield slice(b, b + count), slice(None)
+
+
+def reduce_in_parts(
+    reduce: Callable[[Tensor, Tensor | None], Tensor], x: Tensor, table: Tensor | None
+) -> Tensor:
+    """Return `reduce(x, table)`, computed part by part and once more in the backward pass.
+
+    Args:
+        reduce: takes a part of x, [b, a, L, E], and of the table to [b, a, E]; has no dropout.
+        x: [B, A, L, E].
+        table: cut as x is, see `narrow`.
+    """
+    found = [
+        checkpoint(
+            reduce, x[part], narrow(table, part), use_reentrant=False, preserve_rng_state=False
+        )
+        for part in parts(x.shape)
+    ]
+    joined = torch.cat([one.reshape(-1, one.shape[-1]) for one in found])
+    return joined.view(*x.shape[:2], -1)
 
 
 def narrow(table: Tensor | None, part: Part) -> Tensor | None:

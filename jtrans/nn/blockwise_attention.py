@@ -1,7 +1,7 @@
 """``x + noise * attention(LN(x))`` in blocks of lines (see `jtrans.nn.blockwise`).
 
-Kept for the backward pass are `x`, the queries, keys and values, and what attention made of
-them; its weights are computed again. Lines are short, so a block holds many of them, and their
+Kept for the backward pass are `x` and the queries, keys and values; what attention makes of
+them is computed again. Lines are short, so a block holds many of them, and their
 products are batched.
 """
 
@@ -97,7 +97,8 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         dtype, norm = product_dtype(x), LayerNorm(gamma, beta, eps)
         result = torch.empty_like(x)  # of the same strides
-        kept: list[Tensor] = []
+        kept = torch.empty(3 * x.numel(), dtype=dtype)  # queries, keys and values of all parts
+        free = kept
         with torch.autocast("cpu", enabled=False):
             W_in, B_in, W_out, B_out = (w.to(dtype) for w in (w_in, b_in, w_out, b_out))
             noise = as_type(noise, dtype)
@@ -105,21 +106,20 @@ class _Attention(torch.autograd.Function):
                 x_part = x[part].contiguous()
                 y = norm(x_part)[0].to(dtype)
                 qkv = torch.addmm(B_in, rows(y), W_in.t())
-                qkv = _split(qkv.view(*y.shape[:-1], -1), heads, 3)
+                room, free = free[: qkv.numel()], free[qkv.numel() :]
+                qkv = _split(qkv.view(*y.shape[:-1], -1), heads, 3, room)
                 with short_products(dtype):
                     p, p_noise = mask.weights(qkv, part)
-                    mixed = torch.bmm(_flat(_dropped(p, p_noise, dtype)), _flat(qkv[2]))
-                mixed = _join(mixed.view(1, *qkv.shape[1:]))
-                kept += [qkv, mixed]
+                    mixed = _mix(_dropped(p, p_noise, dtype), qkv)
                 out = torch.addmm(B_out, mixed, W_out.t()).view_as(y)
                 add_dropped(x_part, out, narrow(noise, part), result[part])
-        ctx.save_for_backward(x, gamma, beta, w_in, w_out, mask.bias, mask.noise, noise, *kept)
+        ctx.save_for_backward(x, gamma, beta, w_in, w_out, mask.bias, mask.noise, noise, kept)
         ctx.eps, ctx.heads, ctx.causal, ctx.dtype = eps, heads, mask.causal, dtype
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, gamma, beta, w_in, w_out, bias, weights_noise, noise, *kept = ctx.saved_tensors
+        x, gamma, beta, w_in, w_out, bias, weights_noise, noise, kept = ctx.saved_tensors
         dtype, norm = ctx.dtype, LayerNorm(gamma, beta, ctx.eps)
         mask = _Mask(bias, weights_noise, ctx.causal)
         gradient = gradients[0]
@@ -127,11 +127,13 @@ class _Attention(torch.autograd.Function):
         d_gamma, d_beta, d_w_in, d_w_out = (torch.zeros_like(p) for p in (gamma, beta, w_in, w_out))
         d_b_in, d_b_out = w_in.new_zeros(len(w_in)), w_out.new_zeros(len(w_out))
         W_in, W_out = w_in.to(dtype), w_out.to(dtype)
-        for part, qkv, mixed in zip(parts(x.shape), kept[::2], kept[1::2], strict=True):
+        for part in parts(x.shape):
             x_part, g_part = x[part].contiguous(), gradient[part].contiguous()
+            qkv, kept = kept[: 3 * x_part.numel()], kept[3 * x_part.numel() :]
+            qkv = qkv.view(3, ctx.heads, *x_part.shape[:-1], -1)
             d_out = dropped_gradient(g_part, narrow(noise, part), dtype)
             d_mixed = _split(d_out.mm(W_out).view_as(x_part), ctx.heads, 1)[0]
-            d_qkv = _mix_gradients(qkv, d_mixed, mask, part)
+            mixed, d_qkv = _mix_gradients(qkv, d_mixed, mask, part)
             d_b_out += d_out.sum(0)
             d_w_out += d_out.t().mm(mixed)
             y, mean, rstd = norm(x_part)
@@ -145,21 +147,29 @@ class _Attention(torch.autograd.Function):
         return dx, d_gamma, d_beta, d_w_in, d_b_in, d_w_out, d_b_out, *[None] * 4
 
 
-def _mix_gradients(qkv: Tensor, d_mixed: Tensor, mask: _Mask, part: Part) -> Tensor:
-    """Return the gradient of queries, keys and values as rows, [N, 3E]."""
+def _mix_gradients(qkv: Tensor, d_mixed: Tensor, mask: _Mask, part: Part) -> tuple[Tensor, Tensor]:
+    """Return what attention made, [N, E], and the gradient of its input, [N, 3E], as rows."""
     q, k, v = (_flat(part_) for part_ in qkv)
     dtype, scale = qkv.dtype, qkv.shape[-1] ** -0.5
     d_qkv = torch.empty_like(qkv)
     d_q, d_k, d_v = (_flat(part_) for part_ in d_qkv)
     with short_products(dtype):
         p, p_noise = mask.weights(qkv, part)
-        torch.bmm(_flat(_dropped(p, p_noise, dtype)).mT, _flat(d_mixed), out=d_v)
+        weights = _dropped(p, p_noise, dtype)
+        mixed = _mix(weights, qkv)
+        torch.bmm(_flat(weights).mT, _flat(d_mixed), out=d_v)
         d_p = torch.bmm(_flat(d_mixed), v.mT).view_as(p)
         d_p = _dropped(d_p, p_noise, p.dtype)
         d_scores = _flat(torch._softmax_backward_data(d_p, p, -1, p.dtype).to(dtype))
         torch.baddbmm(d_q, d_scores, k, beta=0.0, alpha=scale, out=d_q)
         torch.baddbmm(d_k, d_scores.mT, q, beta=0.0, alpha=scale, out=d_k)
-    return _join(d_qkv)
+    return mixed, _join(d_qkv)
+
+
+def _mix(weights: Tensor, qkv: Tensor) -> Tensor:
+    """Return the weighted means of the values as rows, [N, E]."""
+    mixed = torch.bmm(_flat(weights), _flat(qkv[2]))
+    return _join(mixed.view(1, *qkv.shape[1:]))
 
 
 def _product(left: Tensor, right: Tensor, *, scale: float) -> Tensor:
@@ -177,11 +187,11 @@ def _dropped(weights: Tensor, noise: Tensor | None, dtype: torch.dtype) -> Tenso
     return (weights if noise is None else weights * noise).to(dtype)
 
 
-def _split(x: Tensor, heads: int, count: int) -> Tensor:
-    """Cut [b, a, L, count E] by heads: [count, H, b, a, L, D]."""
+def _split(x: Tensor, heads: int, count: int, room: Tensor | None = None) -> Tensor:
+    """Cut [b, a, L, count E] by heads: [count, H, b, a, L, D], if asked in `room`."""
     b, a, L, width = x.shape
     parted = x.view(b, a, L, count, heads, width // count // heads).permute(3, 4, 0, 1, 2, 5)
-    return parted.contiguous()
+    return parted.contiguous() if room is None else room.view(parted.shape).copy_(parted)
 
 
 def _join(heads: Tensor) -> Tensor:

@@ -105,24 +105,33 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
 
 
 @functools.cache
-def prepare_device(device: torch.device) -> DeviceFacts:
+def prepare_device(device: torch.device, *, for_training: bool = False) -> DeviceFacts:
     """Make the device ready and say what it is; on a CPU choose the faster float32 products.
 
     The choice changes results by rounding only: a library that is not real float32 here (on
     some processors the same switch computes in bfloat16) is not taken.
+
+    Args:
+        device: what to compute on.
+        for_training: oneDNN prepares itself for every new shape of a product. Training reuses
+            the shapes of a pass in every layer, so there it need only be as fast;
+            in a search the shapes change from step to step.
     """
     if device.type == "cuda":
         return DeviceFacts(torch.cuda.get_device_name(device), 0, "cuBLAS")
     if device.type != "cpu":
         return DeviceFacts(device.type, 0, "")
     # oneDNN keeps code and buffers for every shape it meets, 1,024 of them by default: sentence
-    # lengths vary, so that is gigabytes. Read when oneDNN is first used.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
+    # lengths vary, so that is gigabytes. A training pass has some fifty. Read when oneDNN is first
+    # used.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     _keep_freed_memory()
-    return DeviceFacts("cpu", torch.get_num_threads(), _choose_products())
+    return DeviceFacts(
+        "cpu", torch.get_num_threads(), _choose_products(1.05 if for_training else 1.6)
+    )
 
 
-def _choose_products() -> str:
+def _choose_products(margin: float) -> str:
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return "BLAS"
     generator = torch.Generator().manual_seed(1)
@@ -136,9 +145,7 @@ def _choose_products() -> str:
             seconds[precision] = min(seconds[precision], _seconds(x, w))
     product = torch.nn.functional.linear(x, w)  # oneDNN's: "medium" was last
     is_fp32 = float((product.double() - exact).norm() / exact.norm()) < _FP32_ERROR
-    # only where it is clearly faster: two starts of one run must choose alike, and with lengths
-    # that vary from batch to batch oneDNN takes a third more memory
-    if is_fp32 and 1.6 * seconds["medium"] < seconds["highest"]:
+    if is_fp32 and margin * seconds["medium"] < seconds["highest"]:
         return "oneDNN"
     torch.set_float32_matmul_precision("highest")
     return "MKL"

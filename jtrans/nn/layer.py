@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from jtrans.nn.feed_forward import FeedForward
-from jtrans.nn.residual import Residual
 
 Recompute = Literal["none", "hidden", "layer"]
 
@@ -53,14 +52,11 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
 
     Args:
         model: any model.
-        policy: "none": as little as possible; "hidden": the hidden layers of FFNs, on a CPU also
-            layer norms and attention weights (an eighth more arithmetic, half the memory or
-            less); "layer": everything but each layer's input (a third more).
+        policy: "none": as little as possible; "hidden": the hidden layers of FFNs (a ninth more
+            arithmetic); "layer": everything but each layer's input (a third more).
     """
     for module in model.modules():
-        if isinstance(module, Residual):
-            module.saves_memory = policy == "hidden"
-        elif isinstance(module, FeedForward):
+        if isinstance(module, FeedForward):
             module.keep_hidden = policy != "hidden"
         elif isinstance(module, Layer):
             module.is_recomputed = policy == "layer"

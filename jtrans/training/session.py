@@ -134,7 +134,7 @@ def make_trainer(
     """Build model and trainer, and return them with what the device is; writes nothing."""
     place = resolve_device(device)
     precision = resolve_precision(place, config.training.precision)
-    facts = use_products(prepare_device(place), products)
+    facts = use_products(prepare_device(place, for_training=True), products)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when deterministic
     torch.use_deterministic_algorithms(config.training.deterministic)
     # weights and dropout draw from the global generators, which checkpoints save and restore

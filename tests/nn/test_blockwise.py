@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jtrans.nn import blockwise, residual
 from jtrans.nn.attention import MultiHeadAttention
-from jtrans.nn.blockwise import narrow, parts
+from jtrans.nn.blockwise import narrow, parts, reduce_in_parts
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.residual import Residual
@@ -65,7 +65,7 @@ def both(
     monkeypatch.setattr(blockwise, "ROWS", 7)
     found = []
     for is_blockwise in (False, True):
-        monkeypatch.setattr(residual, "is_blockwise", lambda *_, on=is_blockwise, **__: on)
+        monkeypatch.setattr(residual, "is_blockwise", lambda _, on=is_blockwise: on)
         modules.zero_grad()
         x.grad = None
         torch.manual_seed(3)  # the same noise
@@ -110,6 +110,29 @@ def test_in_bf16_blocks_are_as_near_as_the_plain_form(
         scale = float(wanted.norm())
         error, plain_error = float((ours - wanted).norm()), float((theirs - wanted).norm())
         assert error <= 1.5 * plain_error + 0.01 * scale
+
+
+@pytest.mark.parametrize("has_padding", [False, True])
+def test_a_reduction_in_parts_equals_the_whole(
+    has_padding: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blockwise, "ROWS", 7)
+    bias = torch.zeros(B, 1, S).masked_fill(torch.arange(S) >= LENGTHS[:, None, None], -torch.inf)
+    weight = torch.randn(E, E, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(B, T, S, E, dtype=torch.float64, requires_grad=True)
+
+    def reduce(x: Tensor, bias: Tensor | None) -> Tensor:
+        scores = x @ weight
+        scores = scores if bias is None else scores + bias[..., None]
+        return (scores.softmax(2) * x).sum(2)
+
+    found = []
+    for run in (reduce, lambda *arguments: reduce_in_parts(reduce, *arguments)):
+        result = run(x, bias if has_padding else None)
+        assert result.shape == (B, T, E)
+        found.append((result, *torch.autograd.grad(result.square().sum(), (x, weight))))
+    for whole, in_parts in zip(*found, strict=True):
+        torch.testing.assert_close(in_parts, whole)
 
 
 @given(

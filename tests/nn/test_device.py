@@ -143,7 +143,7 @@ def test_a_faster_product_that_is_not_float32_is_not_taken(
     [
         ({"highest": 1.0, "medium": 2.0}, "highest", "MKL"),
         ({"highest": 2.0, "medium": 1.0}, "medium", "oneDNN"),
-        ({"highest": 1.5, "medium": 1.0}, "highest", "MKL"),  # not worth its memory
+        ({"highest": 1.5, "medium": 1.0}, "highest", "MKL"),  # not worth preparing every shape
     ],
 )
 @pytest.mark.usefixtures("fresh_choice")
@@ -158,10 +158,23 @@ def test_the_clearly_faster_library_is_taken(
     assert torch.get_float32_matmul_precision() == chosen
 
 
+@pytest.mark.parametrize(("ratio", "products"), [(1.2, "oneDNN"), (1.0, "MKL")])
+@pytest.mark.usefixtures("fresh_choice")
+def test_training_takes_a_library_that_is_a_little_faster(
+    ratio: float, products: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = {"highest": ratio, "medium": 1.0}
+    monkeypatch.setattr(
+        device_module, "_seconds", lambda *_: seconds[torch.get_float32_matmul_precision()]
+    )
+    monkeypatch.setattr(device_module, "_FP32_ERROR", float("inf"))
+    assert prepare_device(CPU, for_training=True).products == products
+
+
 @pytest.mark.usefixtures("fresh_choice")
 def test_preparing_twice_measures_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = prepare_device(CPU)
-    monkeypatch.setattr(device_module, "_choose_products", lambda: pytest.fail("measured again"))
+    monkeypatch.setattr(device_module, "_choose_products", lambda _: pytest.fail("measured again"))
     assert prepare_device(CPU) == first
 
 
