@@ -74,10 +74,13 @@ def _version(package: str) -> str | None:
 
 
 def _devices() -> list[str]:
-    """Describe every device; the CPU's line says which library multiplies matrices."""
+    """Describe every device; the CPU's line says which library multiplies matrices.
+
+    Called once a process: it asks twice which library is faster, and leaves the second in use.
+    """
     import torch
 
-    from jtrans.nn.device import prepare_device, resolve_precision
+    from jtrans.nn.device import has_fast_bf16, prepare_device, resolve_precision
     from jtrans.nn.kernels.operator import HAS_TRITON
 
     names = ["cpu"]
@@ -92,6 +95,8 @@ def _devices() -> list[str]:
         described = facts.describe(precision)
         if training.products != facts.products:
             described += f" ({training.products} in training)"
+        if device.type == "cpu" and has_fast_bf16(device):
+            described += "; --precision bf16 has instructions of its own here"
         if device.type == "cuda" and not HAS_TRITON:
             described += "; no Triton here: attention by PyTorch's own kernels (pip install triton)"
         lines.append(described if name == "cpu" else f"{name}: {described}")
