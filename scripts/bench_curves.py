@@ -70,7 +70,7 @@ def train(
 
     original = residual.is_blockwise
     if is_plain:
-        residual.is_blockwise = lambda _: False
+        residual.is_blockwise = lambda *_, **__: False
     try:
         trainer = make(data, recipe, settings)
         start = time.perf_counter()

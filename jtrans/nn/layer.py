@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.residual import Residual
 
 Recompute = Literal["none", "hidden", "layer"]
 
@@ -53,10 +54,13 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
     Args:
         model: any model.
         policy: "none": as little as possible; "hidden": the hidden layers of FFNs (a ninth more
-            arithmetic); "layer": everything but each layer's input (a third more).
+            arithmetic), and on a CPU whatever training in blocks spares; "layer": everything but
+            each layer's input (a third more).
     """
     for module in model.modules():
-        if isinstance(module, FeedForward):
+        if isinstance(module, Residual):
+            module.saves_memory = policy == "hidden"
+        elif isinstance(module, FeedForward):
             module.keep_hidden = policy != "hidden"
         elif isinstance(module, Layer):
             module.is_recomputed = policy == "layer"

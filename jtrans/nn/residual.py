@@ -28,6 +28,9 @@ class Residual(nn.Module):
         width: size of the last axis, E.
         dropout: the dropout of the block's output.
         pre_norm: which of the two forms.
+
+    Attributes:
+        saves_memory: train in blocks also where that costs time.
     """
 
     def __init__(self, width: int, dropout: SharedDropout, *, pre_norm: bool) -> None:
@@ -35,6 +38,7 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.dropout = dropout
         self.pre_norm = pre_norm
+        self.saves_memory = False
 
     def forward(
         self,
@@ -58,7 +62,8 @@ class Residual(nn.Module):
             normalised: Tensor = self.norm(self.dropout.add(x, block(x, **arguments)))
             return normalised
         is_plain = "keep" in arguments or "cache" in arguments
-        if not is_plain and is_blockwise(x) and isinstance(block, BlockwiseModule):
+        is_wanted = not is_plain and is_blockwise(x, saves_memory=self.saves_memory)
+        if is_wanted and isinstance(block, BlockwiseModule):
             norm = LayerNorm(self.norm.weight, self.norm.bias, self.norm.eps)
             return block.in_blocks(x, norm, self.dropout, **arguments)
         return self.dropout.add(x, block(self.norm(x), **arguments))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jtrans.nn import blockwise, residual
 from jtrans.nn.attention import MultiHeadAttention
-from jtrans.nn.blockwise import narrow, parts, reduce_in_parts
+from jtrans.nn.blockwise import is_blockwise, narrow, parts, reduce_in_parts
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.residual import Residual
@@ -64,8 +64,8 @@ def both(
     seed = torch.randn(shape, dtype=dtype)
     monkeypatch.setattr(blockwise, "ROWS", 7)
     found = []
-    for is_blockwise in (False, True):
-        monkeypatch.setattr(residual, "is_blockwise", lambda _, on=is_blockwise: on)
+    for is_on in (False, True):
+        monkeypatch.setattr(residual, "is_blockwise", lambda *_, on=is_on, **__: on)
         modules.zero_grad()
         x.grad = None
         torch.manual_seed(3)  # the same noise
@@ -161,3 +161,22 @@ def test_axes_of_size_one_stay_whole() -> None:
     cut = narrow(table, part)
     assert cut is not None and cut.tolist() == [[[1.0]]]
     assert narrow(None, part) is None
+
+
+@pytest.mark.parametrize(
+    ("width", "precision", "saves_memory", "expected"),
+    [
+        (64, torch.float32, False, True),
+        (64, torch.bfloat16, False, False),  # computing again would cost more than it saves
+        (64, torch.bfloat16, True, True),
+        (256, torch.bfloat16, False, True),
+    ],
+)
+def test_blocks_are_taken_where_they_are_as_fast_or_asked_for(
+    width: int, precision: torch.dtype, saves_memory: bool, expected: bool
+) -> None:
+    x = torch.ones(1, 2, 3, width)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+        assert is_blockwise(x, saves_memory=saves_memory) is expected
+        with torch.no_grad():
+            assert not is_blockwise(x, saves_memory=True)

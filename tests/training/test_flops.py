@@ -19,7 +19,9 @@ V, B, S, T = 32, 3, 9, 7
 def test_the_formula_is_what_a_pass_takes(
     system: str, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(residual, "is_blockwise", lambda _: False)  # it computes weights twice
+    monkeypatch.setattr(
+        residual, "is_blockwise", lambda *_, **__: False
+    )  # it computes weights twice
     config = make_config(system).model
     model = build_model(config, V, V)
     source, target = torch.randint(4, V, (B, S)), torch.randint(4, V, (B, T))
