@@ -114,7 +114,7 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
     Args:
         device: what to compute on.
         for_training: oneDNN prepares itself for every new shape of a product. Training reuses
-            the shapes of a pass in every layer, so there it need only be as fast;
+            the shapes of a pass in every layer, so there it need only be a twentieth faster;
             in a search the shapes change from step to step.
     """
     if device.type == "cuda":
@@ -122,8 +122,8 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
     if device.type != "cpu":
         return DeviceFacts(device.type, 0, "")
     # oneDNN keeps code and buffers for every shape it meets, 1,024 of them by default: sentence
-    # lengths vary, so that is gigabytes. A training pass has some fifty. Read when oneDNN is first
-    # used.
+    # lengths vary, so that is gigabytes. With too few, every layer of a training pass prepares
+    # its products again. Read when oneDNN is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     _keep_freed_memory()
     return DeviceFacts(
