@@ -20,3 +20,6 @@ def _seeded() -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(1)
+
+
+pytest_plugins = ["plugins.small_corpus"]

@@ -15,10 +15,10 @@ from jtrans.cli.options import Json
 from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
+    from jtrans.bench.prepare import Measured
+    from jtrans.bench.train import Measured as MeasuredTraining
     from jtrans.corpora.parallel import Corpus
-    from jtrans.data.measure import Measured
-    from jtrans.data.prepare_options import PrepareOptions
-    from jtrans.training.measure import Measured as MeasuredTraining
+    from jtrans.preparation.options import PrepareOptions
 
 CORPUS = "grammar-de-en"
 QUICK_PAIRS = 2000
@@ -74,7 +74,7 @@ def prepare(
 
       jtrans bench prepare --train corpus/train --valid corpus/valid --languages de-en
     """
-    from jtrans.data.measure import measure_prepare
+    from jtrans.bench.prepare import measure_prepare
 
     corpus, options = _corpus(name, train or [], valid, languages, bpe_merges)
     if quick:
@@ -128,10 +128,10 @@ def train(
 
       jtrans bench train --precision bf16 --set model.width=256 --quick --json
     """
+    from jtrans.bench.train import measure_train
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
     from jtrans.nn.device import resolve_device
-    from jtrans.training.measure import measure_train
 
     options = {"training.precision": precision}
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
@@ -156,7 +156,7 @@ def _prepared(data: Path | None, *, quick: bool) -> Iterator[Path]:
     if data is not None:
         yield data
         return
-    from jtrans.data.prepare import prepare as prepare_corpus
+    from jtrans.preparation.prepare import prepare as prepare_corpus
 
     corpus, options = _corpus(CORPUS, [], None, None, None)
     if quick:
@@ -207,7 +207,7 @@ def _corpus(
     languages: str | None,
     merges: int | None,
 ) -> tuple[Corpus, PrepareOptions]:
-    from jtrans.data.prepare_options import PrepareOptions
+    from jtrans.preparation.options import PrepareOptions
 
     chosen: dict[str, Any] = {} if merges is None else {"bpe_merges": merges}
     if train or valid or languages:
@@ -223,8 +223,8 @@ def _corpus(
 
         corpus = read_corpus("bench", (source, target), train=train, valid=valid)
         return corpus, PrepareOptions(**chosen)
-    from jtrans.corpora.catalogue import find_entry
-    from jtrans.corpora.deliver import deliver
+    from jtrans.corpora.catalogue.load import find_entry
+    from jtrans.corpora.download.deliver import deliver
 
     delivery = deliver(find_entry(name), progress=console.TerminalProgress())
     return delivery.corpus, PrepareOptions(**{**delivery.options, **chosen})

@@ -30,7 +30,7 @@ def corpora(
 
       jtrans corpora iwslt14-de-en
     """
-    from jtrans.corpora.catalogue import CATALOGUE, find_entry
+    from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
     from jtrans.corpora.entry import turn_name
 
     if name is not None:
@@ -88,7 +88,7 @@ def _prepared(entry: Entry) -> Path | None:
 
 
 def _downloaded(entry: Entry, source: Source) -> Path | None:
-    from jtrans.corpora.download import downloads_folder, present
+    from jtrans.corpora.download.fetch import downloads_folder, present
 
     return present(source, downloads_folder() / entry.folder)
 
@@ -142,7 +142,7 @@ def _source_rows(entry: Entry, source: Source) -> list[list[str]]:
 
 
 def _recorded_sha256(entry: Entry, path: Path) -> str:
-    from jtrans.corpora.download import downloads_folder, recorded
+    from jtrans.corpora.download.fetch import downloads_folder, recorded
 
     return str(recorded(downloads_folder() / entry.folder)[path.name]["sha256"])
 

@@ -81,7 +81,7 @@ def _devices() -> list[str]:
     import torch
 
     from jtrans.nn.device import has_fast_bf16, prepare_device, resolve_precision
-    from jtrans.nn.kernels.operator import HAS_TRITON
+    from jtrans.nn.gpu.operator import HAS_TRITON
 
     names = ["cpu"]
     names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]

@@ -37,7 +37,7 @@ class LineInput:
         self.is_prompt = name == "-" and sys.stdin.isatty()
         self.lines: list[str] | None = None
         if name != "-":
-            from jtrans.corpora.plain import read_lines
+            from jtrans.corpora.formats.plain import read_lines
 
             self.lines = read_lines(Path(name))
 

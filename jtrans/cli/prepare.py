@@ -14,8 +14,8 @@ from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
     from jtrans.corpora.parallel import Corpus
-    from jtrans.data.prepare_options import PrepareOptions
     from jtrans.data.prepared import PreparedCorpus
+    from jtrans.preparation.options import PrepareOptions
 
 TEXT, CLEANING = "Words and pieces", "Cleaning of train"
 
@@ -209,7 +209,7 @@ def prepare(
       jtrans prepare --train corpus/train --valid corpus/valid --test corpus/test
       --languages de-en --lowercase --bpe-merges 4000 --out data/prepared/captions
     """
-    from jtrans.data.prepare import prepare as prepare_corpus
+    from jtrans.preparation.prepare import prepare as prepare_corpus
 
     chosen = {
         "source_segment": source_segment or segment,
@@ -266,7 +266,7 @@ def _join_parts(
     train: list[str], given: dict[str, Any], out: Path | None, *, force: bool
 ) -> PreparedCorpus:
     """Put prepared corpora together: they bring all that the other options would say."""
-    from jtrans.data.joining import join_prepared
+    from jtrans.preparation.merge import join_prepared
 
     text = [one for one in train if not _is_prepared(one)]
     if text:
@@ -293,8 +293,8 @@ def _join_parts(
 def _from_catalogue(
     name: str, files: dict[str, Any], place: Path | None, out: Path | None, chosen: dict[str, Any]
 ) -> tuple[Corpus, Path, PrepareOptions]:
-    from jtrans.corpora.catalogue import find_entry
-    from jtrans.corpora.deliver import deliver
+    from jtrans.corpora.catalogue.load import find_entry
+    from jtrans.corpora.download.deliver import deliver
 
     given = [option for option, value in files.items() if value]
     if given:
@@ -344,7 +344,7 @@ def _own_files(
 
 def _options(defaults: dict[str, Any], chosen: dict[str, Any]) -> PrepareOptions:
     """Combine the catalogue's defaults with the options given (None = not given)."""
-    from jtrans.data.prepare_options import PIPELINE_OPTIONS, PrepareOptions
+    from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
 
     given = {name: value for name, value in chosen.items() if value is not None}
     options = PrepareOptions(**{**defaults, **given})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jtrans.cli.score_report import Report
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.runs import Run
-    from jtrans.training.view import Result
+    from jtrans.training.events import Result
 
 CORPUS = "grammar-de-en"
 DATA = "data"  # the prepared corpus in the folder of a quickstart
@@ -116,9 +116,9 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _prepare(folder: Path) -> PreparedCorpus:
-    from jtrans.corpora.catalogue import find_entry
-    from jtrans.data.prepare import prepare
-    from jtrans.data.prepare_options import PrepareOptions
+    from jtrans.corpora.catalogue.load import find_entry
+    from jtrans.preparation.options import PrepareOptions
+    from jtrans.preparation.prepare import prepare
 
     console.talk(f"The corpus {CORPUS}: German and English sentences from a grammar")
     entry = find_entry(CORPUS)
@@ -194,8 +194,8 @@ def _examples(runs: list[Run], corpus: PreparedCorpus) -> list[Example]:
 
 
 def _analyze(runs: list[Run], folder: Path, device: str | None) -> Path:
-    from jtrans.analysis.compute import load_subjects
-    from jtrans.analysis.report import write_report
+    from jtrans.analysis.report.report import write_report
+    from jtrans.analysis.study.study import load_subjects
 
     progress = console.TerminalProgress()
     study = load_subjects(runs, "test", device=device, precision="auto", progress=progress)

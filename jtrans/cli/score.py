@@ -252,7 +252,7 @@ def _score_files(
 
 
 def _lines(name: str) -> list[str]:
-    from jtrans.corpora.plain import read_lines
+    from jtrans.corpora.formats.plain import read_lines
 
     lines = read_lines(Path(name))
     if not lines:

@@ -73,7 +73,7 @@ def score_runs(
     Raises:
         CorpusError: no corpus, no such split, different texts or references.
     """
-    from jtrans.analysis.compute import all_but_seed, open_corpus, shared_lines
+    from jtrans.analysis.study.study import all_but_seed, open_corpus, shared_lines
     from jtrans.evaluation.systems import compare_systems, group_by_seed, score_systems
 
     corpora = [open_corpus(run, data) for run in runs]

@@ -16,7 +16,7 @@ from jtrans.errors import ConfigError
 if TYPE_CHECKING:
     from jtrans.config import Config
     from jtrans.training.estimate import Estimate
-    from jtrans.training.view import Result
+    from jtrans.training.events import Result
 
 MACHINE, START = "Machine", "Start and end"
 REASONS = {

@@ -11,7 +11,7 @@ from jtrans.cli import console
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from jtrans.training.view import Advance, Result, Start, Validation
+    from jtrans.training.events import Advance, Result, Start, Validation
 
 HEADER = " epoch  update   train   valid     ppl    BLEU    tok/s    time"
 REDRAW_SECONDS = 0.5  # drawing costs time that training could use
@@ -19,7 +19,7 @@ PLAIN_SECONDS = 60.0  # without a terminal: a line this often
 
 
 class TrainTable:
-    """A `jtrans.training.view.TrainingView` that draws on stderr."""
+    """A `jtrans.training.events.TrainingView` that draws on stderr."""
 
     def __init__(self) -> None:
         import sys

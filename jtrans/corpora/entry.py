@@ -64,7 +64,7 @@ class Choice:
     """One way to read a part of a split.
 
     Attributes:
-        reader: a name of `jtrans.corpora.readers.READERS`.
+        reader: a name of `jtrans.corpora.formats.readers.READERS`.
         source: ends of paths of the source files, `*` and `[...]` as in a shell.
         target: the same for target files; empty where the source file holds both sides.
         columns: of a TSV file, source and target.

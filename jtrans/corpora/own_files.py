@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jtrans.corpora.jsonl import read_jsonl
+from jtrans.corpora.formats.jsonl import read_jsonl
+from jtrans.corpora.formats.plain import read_pair
+from jtrans.corpora.formats.tmx import read_tmx
+from jtrans.corpora.formats.tsv import read_tsv
 from jtrans.corpora.packed import without_packing
 from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
-from jtrans.corpora.plain import read_pair
-from jtrans.corpora.tmx import read_tmx
-from jtrans.corpora.tsv import read_tsv
 
 # Formats that hold both sides, by the file's ending (before .gz, .xz, .zst).
 FORMATS = {".tsv": read_tsv, ".tmx": read_tmx, ".jsonl": read_jsonl}

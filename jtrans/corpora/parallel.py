@@ -1,4 +1,4 @@
-"""Parallel text in memory: what every source of text delivers and `jtrans.data.prepare` takes."""
+"""Parallel text in memory: what every source of text delivers and preparation takes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Corpus:
         languages: source and target.
         splits: the text by name.
         valid_every: where there is no valid split: every so manieth of the training pairs that
-            cleaning kept goes there (`jtrans.corpora.clean.hold_out`).
+            cleaning kept goes there (`jtrans.preparation.clean.hold_out`).
     """
 
     name: str

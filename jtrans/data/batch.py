@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jtrans.data.labels import IGNORE
 from jtrans.data.prepared import IdStore, ParallelIds
+from jtrans.preparation.labels.project import IGNORE
 from jtrans.text.vocabulary import EOS, PAD
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Batch:
         target_mask: True on real target tokens (of both), [B, T].
         indices: the pairs' positions in their split, [B].
         labels: labels of the source by kind ("pos", "ner"), where the corpus has them,
-            `jtrans.data.labels.IGNORE` where there is none, [B, S] each.
+            `jtrans.preparation.labels.project.IGNORE` where there is none, [B, S] each.
     """
 
     source: Tensor

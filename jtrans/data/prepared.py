@@ -102,7 +102,7 @@ class ParallelIds:
         source: source ids.
         target: target ids.
         labels: labels of the source ids by kind ("pos", "ner"), where the corpus has them;
-            `jtrans.data.labels.IGNORE` where a piece has none.
+            `jtrans.preparation.labels.project.IGNORE` where a piece has none.
     """
 
     source: IdStore

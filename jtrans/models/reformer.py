@@ -27,7 +27,7 @@ from jtrans.models.systems import ReformerConfig, ReformerFastConfig
 from jtrans.models.tying import input_embeddings, output_projection
 from jtrans.nn.axis_attention import padding_bias
 from jtrans.nn.beam_cache import BeamCache, KeyValueCache
-from jtrans.nn.blockwise import is_blockwise, reduce_in_parts
+from jtrans.nn.cpu.blocks import is_blockwise, reduce_in_parts
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
 from jtrans.nn.encoder import Encoder

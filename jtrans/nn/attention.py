@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from jtrans.nn.axis_attention import attend
 from jtrans.nn.beam_cache import KeyValueCache
-from jtrans.nn.blockwise import LayerNorm
-from jtrans.nn.blockwise_attention import attention_in_blocks
+from jtrans.nn.cpu.attention import attention_in_blocks
+from jtrans.nn.cpu.blocks import LayerNorm
 from jtrans.nn.dropout import SharedDropout
-from jtrans.nn.kernels.operator import is_supported, short_axis_attention
+from jtrans.nn.gpu.operator import is_supported, short_axis_attention
 
 
 class MultiHeadAttention(nn.Module):

@@ -184,7 +184,7 @@ def short_products(dtype: torch.dtype) -> Iterator[None]:
     whichever is the better for large ones.
     """
     before = torch.get_float32_matmul_precision()
-    if dtype != torch.float32 or before != "highest" or not _is_onednn_real_float32():
+    if dtype != torch.float32 or before != "highest" or not is_onednn_real_float32():
         yield
         return
     torch.set_float32_matmul_precision("medium")
@@ -195,7 +195,8 @@ def short_products(dtype: torch.dtype) -> Iterator[None]:
 
 
 @functools.cache
-def _is_onednn_real_float32() -> bool:
+def is_onednn_real_float32() -> bool:
+    """Say whether oneDNN's float32 products are that here; with AMX they are bfloat16's."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     before = torch.get_float32_matmul_precision()

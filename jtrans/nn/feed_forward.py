@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from jtrans.nn.blockwise import LayerNorm
-from jtrans.nn.blockwise_feed_forward import feed_forward_in_blocks
+from jtrans.nn.cpu.blocks import LayerNorm
+from jtrans.nn.cpu.feed_forward import feed_forward_in_blocks
 from jtrans.nn.dropout import SharedDropout
 
 

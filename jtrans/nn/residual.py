@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from jtrans.nn.blockwise import LayerNorm, is_blockwise
+from jtrans.nn.cpu.blocks import LayerNorm, is_blockwise
 from jtrans.nn.dropout import SharedDropout
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.beam_cache import KeyValueCache
-from jtrans.nn.blockwise import LayerNorm
+from jtrans.nn.cpu.blocks import LayerNorm
 from jtrans.nn.dropout import SharedDropout
 
 

@@ -46,7 +46,7 @@ class Moses:
     that do not pair up; spaces around ``& # * + = < > — ...`` and inside quotes (``A&M`` comes back
     as ``A & M``, ``black / white`` as ``black/white``); in code and markup therefore much. Of the
     lines of Multi30k and Tatoeba 99.7 to 100 % come back unchanged (de, en, fr), of news 93 to
-    98 % (`scripts/round_trip.py`).
+    98 % (`scripts/bench/round_trip.py`).
     """
 
     is_for_raw_text: ClassVar[bool] = True

@@ -12,9 +12,9 @@ import torch
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
+from jtrans.training.events import SilentView
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
-from jtrans.training.view import SilentView
 
 if TYPE_CHECKING:
     from pathlib import Path

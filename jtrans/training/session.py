@@ -27,8 +27,8 @@ from jtrans.nn.device import (
 )
 from jtrans.nn.layer import compile_layers, set_recompute
 from jtrans.runs import Run
+from jtrans.training.events import Result, SilentView, Start, TrainingView
 from jtrans.training.trainer import Trainer
-from jtrans.training.view import Result, SilentView, Start, TrainingView
 
 if TYPE_CHECKING:
     from jtrans.config import Config

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from jtrans.data.redraw import Redrawer
+from jtrans.data.bpe_dropout import Redrawer
 from jtrans.errors import ConfigError
 from jtrans.progress import Silent
 from jtrans.training.checkpoint import (
@@ -30,15 +30,15 @@ from jtrans.training.checkpoint import (
     remove_surplus,
     save_checkpoint,
 )
-from jtrans.training.limits import METRICS, Limits, is_better
+from jtrans.training.events import Result, TrainingView
 from jtrans.training.memory import memory_errors
-from jtrans.training.meter import Meter
+from jtrans.training.metrics import Meter
+from jtrans.training.micro_batches import Passes
 from jtrans.training.objective import Objective
-from jtrans.training.passes import Passes
 from jtrans.training.schedule import make_schedule
+from jtrans.training.stopping import METRICS, Limits, is_better
 from jtrans.training.updates import Pass, UpdatePlan
 from jtrans.training.validation import Validator
-from jtrans.training.view import Result, TrainingView
 
 if TYPE_CHECKING:
     from jtrans.config import Config, TrainingConfig

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from jtrans.analysis.compute import Study, load_subjects
+from jtrans.analysis.study.study import Study, load_subjects
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepare import prepare
-from jtrans.data.prepare_options import PrepareOptions
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
 
 from ..decoding.conftest import MakeRun, make_run

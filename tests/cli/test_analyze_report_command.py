@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from jtrans.cli import console, main
-from jtrans.cli.analyze_attention import line_numbers
+from jtrans.cli.analyze.attention import line_numbers
 from jtrans.runs import Run
 
 from ..analysis.conftest import JOINT, corpus, make_run, run_on

@@ -82,8 +82,8 @@ def tiny(*more: str) -> list[str]:
 def prepared(tmp_path: Path, capsys) -> Path:
     make_files(tmp_path)
     from jtrans.corpora.own_files import read_corpus
-    from jtrans.data.prepare import prepare
-    from jtrans.data.prepare_options import PrepareOptions
+    from jtrans.preparation.options import PrepareOptions
+    from jtrans.preparation.prepare import prepare
 
     corpus = read_corpus(
         "houses", ("de", "en"), train=[str(tmp_path / "train")], valid=str(tmp_path / "valid")

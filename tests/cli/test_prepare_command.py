@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from jtrans.cli import console, main
-from jtrans.corpora import catalogue
+from jtrans.corpora.catalogue import load as catalogue
 from jtrans.corpora.parallel import Corpus, ParallelText
 
 SOURCE = [f"Der Hund Nummer {i} sieht den Ball." for i in range(30)]

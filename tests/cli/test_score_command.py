@@ -14,9 +14,9 @@ import pytest
 
 from jtrans.cli import console, main
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepare import prepare
-from jtrans.data.prepare_options import PrepareOptions
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
 
 from ..decoding.conftest import MakeRun, make_run
 

@@ -15,7 +15,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from jtrans.cli import console, main
-from jtrans.corpora.catalogue import CATALOGUE
+from jtrans.corpora.catalogue.load import CATALOGUE
 from jtrans.data.prepared import PreparedCorpus
 
 from ..decoding.conftest import MakeRun, make_run

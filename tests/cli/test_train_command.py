@@ -13,8 +13,8 @@ import pytest
 
 from jtrans.cli import console, main
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepare import prepare
-from jtrans.data.prepare_options import PrepareOptions
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
 
 MODEL = """
 [model]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jtrans.corpora.download import Patience
+from jtrans.corpora.download.fetch import Patience
 from jtrans.corpora.entry import Mirror
 
 

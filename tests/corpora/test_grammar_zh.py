@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from jtrans.corpora import grammar_zh_clauses as clauses
-from jtrans.corpora.catalogue import find_entry
+from jtrans.corpora.catalogue.load import find_entry
 from jtrans.corpora.grammar import GrammarPair, as_pair, generate
 from jtrans.corpora.grammar_phrases import NOTHING, Phrase, literal, pair
 from jtrans.corpora.grammar_zh_clauses import Role, asks, clause_of, copula_clause, stop

@@ -7,9 +7,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jtrans.corpora.clean import hold_out
 from jtrans.corpora.holdout import split_off
 from jtrans.corpora.parallel import ParallelText
+from jtrans.preparation.clean import hold_out
 
 SIZES = {"valid": 20, "test": 30}
 

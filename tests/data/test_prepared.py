@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepare import prepare
-from jtrans.data.prepare_options import PrepareOptions
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from jtrans.decoding.options import SearchOptions
 from jtrans.exchange.reformer_fairseq import import_checkpoint
 from jtrans.models.base import TranslationModel
 from jtrans.nn import attention, residual
-from jtrans.nn.device import autocast
+from jtrans.nn.device import autocast, is_onednn_real_float32
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.layer import set_recompute
 from jtrans.text.pipeline import TextPipeline
@@ -123,6 +123,8 @@ def test_every_way_of_training_gives_the_original_s_logits(
     golden: Golden, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switches, tolerance = WAYS[way]
+    if switches.get("products") == "medium" and not is_onednn_real_float32():
+        pytest.skip("oneDNN does not compute real float32 products here")
     cpu = torch.device("cpu")
     model = copy.deepcopy(golden.model).train().requires_grad_()
     for module in model.modules():

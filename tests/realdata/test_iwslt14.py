@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from jtrans.corpora.catalogue import find_entry
-from jtrans.corpora.clean import Rules, clean
+from jtrans.corpora.catalogue.load import find_entry
+from jtrans.corpora.download.places import Places
+from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.lines import read_lines
 from jtrans.corpora.parallel import join_texts
-from jtrans.corpora.places import Places
-from jtrans.corpora.readers import read_choice
+from jtrans.preparation.clean import Rules, clean
 from jtrans.text.pipeline import TextSide
 
 pytestmark = pytest.mark.realdata

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jtrans.corpora.catalogue import find_entry
-from jtrans.corpora.deliver import deliver
+from jtrans.corpora.catalogue.load import find_entry
+from jtrans.corpora.download.deliver import deliver
 
 pytestmark = pytest.mark.realdata
 

@@ -1,6 +1,7 @@
 """Raw text to ids and back on real text: how many lines come back exactly.
 
-`scripts/round_trip.py` measures, and lists what cannot come back; here its figures have bounds.
+`scripts/bench/round_trip.py` measures, and lists what cannot come back; here its figures have
+bounds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LEAST = {
 
 
 def load_script() -> Any:
-    path = Path(__file__).resolve().parents[2] / "scripts" / "round_trip.py"
+    path = Path(__file__).resolve().parents[2] / "scripts" / "bench" / "round_trip.py"
     spec = importlib.util.spec_from_file_location("round_trip", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

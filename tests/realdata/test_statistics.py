@@ -14,9 +14,9 @@ from subword_nmt.apply_bpe import BPE
 
 from jtrans.corpora.lines import read_lines
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepare import prepare
-from jtrans.data.prepare_options import PrepareOptions
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
 from jtrans.text.pipeline import TextSide
 
 pytestmark = pytest.mark.realdata

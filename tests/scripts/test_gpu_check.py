@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "gpu_check.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "gpu" / "gpu_check.py"
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from jtrans.models.zoo import build_model, system_configs
 from jtrans.text.vocabulary import EOS, PAD
 from jtrans.training.objective import Objective, batch_loss
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
 
 import reference_path as reference
 

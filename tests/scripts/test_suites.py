@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepare import prepare
-from jtrans.data.prepare_options import PrepareOptions
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+sys.path += [str(SCRIPTS / "bench"), str(SCRIPTS / "readme")]
 
-import bench_curves
-import interleave
-import readme_tables
-import suite_joint
-import suite_scaling
+import bench_curves  # noqa: E402
+import interleave  # noqa: E402
+import readme_tables  # noqa: E402
+import suite_joint  # noqa: E402
+import suite_scaling  # noqa: E402
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
 

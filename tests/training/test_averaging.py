@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from plugins.small_corpus import tiny_config
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
@@ -12,8 +13,6 @@ from jtrans.models.zoo import build_model, load_weights
 from jtrans.runs import Checkpoint, Run
 from jtrans.training.averaging import average_checkpoints, average_weights, choose_checkpoints
 from jtrans.training.session import train
-
-from .conftest import tiny_config
 
 
 @pytest.fixture(scope="module")

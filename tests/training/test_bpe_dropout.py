@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepare import prepare
-from jtrans.data.prepare_options import PrepareOptions
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
+from jtrans.training.events import Advance, SilentView
 from jtrans.training.session import make_trainer, train
-from jtrans.training.view import Advance, SilentView
 
 
 class CrashError(Exception):

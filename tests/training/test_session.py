@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from plugins.small_corpus import make_corpus
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import (
@@ -16,10 +17,8 @@ from jtrans.errors import (
 )
 from jtrans.nn.device import DeviceFacts
 from jtrans.runs import Run
+from jtrans.training.events import SilentView
 from jtrans.training.session import find_existing, make_trainer, train
-from jtrans.training.view import SilentView
-
-from .conftest import make_corpus
 
 
 def everything(folder: Path) -> dict[Path, bytes]:

@@ -10,10 +10,10 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import WorkError
 from jtrans.runs import Run
-from jtrans.training import passes as passes_module
+from jtrans.training import micro_batches as passes_module
 from jtrans.training import trainer as trainer_module
+from jtrans.training.events import Advance, Result, SilentView, Validation
 from jtrans.training.session import make_trainer, train
-from jtrans.training.view import Advance, Result, SilentView, Validation
 
 
 class CrashError(Exception):

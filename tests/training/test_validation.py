@@ -9,9 +9,9 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepare import prepare
-from jtrans.data.prepare_options import PrepareOptions
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
 from jtrans.training.validation import Validator
 
 SOURCE = [f"eins zwei drei vier {word}" for word in ("hund", "katze", "maus", "igel")]

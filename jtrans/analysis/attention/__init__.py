@@ -1,0 +1,1 @@
+"""Where systems look: attention maps and word alignments."""

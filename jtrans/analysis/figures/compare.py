@@ -1,0 +1,262 @@
+"""Two systems side by side: where they differ, and whether by more than chance.
+
+The first system is the baseline; every other one is compared with it. N-grams as compare-mt
+(Neubig et al., 2019) ranks them: matches of the one over matches of both, smoothed by one; where
+there are several references, matches with any of them count, as in BLEU.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtrans.analysis.figures.bins import Binning, Bins
+from jtrans.analysis.figures.bleu import bleu_counts, bleu_of
+from jtrans.analysis.figures.figure import Cell, Table
+from jtrans.analysis.figures.intervals import SAMPLES
+from jtrans.errors import ConfigError
+from jtrans.evaluation.scores import MAX_ORDER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jtrans.analysis.study.study import Study, Subject
+
+GAP = 10
+SHOWN = 10  # sentences and n-grams in each direction
+SMOOTHING = 1.0
+
+Ngram = tuple[str, ...]
+
+
+def compare_tables(
+    study: Study, binning: Binning | None = None, *, shown: int = SHOWN
+) -> list[Table]:
+    """Compare every system with the first: by bin of source length, sentences, n-grams.
+
+    Args:
+        study: at least two systems.
+        binning: of source lengths.
+        shown: sentences and n-grams in each direction.
+
+    Raises:
+        ConfigError: there is one system only.
+    """
+    if len(study.subjects) < 2:
+        name = study.subjects[0].name
+        raise ConfigError(
+            f"only one system: {name}"
+            + (" (runs that differ only by seed are one)" if len(study.runs) > 1 else ""),
+            hint="compare needs two: jtrans analyze compare RUN RUN",
+            kind="command.usage",
+        )
+    first, *others = study.subjects
+    tables = [_significance(study, binning or Binning())]
+    for other in others:
+        ending = f"-{other.index}" if len(others) > 1 else ""
+        tables.append(_sentences(study, first, other, shown, ending))
+        tables.append(_ngrams(study, first, other, shown, ending))
+    return tables
+
+
+def p_value(drawn: NDArray[np.float64], difference: float) -> float:
+    """Return how likely chance alone makes such a difference: sacreBLEU's paired bootstrap.
+
+    Args:
+        drawn: the difference on every drawn test set.
+        difference: on the real one; 0 has p = 1.
+    """
+    if difference == 0:
+        return 1.0
+    centred = np.abs(drawn - drawn.mean())
+    return (float((centred > abs(difference)).sum()) + 1) / (len(drawn) + 1)
+
+
+def _significance(study: Study, binning: Binning) -> Table:
+    lengths = np.array([len(words) for words in study.source_words])
+    bins = binning.make(lengths, Bins.equal(GAP))
+    place = bins.find(lengths)
+    counts = {subject.index: _counts(study, subject) for subject in study.subjects}
+    first, *others = study.subjects
+    rows: list[list[Cell]] = []
+    for other in others:
+        for label, chosen in [
+            ("all", np.ones(len(study), dtype=bool)),
+            *((label, place == number) for number, label in enumerate(bins.labels)),
+        ]:
+            pair = [counts[first.index], counts[other.index]]
+            row = _paired(study, pair, chosen)
+            rows.append([first.name, other.name, label, int(chosen.sum()), *row])
+    columns = ["baseline", "system", "source words", "sentences"]
+    columns += ["BLEU baseline", "BLEU system", "difference", "p"]
+    note = (
+        f"Corpus BLEU of the sentences of each bin; paired bootstrap, {SAMPLES:,} samples, p as in "
+        "sacreBLEU. Not corrected for the number of bins: with five of them, one below 0.05 is no "
+        "surprise. Seeds of one system: means."
+    )
+    return Table("compare-significance", "BLEU by source length", columns, rows, note)
+
+
+def _counts(study: Study, subject: Subject) -> list[NDArray[np.int64]]:
+    return [
+        bleu_counts(
+            member.hypotheses,
+            study.text.references,
+            target_language=study.target_language,
+            lowercase=study.lowercase,
+        )
+        for member in subject.members
+    ]
+
+
+def _paired(
+    study: Study, pair: Sequence[Sequence[NDArray[np.int64]]], chosen: NDArray[np.bool_]
+) -> list[Cell]:
+    """Return BLEU of both, their difference and its p, over some sentences; None for no data."""
+    if not chosen.any():
+        return [None, None, None, None]
+    values, drawn = [], []
+    for members in pair:
+        kept = [np.where(chosen[:, None], counts, 0) for counts in members]
+        values.append(float(np.mean([bleu_of(own.sum(axis=0)) for own in kept])))
+        drawn.append(np.mean([bleu_of(study.bootstrap.sums(own)) for own in kept], axis=0))
+    difference = values[1] - values[0]
+    differences = drawn[1] - drawn[0]
+    differences = differences[np.isfinite(differences)]
+    if chosen.sum() < 2:
+        return [*values, difference, None]
+    return [*values, difference, p_value(differences, difference)]
+
+
+def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.float64]:
+    """Return sacreBLEU's sentence score of every sentence, the mean over seeds.
+
+    Args:
+        study: the references, all of which are used.
+        subject: the system.
+        metric: ``chrf`` or ``bleu`` (sentence BLEU of effective order).
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    from jtrans.evaluation.scores import tokenizer_name
+
+    scorer: Any = CHRF(lowercase=study.lowercase)
+    if metric == "bleu":
+        tokenizer = tokenizer_name(study.target_language)
+        scorer = BLEU(
+            lowercase=study.lowercase, tokenize=tokenizer, force=True, effective_order=True
+        )
+    references = list(zip(*study.text.references, strict=True))
+    scores = [
+        [
+            scorer.sentence_score(line, list(alternatives)).score
+            for line, alternatives in zip(member.hypotheses, references, strict=True)
+        ]
+        for member in subject.members
+    ]
+    return np.mean(np.array(scores, dtype=np.float64), axis=0)  # type: ignore[no-any-return]
+
+
+def _sentences(study: Study, first: Subject, other: Subject, shown: int, ending: str) -> Table:
+    chrf = [sentence_scores(study, subject, "chrf") for subject in (first, other)]
+    bleu = [sentence_scores(study, subject, "bleu") for subject in (first, other)]
+    difference = chrf[1] - chrf[0]
+    order = np.argsort(difference, kind="stable")
+    chosen = [int(i) for i in order[::-1][:shown] if difference[i] > 0]
+    chosen += [int(i) for i in order[:shown] if difference[i] < 0]
+    rows: list[list[Cell]] = [
+        [
+            i + 1,
+            study.source_lines[i],
+            study.reference_lines[i],
+            first.hypotheses[i],
+            other.hypotheses[i],
+            *(float(scores[i]) for scores in (*chrf, *bleu)),
+            float(difference[i]),
+        ]
+        for i in chosen
+    ]
+    number = len(study.text.references)
+    columns = ["line", "source", "reference", first.name, other.name]
+    columns += [f"chrF {first.name}", f"chrF {other.name}"]
+    columns += [f"BLEU {first.name}", f"BLEU {other.name}", "chrF difference"]
+    return Table(
+        f"compare-sentences{ending}",
+        f"Sentences where {other.name} and {first.name} differ most",
+        columns,
+        rows,
+        f"By sentence chrF2: first where {other.name} is better, then where {first.name} is."
+        + (f" Scored with all {number} references; the first is shown." if number > 1 else ""),
+    )
+
+
+def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: str) -> Table:
+    matches = [ngram_matches(study, subject) for subject in (first, other)]
+    wanted: Counter[Ngram] = Counter()
+    for references in study.text.words_of_references:
+        wanted.update(_limits(references))
+    share = {
+        ngram: (matches[1][ngram] + SMOOTHING)
+        / (matches[0][ngram] + matches[1][ngram] + 2 * SMOOTHING)
+        for ngram in matches[0].keys() | matches[1].keys()
+    }
+    rows: list[list[Cell]] = []
+    for system, sign in ((other, 1), (first, -1)):
+        ranked = sorted(share, key=lambda ngram: (-sign * share[ngram], len(ngram), ngram))
+        for ngram in ranked[:shown]:
+            if sign * (share[ngram] - 0.5) <= 0:
+                break
+            numbers: list[Cell] = [_tidy(found[ngram]) for found in matches]
+            rows.append([system.name, " ".join(ngram), *numbers, wanted[ngram], share[ngram]])
+    columns = ["better", "n-gram", f"matches {first.name}", f"matches {other.name}"]
+    columns += ["in references", f"share of {other.name}"]
+    return Table(
+        f"compare-ngrams{ending}",
+        f"N-grams that {other.name} or {first.name} gets right more often",
+        columns,
+        rows,
+        "Matches with the reference, clipped by sentence, 1 to 4 words; share = (matches + 1) / "
+        "(matches of both + 2), as compare-mt ranks them.",
+    )
+
+
+def ngram_matches(study: Study, subject: Subject) -> dict[Ngram, float]:
+    """Count the n-grams of a system that are in a reference of their line, mean over seeds."""
+    total: Counter[Ngram] = Counter()
+    limits = [_limits(references) for references in study.text.words_of_references]
+    for member in subject.members:
+        for words, most in zip(member.hypothesis_words, limits, strict=True):
+            total.update(_all_ngrams(words) & most)
+    number = len(subject.members)
+    return _Zero({ngram: count / number for ngram, count in total.items()})
+
+
+class _Zero(dict[Ngram, float]):
+    """Numbers that are 0 where nothing was counted."""
+
+    def __missing__(self, _ngram: Ngram) -> float:
+        return 0.0
+
+
+def _limits(references: Sequence[Sequence[str]]) -> Counter[Ngram]:
+    """Return how often each n-gram can match: as often as one of the references has it."""
+    most: Counter[Ngram] = Counter()
+    for words in references:
+        most |= _all_ngrams(words)
+    return most
+
+
+def _all_ngrams(words: Sequence[str]) -> Counter[Ngram]:
+    return Counter(
+        ngram
+        for order in range(1, MAX_ORDER + 1)
+        for ngram in zip(*(words[start:] for start in range(order)), strict=False)
+    )
+
+
+def _tidy(number: float) -> float | int:
+    return int(number) if number == int(number) else number

@@ -1,0 +1,209 @@
+"""How well rare and frequent words are translated (Figure 4, right).
+
+systems.md 11.3, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
+2019) defines it. Counts come from the training data of the run; the user passes no file.
+Both know one reference, as compare-mt does: where a split has several, the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtrans.analysis.figures.bins import BINS, Binning, Bins
+from jtrans.analysis.figures.figure import Figure, Table
+from jtrans.analysis.figures.intervals import divide, pooled_series
+from jtrans.analysis.figures.position import accuracy_figure, require_models, token_hits
+from jtrans.text.vocabulary import SPECIALS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jtrans.analysis.study.study import Study
+    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.text.pipeline import TextSide
+    from jtrans.text.vocabulary import Vocabulary
+
+WORD_EDGES = (1, 2, 3, 4, 5, 10, 100, 1000)  # compare-mt's
+
+
+def frequency_figures(
+    study: Study, binning: Binning | None = None, *, with_accuracy: bool = True
+) -> list[Figure | Table]:
+    """Return accuracy of tokens and F-measure of words by training frequency.
+
+    Args:
+        study: the systems.
+        binning: which bins.
+        with_accuracy: leave out what needs models with the same target tokens when False.
+
+    Raises:
+        CorpusError: the runs have different target tokens, or there is no run.
+    """
+    binning = binning or Binning()
+    figures: list[Figure | Table] = []
+    if with_accuracy:
+        require_models(study, "accuracies by training frequency")
+        figures.append(_accuracy(study, binning))
+    return [*figures, _f_measure(study, binning)]
+
+
+def token_bins(vocabulary: Vocabulary) -> Bins:
+    """Return the reference's bins: as wide as a fifth of the number of dictionary entries."""
+    return Bins.equal(max(1, (len(vocabulary) - len(SPECIALS)) // BINS))
+
+
+def _accuracy(study: Study, binning: Binning) -> Figure:
+    vocabulary = study.with_model[0].runs[0].pipeline.target.vocabulary
+    forced = study.with_model[0].forced
+    frequency = np.array(vocabulary.counts)[forced.ids]
+    is_counted = forced.ids >= len(SPECIALS)  # </s> and unknown tokens are skipped
+    bins = binning.make(frequency[is_counted], token_bins(vocabulary))
+    place = np.where(is_counted, bins.find(frequency), -1)
+    note = (
+        "Share of reference tokens that were the most probable ones, by how often the token is in "
+        "the training data; </s> and unknown tokens are left out."
+    )
+    if binning.is_reference:
+        note += (
+            " Bins as in the paper: as wide as a fifth of the number of tokens of the vocabulary, "
+            "so the first one holds nearly all types. --bins quantile gives even ones."
+        )
+    note += study.text.only_first
+    return accuracy_figure(
+        study,
+        token_hits(study),
+        forced.sentence,
+        place,
+        name="frequency",
+        title="Accuracy by training frequency",
+        question="Does a system know rare tokens less well than frequent ones?",
+        x_label="times in the training data",
+        bins=bins.labels,
+        note=note,
+        count_label="tokens",
+    )
+
+
+def matches_by_bin(
+    hypotheses: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    counts: Mapping[str, int],
+    bins: Bins,
+) -> NDArray[np.float64]:
+    """Count words by sentence and bin: matched, in the hypothesis, in the reference.
+
+    A word is matched as often as it is in both sentences; its bin is that of its own training
+    frequency, 0 for unknown words.
+
+    Returns:
+        [sentences, bins, 3].
+    """
+    found = np.zeros((len(references), len(bins), 3))
+    place = _Places(counts, bins)
+    for row, hypothesis, reference in zip(found, hypotheses, references, strict=True):
+        given, wanted = Counter(hypothesis), Counter(reference)
+        for column, words in enumerate((given & wanted, given, wanted)):
+            for word, number in words.items():
+                row[place[word], column] += number
+    return found
+
+
+def f_measure(sums: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the F-measure of summed counts, [..., 3] -> [...]; nan where there are no words.
+
+    Half the sum of precision and recall over their product is matches over the mean of both
+    totals. Words of the bin on one side only give 0.
+    """
+    matched, given, wanted = np.moveaxis(sums, -1, 0)
+    return divide(2 * matched, given + wanted)
+
+
+class _Places(dict[str, int]):
+    """The bin of every word, found once."""
+
+    def __init__(self, counts: Mapping[str, int], bins: Bins) -> None:
+        self._counts = counts
+        self._bins = bins
+
+    def __missing__(self, word: str) -> int:
+        place = int(self._bins.find([self._counts.get(word, 0)])[0])
+        self[word] = place
+        return place
+
+
+def _f_measure(study: Study, binning: Binning) -> Figure:
+    corpus = _training_corpus(study)
+    counts = training_words(corpus)
+    frequencies = np.array([counts[word] for words in study.reference_words for word in words])
+    bins = binning.make(frequencies, Bins.between(WORD_EDGES))
+    series = []
+    totals = np.zeros((len(study), len(bins)))
+    for subject in study.subjects:
+        found = [
+            matches_by_bin(member.hypothesis_words, study.reference_words, counts, bins)
+            for member in subject.members
+        ]
+        totals = found[0][:, :, 2]
+        series.append(
+            pooled_series(
+                subject,
+                [f_measure(own.sum(axis=0)) for own in found],
+                [f_measure(study.bootstrap.sums(own)) for own in found],
+                (found[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0),
+            )
+        )
+    return Figure(
+        name="frequency-f-measure",
+        title="F-measure of words by training frequency",
+        question="How well are rare and frequent words translated, in free translation?",
+        x_label="times in the training data",
+        y_label="F-measure",
+        bins=bins.labels,
+        counts=totals.sum(axis=0).astype(int).tolist(),
+        series=series,
+        note="As compare-mt: words of the translation found in the reference, clipped; the bin is "
+        f"that of the word's frequency in the training data of {corpus.name}."
+        + study.text.only_first,
+        count_label="reference words",
+    )
+
+
+def training_words(corpus: PreparedCorpus) -> Counter[str]:
+    """Count the target words of the training data, pieces put together."""
+    store = corpus.pairs("train").target
+    side = corpus.pipeline.target
+    if not len(store):
+        return Counter()
+    ids = np.concatenate([store[index] for index in range(len(store))])
+    return _count_words(ids, side)
+
+
+def _count_words(ids: NDArray[np.int32], side: TextSide) -> Counter[str]:
+    from jtrans.analysis.figures.position import continues
+
+    tokens = side.vocabulary.tokens
+    goes_on = np.array([continues(side, token) for token in tokens])[ids]
+    is_whole = ~goes_on
+    is_whole[1:] &= ~goes_on[:-1]  # the last piece of a longer word is no word
+    numbers = np.bincount(ids[is_whole & (ids >= len(SPECIALS))], minlength=len(tokens))
+    counts = Counter({tokens[i]: int(numbers[i]) for i in np.flatnonzero(numbers)})
+    rest = np.flatnonzero(~is_whole)
+    pieces = [tokens[i] for i in ids[rest].tolist()]
+    counts.update(word for word in side.merge(pieces) if word not in SPECIALS)
+    return counts
+
+
+def _training_corpus(study: Study) -> PreparedCorpus:
+    """Return the corpus the first run was trained on, else the one it is analysed on."""
+    from jtrans.data.prepared import PreparedCorpus
+
+    facts = study.runs[0].facts
+    folder = Path(facts.get("data") or study.corpus.folder)
+    if folder.resolve() != study.corpus.folder.resolve() and (folder / "corpus.json").is_file():
+        return PreparedCorpus.open(folder)
+    return study.corpus

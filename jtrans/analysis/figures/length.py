@@ -1,0 +1,176 @@
+"""How long translations are, and how good by length of the source (Figure 3 of the paper).
+
+systems.md 11.4 and 11.5. The sentence score is the one of the reference scripts, smoothed and on
+its own scale; corpus BLEU of each bin stands beside it. All three use all references of a split.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtrans.analysis.figures.bins import Binning, Bins
+from jtrans.analysis.figures.bleu import bleu_counts, bleu_of
+from jtrans.analysis.figures.figure import Figure, Table
+from jtrans.analysis.figures.intervals import pooled_series, ratio_series
+from jtrans.evaluation.scores import MAX_ORDER, tokenizer_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jtrans.analysis.study.study import Study, Subject
+
+Words = Sequence[str]
+GAP = 10  # source words of a bin
+
+
+def length_figures(study: Study, binning: Binning | None = None) -> list[Figure | Table]:
+    """Return length ratio, sentence score by source length and corpus BLEU by source length."""
+    lengths = np.array([len(words) for words in study.source_words])
+    bins = (binning or Binning()).make(lengths, Bins.equal(GAP))
+    place = bins.find(lengths)
+    return [
+        _ratio_figure(study),
+        _score_figure(study, bins, place),
+        _bleu_figure(study, bins, place),
+    ]
+
+
+def closest_length(length: int, references: Sequence[Words]) -> int:
+    """Return the reference length nearest to a hypothesis' length, the shorter of two as near."""
+    return min((len(words) for words in references), key=lambda n: (abs(n - length), n))
+
+
+def sentence_score(hypothesis: Words, references: Sequence[Words]) -> float:
+    """Return the sentence score of the reference scripts, between 0 and 1.
+
+    ``exp(1/4 sum_n ln((m_n + 1)/(l_n + 1)) + min(0, 1 - r/c))`` with the shortest reference as r;
+    an empty line has one empty word, as it has there.
+    """
+    words = list(hypothesis) or [""]
+    total = 0.0
+    for order in range(1, MAX_ORDER + 1):
+        limits: Counter[tuple[str, ...]] = Counter()
+        for reference in references:
+            limits |= _ngrams(list(reference) or [""], order)
+        found = _ngrams(words, order)
+        total += math.log(((found & limits).total() + 1) / (found.total() + 1))
+    shortest = min(max(1, len(reference)) for reference in references)
+    return math.exp(total / MAX_ORDER + min(0.0, 1.0 - shortest / len(words)))
+
+
+def _ngrams(words: Words, order: int) -> Counter[tuple[str, ...]]:
+    return Counter(zip(*(words[start:] for start in range(order)), strict=False))
+
+
+def _ratio_figure(study: Study) -> Figure:
+    references = study.text.words_of_references
+    series = []
+    for subject in study.subjects:
+        lengths = [[len(words) for words in m.hypothesis_words] for m in subject.members]
+        closest = [
+            [closest_length(n, refs) for n, refs in zip(own, references, strict=True)]
+            for own in lengths
+        ]
+        series.append(
+            ratio_series(
+                subject,
+                study.bootstrap,
+                [np.array(own)[:, None] for own in lengths],
+                [np.array(own)[:, None] for own in closest],
+            )
+        )
+    return Figure(
+        name="length-ratio",
+        title="Length ratio",
+        question="Do the translations have the length of the references?",
+        x_label="test set",
+        y_label="hypothesis words / reference words",
+        bins=[study.split],
+        counts=[len(study)],
+        series=series,
+        note="Words before BPE, summed over the test set; the closest reference where there are "
+        "several.",
+        kind="bars",
+        baseline=1.0,
+        count_label="sentences",
+    )
+
+
+def _score_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
+    def numbers(subject: Subject) -> list[NDArray[np.float64]]:
+        scored = [
+            np.array(
+                [
+                    sentence_score(words, references)
+                    for words, references in zip(
+                        member.hypothesis_words, study.text.words_of_references, strict=True
+                    )
+                ]
+            )
+            for member in subject.members
+        ]
+        return [_spread_out(values, place, len(bins)) for values in scored]
+
+    ones = _spread_out(np.ones(len(study)), place, len(bins))
+    series = []
+    for subject in study.subjects:
+        sums = numbers(subject)
+        series.append(ratio_series(subject, study.bootstrap, sums, [ones] * len(sums)))
+    return Figure(
+        name="length-score",
+        title="Sentence score by source length",
+        question="How does the mean score of a sentence change with the length of its source?",
+        x_label="source words",
+        y_label="mean sentence score",
+        bins=bins.labels,
+        counts=np.bincount(place, minlength=len(bins)).tolist(),
+        series=series,
+        note="As the reference scripts of the paper: BLEU of each sentence with add-one "
+        "smoothing, averaged. It flatters short sentences and does not compare with corpus BLEU.",
+        count_label="sentences",
+    )
+
+
+def _bleu_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
+    series = []
+    sentences = np.bincount(place, minlength=len(bins))
+    case = "lower-cased" if study.lowercase else "cased"
+    for subject in study.subjects:
+        values, samples = [], []
+        for member in subject.members:
+            counts = bleu_counts(
+                member.hypotheses,
+                study.text.references,
+                target_language=study.target_language,
+                lowercase=study.lowercase,
+            )
+            spread = _spread_out(counts, place, len(bins))
+            values.append(bleu_of(spread.sum(axis=0)))
+            samples.append(bleu_of(study.bootstrap.sums(spread)))
+        series.append(pooled_series(subject, values, samples, sentences))
+    return Figure(
+        name="length-bleu",
+        title="BLEU by source length",
+        question="How good is each system on short and on long sentences?",
+        x_label="source words",
+        y_label="BLEU",
+        bins=bins.labels,
+        counts=sentences.tolist(),
+        series=series,
+        note="Corpus BLEU of the sentences of each bin (sacreBLEU, tokenizer "
+        f"{tokenizer_name(study.target_language)}, {case}).",
+        digits=1,
+        count_label="sentences",
+    )
+
+
+def _spread_out(values: NDArray[Any], place: NDArray[Any], count: int) -> NDArray[np.float64]:
+    """Put the value(s) of every sentence into its bin: [n, ...] -> [n, bins, ...]."""
+    spread = np.zeros((len(values), count, *values.shape[1:]))
+    spread[np.arange(len(values)), place] = values
+    return spread

@@ -1,0 +1,318 @@
+"""Figures as small SVG for a page: text stays text, colours come from the page's style sheet.
+
+Every chart is drawn twice, wide with the names beside the lines and narrow for a phone, where a
+wide one would be scaled until nobody can read it; the style sheet shows one of them.
+
+Classes: ``s0``, ``s1``, ... the colours of `plots`; ``grid``, ``axis``, ``quiet`` what stays grey.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from jtrans.analysis.figures.figure import NO_DATA, Figure, Series
+from jtrans.analysis.output.plots import COLOURS
+
+Point = tuple[float, float]
+LETTER = 6.4  # px a letter takes at 12 px
+BOLD = 7.6  # px a letter of a name takes
+ROW = 30  # px of one system in a dot plot
+FLAT = 1e-6  # of the values: a smaller range is none
+DODGE = 5  # px between the points of two systems in one bin
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line over numbers: (x, y) points of one system."""
+
+    system: str
+    index: int
+    points: list[Point]
+
+
+@dataclass
+class _Canvas:
+    """SVG under construction, with its plot area."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    parts: list[str] = field(default_factory=list)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
+        self.parts.append(
+            f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+        )
+
+    def text(self, x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> None:
+        self.parts.append(
+            f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
+            f"{escape(text)}</text>"
+        )
+
+    def path(self, points: Sequence[Point], kind: str) -> None:
+        if len(points) > 1:
+            steps = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+            self.parts.append(f'<polyline class="curve {kind}" points="{steps}"/>')
+
+    def mark(self, x: float, y: float, index: int, label: str) -> None:
+        """Draw a point; its shape tells systems apart where colours are not seen."""
+        self.parts.append(
+            f'<g class="mark s{index % len(COLOURS)}" transform="translate({x:.1f} {y:.1f})">'
+            f"<title>{escape(label)}</title>{_SHAPES[index % len(_SHAPES)]}</g>"
+        )
+
+    def svg(self, kind: str, title: str) -> str:
+        return (
+            f'<svg class="chart {kind}" viewBox="0 0 {self.width:.0f} {self.height:.0f}" '
+            f'role="img" aria-label="{escape(title, quote=True)}">{"".join(self.parts)}</svg>'
+        )
+
+
+_SHAPES = (
+    '<circle r="3.6"/>',
+    '<rect x="-3.2" y="-3.2" width="6.4" height="6.4"/>',
+    '<path d="M0-4.4 4.2 3.2-4.2 3.2Z"/>',
+    '<path d="M0-4.6 4.6 0 0 4.6-4.6 0Z"/>',
+)
+
+
+def draw(figure: Figure) -> str:
+    """Return a figure as SVG, wide and narrow."""
+    plot = _dots if figure.kind == "bars" else _bins
+    return plot(figure, False) + plot(figure, True)
+
+
+def draw_curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str) -> str:
+    """Return lines over numbers as SVG, wide and narrow; empty without any point."""
+    if not any(curve.points for curve in curves):
+        return ""
+    return "".join(_curves(curves, x_label, y_label, title, narrow) for narrow in (False, True))
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Return round numbers from at most `low` to at least `high`."""
+    if high - low < FLAT * max(1.0, abs(low), abs(high)):
+        half = abs(low) / 2 if abs(low) > FLAT else 0.5
+        low, high = low - half, low + half
+    raw = (high - low) / (most - 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(number * step, 10) for number in range(first, last + 1)]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.10g}"
+
+
+def _bins(figure: Figure, narrow: bool) -> str:
+    """Draw a line per system over ordered bins, with intervals and items per bin."""
+    canvas = _canvas(figure.series, narrow, bottom=52)
+    slot = (canvas.width - canvas.left - canvas.right) / len(figure.bins)
+    if any(_is_wide(label, slot) for label in figure.bins):
+        canvas.height, canvas.bottom = canvas.height + 13, canvas.bottom + 13
+    y = _vertical(canvas, _extremes(figure), figure.y_label)
+    centre = [canvas.left + slot * (place + 0.5) for place in range(len(figure.bins))]
+    base = canvas.height - canvas.bottom
+    _baseline(canvas, figure, y)
+    for place, label in enumerate(figure.bins):
+        _bin_label(canvas, centre[place], base, label, figure.counts[place], slot)
+        if all(series.values[place] is None for series in figure.series):
+            canvas.text(centre[place], (canvas.top + base) / 2, NO_DATA, "quiet", "middle")
+    middle = (canvas.left + canvas.width - canvas.right) / 2
+    label = f"{figure.x_label} (n: {figure.count_label})"
+    canvas.text(middle, canvas.height - 5, label, "axis", "middle")
+    shift = (len(figure.series) - 1) / 2
+    ends = []
+    for order, series in enumerate(figure.series):
+        xs = [x + (order - shift) * DODGE for x in centre]
+        ends.append(_series(canvas, figure, series, xs, y))
+    if not narrow:
+        _name_ends(canvas, figure.series, ends)
+    return canvas.svg("narrow" if narrow else "wide", figure.title)
+
+
+def _series(
+    canvas: _Canvas,
+    figure: Figure,
+    series: Series,
+    xs: Sequence[float],
+    y: Callable[[float], float],
+) -> float | None:
+    """Draw one system; return the height at which its line ends."""
+    run: list[Point] = []
+    end = None
+    for place, value in enumerate(series.values):
+        if value is None:
+            canvas.path(run, f"s{series.index % len(COLOURS)}")
+            run = []
+            continue
+        run.append((xs[place], y(value)))
+        end = y(value)
+    canvas.path(run, f"s{series.index % len(COLOURS)}")
+    for place, value in enumerate(series.values):
+        if value is None:
+            continue
+        low, high = series.low[place], series.high[place]
+        if low is not None and high is not None:
+            canvas.line(
+                xs[place], y(low), xs[place], y(high), f"bar s{series.index % len(COLOURS)}"
+            )
+        label = f"{series.system}, {figure.bins[place]}: {_value(figure, series, place)}"
+        canvas.mark(xs[place], y(value), series.index, label)
+    return end
+
+
+def _dots(figure: Figure, narrow: bool) -> str:
+    """Draw one number per system as a point on its own row, with its interval."""
+    width = 340 if narrow else 680
+    beside = 12.0 if narrow else 22 + BOLD * max(len(series.system) for series in figure.series)
+    row = ROW + (16 if narrow else 0)
+    canvas = _Canvas(width, 50 + row * len(figure.series), beside, 110, 8, 42)
+    low, high = _extremes(figure)
+    marks = ticks(low, high, 4 if narrow else 6)
+    across = (canvas.width - canvas.left - canvas.right) / (marks[-1] - marks[0])
+
+    def x(value: float) -> float:
+        return canvas.left + (value - marks[0]) * across
+
+    base = canvas.height - canvas.bottom
+    for mark in marks:
+        canvas.line(x(mark), canvas.top, x(mark), base, "grid")
+        canvas.text(x(mark), base + 16, _number(mark), "quiet", "middle")
+    canvas.text((x(marks[0]) + x(marks[-1])) / 2, base + 34, figure.y_label, "axis", "middle")
+    if figure.baseline is not None:
+        canvas.line(x(figure.baseline), canvas.top, x(figure.baseline), base, "baseline")
+    for order, series in enumerate(figure.series):
+        height = canvas.top + row * (order + 0.5) + (8 if narrow else 0)
+        kind = f"s{series.index % len(COLOURS)}"
+        if narrow:
+            canvas.text(4, height - 14, series.system, f"name {kind}")
+        else:
+            canvas.text(beside - 12, height + 4, series.system, f"name {kind}", "end")
+        value, least, most = series.values[0], series.low[0], series.high[0]
+        if least is not None and most is not None:
+            canvas.line(x(least), height, x(most), height, f"bar {kind}")
+        if value is not None:
+            canvas.mark(x(value), height, series.index, _value(figure, series, 0))
+        label = NO_DATA if value is None else f"{value:.{figure.digits}f}"
+        canvas.text(x(marks[-1]) + 12, height + 4, label)
+    return canvas.svg("narrow" if narrow else "wide", figure.title)
+
+
+def _curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str, narrow: bool) -> str:
+    canvas = _canvas(curves, narrow, bottom=42)
+    heights = [y for curve in curves for _, y in curve.points]
+    y = _vertical(canvas, (min(heights), max(heights)), y_label)
+    marks = ticks(0.0, max(x for curve in curves for x, _ in curve.points), 4 if narrow else 6)
+    across = (canvas.width - canvas.left - canvas.right) / marks[-1]
+    base = canvas.height - canvas.bottom
+    for mark in marks:
+        canvas.text(canvas.left + mark * across, base + 17, _number(mark), "quiet", "middle")
+    middle = (canvas.left + canvas.width - canvas.right) / 2
+    canvas.text(middle, base + 35, x_label, "axis", "middle")
+    ends = []
+    for curve in curves:
+        points = [(canvas.left + x * across, y(value)) for x, value in curve.points]
+        canvas.path(points, f"s{curve.index % len(COLOURS)}")
+        for (x, height), (update, value) in zip(points, curve.points, strict=True):
+            label = f"{curve.system}, {x_label} {update:,.0f}: {value:.2f}"
+            canvas.mark(x, height, curve.index, label)
+        ends.append(points[-1][1] if points else None)
+    if not narrow:
+        _name_ends(canvas, curves, ends)
+    return canvas.svg("narrow" if narrow else "wide", title)
+
+
+def _canvas(systems: Sequence[Series | Curve], narrow: bool, bottom: float) -> _Canvas:
+    if narrow:
+        return _Canvas(340, 190 + bottom, 44, 16, 26, bottom)
+    beside = min(220.0, 20 + BOLD * max(len(one.system) for one in systems))
+    return _Canvas(680, 230 + bottom, 52, beside, 26, bottom)
+
+
+def _vertical(
+    canvas: _Canvas, extremes: tuple[float, float], label: str
+) -> Callable[[float], float]:
+    """Draw the y axis; return where a value lies."""
+    marks = ticks(*extremes)
+    base = canvas.height - canvas.bottom
+    scale = (base - canvas.top) / (marks[-1] - marks[0])
+
+    def y(value: float) -> float:
+        return base - (value - marks[0]) * scale
+
+    for mark in marks:
+        canvas.line(canvas.left, y(mark), canvas.width - canvas.right, y(mark), "grid")
+        canvas.text(canvas.left - 6, y(mark) + 4, _number(mark), "quiet", "end")
+    canvas.text(2, 13, label, "axis")
+    return y
+
+
+def _extremes(figure: Figure) -> tuple[float, float]:
+    values = [
+        value
+        for series in figure.series
+        for value in (*series.values, *series.low, *series.high, figure.baseline)
+        if value is not None
+    ]
+    return (min(values), max(values)) if values else (0.0, 1.0)
+
+
+def _baseline(canvas: _Canvas, figure: Figure, y: Callable[[float], float]) -> None:
+    if figure.baseline is not None:
+        height = y(figure.baseline)
+        canvas.line(canvas.left, height, canvas.width - canvas.right, height, "baseline")
+
+
+def _bin_label(canvas: _Canvas, x: float, base: float, label: str, count: int, slot: float) -> None:
+    """Write a bin's label, on two lines where it is too wide, and its number of items."""
+    lines = [label]
+    if _is_wide(label, slot):
+        first, mark, last = label.partition("–" if "–" in label else " ")
+        lines = [f"{first}{mark}".strip(), last]
+    for number, text in enumerate(lines):
+        canvas.text(x, base + 15 + 13 * number, text, "", "middle")
+    text = f"n {count:,}" if slot > LETTER * (len(f"{count:,}") + 3) else f"{count:,}"
+    canvas.text(x, base + 15 + 13 * len(lines), text, "small quiet", "middle")
+
+
+def _is_wide(label: str, slot: float) -> bool:
+    return len(label) * LETTER > slot and ("–" in label or " " in label)
+
+
+def _name_ends(
+    canvas: _Canvas, systems: Sequence[Series | Curve], ends: Sequence[float | None]
+) -> None:
+    """Write the names beside the ends of the lines, moved apart where they would touch."""
+    placed = sorted((end, order) for order, end in enumerate(ends) if end is not None)
+    at = -math.inf
+    heights: list[float] = []
+    for end, _ in placed:
+        at = max(end, at + 15)
+        heights.append(at)
+    lowest = canvas.height - canvas.bottom
+    for place in reversed(range(len(heights))):  # push back what left the plot below
+        limit = lowest if place == len(heights) - 1 else heights[place + 1] - 15
+        heights[place] = min(heights[place], limit)
+    for height, (_, order) in zip(heights, placed, strict=True):
+        system = systems[order]
+        x = canvas.width - canvas.right + 8
+        canvas.text(x, height + 4, system.system, f"name s{system.index % len(COLOURS)}")
+
+
+def _value(figure: Figure, series: Series, place: int) -> str:
+    value, low, high = series.values[place], series.low[place], series.high[place]
+    if value is None:
+        return NO_DATA
+    text = f"{value:.{figure.digits}f}"
+    if low is not None and high is not None:
+        text += f" ({low:.{figure.digits}f} to {high:.{figure.digits}f})"
+    return text

@@ -1,0 +1,131 @@
+"""Attention matrices as pictures, with matplotlib: SVG with text as text, and PNG."""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.analysis.output.fonts import fonts_for
+from jtrans.files import whole_file
+from jtrans.progress import Progress
+
+if TYPE_CHECKING:
+    from jtrans.analysis.attention.views import Matrix, View
+
+CELL = 0.26  # inches
+LETTER = 0.085  # inches a letter of a label takes
+MOST_COLUMNS = 4  # of panels
+FIRST_UPRIGHT = 0x2E7F  # of the letters of Chinese, Japanese and Korean
+FORMATS = ("svg", "png")
+STYLE = {
+    "font.size": 9.0,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "jtrans",  # the same weights give the same file
+    "text.parse_math": False,  # a token may be $
+}
+_GREY = "#555555"
+
+
+def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
+    """Draw the matrices of a view side by side.
+
+    Args:
+        view: one or several matrices.
+        stem: path without ending.
+        progress: told once which characters no installed font has.
+
+    Returns:
+        The files written.
+    """
+    import matplotlib
+
+    labels = [label for matrix in view.matrices for label in (*matrix.rows, *matrix.columns)]
+    families, missing = fonts_for([*labels, view.title])
+    if missing:
+        progress.warn(
+            f"no installed font has {missing[:12]}: the PNG shows boxes instead; "
+            "SVG and HTML are right where a font is. On Debian: apt install fonts-noto-cjk"
+        )
+    # it would report every family that has no face of exactly the weight asked for
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    settings: Any = {**STYLE, "font.family": families}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # said in our own words
+        figure = _figure(view)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # once is enough for all formats
+        return [_save(figure, stem, ending) for ending in FORMATS]
+
+
+def _figure(view: View) -> Any:
+    """Lay the panels out on a grid, labels of the axes at its edges only."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained")
+    FigureCanvasAgg(figure)
+    across = min(MOST_COLUMNS, len(view.matrices))
+    down = math.ceil(len(view.matrices) / across)
+    width, height = _size(view.matrices[0])
+    least = LETTER * _width(view.title) + 0.3
+    figure.set_size_inches(max(across * width, least), down * height + 0.3)
+    figure.suptitle(view.title, fontsize=10)
+    darkest = max(float(matrix.values.max()) for matrix in view.matrices)
+    panels = figure.subplots(down, across, squeeze=False).flatten()
+    for panel, matrix in zip(panels, view.matrices, strict=False):
+        _draw(panel, matrix, darkest)
+    for panel in panels[len(view.matrices) :]:
+        panel.set_visible(False)
+    for panel in panels[:across]:
+        panel.set_title(view.column_axis, fontsize=8, color=_GREY)
+    for panel in panels[::across]:
+        panel.set_ylabel(view.row_axis, fontsize=8, color=_GREY)
+    return figure
+
+
+def _size(matrix: Matrix) -> tuple[float, float]:
+    """Return the inches one panel needs with its labels."""
+    beside = LETTER * max(map(_width, matrix.rows))
+    above = LETTER * max(map(_width, matrix.columns))
+    R, C = matrix.values.shape
+    return max(2.2, C * CELL + beside + 0.5), max(1.0, R * CELL) + above + 0.7
+
+
+def _width(label: str) -> int:
+    return sum(2 if _is_upright(character) else 1 for character in label)
+
+
+def _stacked(label: str) -> str:
+    if not _is_upright(label):
+        return label
+    word, mark = (label[:-2], "@@") if label.endswith("@@") else (label, "")
+    return "\n".join([*word, *([mark] if mark else [])])
+
+
+def _is_upright(label: str) -> bool:
+    """Whether a label is Chinese, Japanese or Korean: written letter below letter, not turned."""
+    return any(ord(character) > FIRST_UPRIGHT for character in label)
+
+
+def _draw(panel: Any, matrix: Matrix, darkest: float) -> None:
+    panel.imshow(matrix.values, cmap="Blues", vmin=0.0, vmax=darkest, aspect="equal")
+    panel.set_xticks(range(len(matrix.columns)), [_stacked(label) for label in matrix.columns])
+    panel.set_yticks(range(len(matrix.rows)), matrix.rows)
+    panel.tick_params(length=0, top=True, bottom=False, labeltop=True, labelbottom=False)
+    for text, label in zip(panel.get_xticklabels(), matrix.columns, strict=True):
+        text.set_rotation(0 if _is_upright(label) or len(label) <= 2 else 90)
+    for side in panel.spines.values():
+        side.set_color("#bbbbbb")
+    scale = f"darkest: {darkest:.2f}"
+    panel.set_xlabel(" · ".join(filter(None, [matrix.caption, scale])), fontsize=8)
+
+
+def _save(figure: Any, stem: Path, ending: str) -> Path:
+    path = stem.with_name(f"{stem.name}.{ending}")
+    with whole_file(path) as temporary:
+        metadata = {"Date": None} if ending == "svg" else {}
+        figure.savefig(temporary, format=ending, dpi=160, metadata=metadata)
+    return path

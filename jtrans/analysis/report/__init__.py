@@ -1,0 +1,1 @@
+"""All analyses on one self-contained page."""

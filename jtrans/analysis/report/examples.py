@@ -1,0 +1,150 @@
+"""Sentences to read: where the systems differ most, and some drawn at random."""
+
+from __future__ import annotations
+
+import difflib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jtrans.analysis.figures.compare import sentence_scores
+
+if TYPE_CHECKING:
+    from jtrans.analysis.study.study import Study
+
+EACH_WAY, RANDOM = 3, 5
+MOST_WORDS = 40  # a longer source is hard to read in a page
+SEED = 1
+UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # compared letter by letter
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a translation: as the reference has it, or not."""
+
+    text: str
+    is_shared: bool
+
+
+@dataclass(frozen=True)
+class ExampleTranslation:
+    """What one system made of a sentence.
+
+    Args:
+        name: of the system.
+        index: of its colour.
+        parts: the translation, cut where it leaves the reference and comes back; of several
+            references, the one it has most of.
+        score: chrF2 of the sentence, the mean over seeds.
+    """
+
+    name: str
+    index: int
+    parts: list[Part]
+    score: float
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sentence: source, all references and all translations.
+
+    Args:
+        line: of the split, counted from 0.
+    """
+
+    line: int
+    source: str
+    references: list[str]
+    translations: list[ExampleTranslation]
+
+
+def choose_examples(study: Study) -> tuple[list[Example], list[Example]]:
+    """Return the sentences where systems differ most, and random ones; none comes twice.
+
+    First those where another system is furthest ahead of the first one, then those where the
+    first one is furthest ahead. With one system there are random ones only.
+    """
+    scores = [sentence_scores(study, subject, "chrf").tolist() for subject in study.subjects]
+    possible = [
+        line for line, words in enumerate(study.source_words) if 0 < len(words) <= MOST_WORDS
+    ]
+    seen: set[str] = set()
+    different: list[int] = []
+    for sign in (1, -1) if len(scores) > 1 else ():
+        ahead = {
+            line: max(sign * (other[line] - scores[0][line]) for other in scores[1:])
+            for line in possible
+        }
+        ranked = sorted((line for line in possible if ahead[line] > 0), key=lambda n: -ahead[n])
+        different += _distinct(study, ranked, seen, EACH_WAY)
+    shuffled = list(possible)
+    random.Random(SEED).shuffle(shuffled)
+    drawn = _distinct(study, shuffled, seen, RANDOM)
+    return (
+        [_example(study, line, scores) for line in different],
+        [_example(study, line, scores) for line in drawn],
+    )
+
+
+def _distinct(study: Study, lines: Sequence[int], seen: set[str], count: int) -> list[int]:
+    """Return the first lines whose source was not seen yet, and remember those."""
+    result: list[int] = []
+    for line in lines:
+        if len(result) < count and study.source_lines[line] not in seen:
+            seen.add(study.source_lines[line])
+            result.append(line)
+    return result
+
+
+def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> Example:
+    references = [lines[line] for lines in study.text.references]
+    translations = [
+        ExampleTranslation(
+            subject.name,
+            subject.index,
+            _nearest(study, subject.hypotheses[line], references),
+            scores[number][line],
+        )
+        for number, subject in enumerate(study.subjects)
+    ]
+    return Example(line, study.source_lines[line], references, translations)
+
+
+def _nearest(study: Study, text: str, references: Sequence[str]) -> list[Part]:
+    """Compare a translation with the reference it has most of, the first of several as near."""
+    is_spaced = study.target_language not in UNSPACED
+    compared = [
+        compare_texts(text, reference, is_spaced=is_spaced, lowercase=study.lowercase)
+        for reference in references
+    ]
+    return max(compared, key=lambda parts: sum(len(part.text) for part in parts if part.is_shared))
+
+
+def compare_texts(
+    text: str, reference: str, *, is_spaced: bool = True, lowercase: bool = False
+) -> list[Part]:
+    """Cut a translation into what the reference has in the same order, and what it has not.
+
+    Args:
+        text: the translation.
+        reference: the reference.
+        is_spaced: compare words; otherwise letters.
+        lowercase: compare without case.
+    """
+    own, wanted = (_units(line, is_spaced) for line in (text, reference))
+    fold = [[unit.lower() if lowercase else unit for unit in units] for units in (own, wanted)]
+    matcher = difflib.SequenceMatcher(None, fold[0], fold[1], autojunk=False)
+    glue = " " if is_spaced else ""
+    parts: list[Part] = []
+    at = 0
+    for start, _, length in matcher.get_matching_blocks():
+        for first, last, is_shared in ((at, start, False), (start, start + length, True)):
+            if last > first:
+                parts.append(Part(glue.join(own[first:last]), is_shared))
+        at = start + length
+    return parts
+
+
+def _units(line: str, is_spaced: bool) -> list[str]:
+    return line.split() if is_spaced else list(line.replace(" ", ""))

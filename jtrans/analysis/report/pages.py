@@ -1,0 +1,67 @@
+"""From templates to one self-contained page: style, script and data all inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans import __version__
+from jtrans.analysis.output.plots import COLOURS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a page; `css`, `script` and `version` are given to every one."""
+    from markupsafe import Markup
+
+    environment = _environment()
+    colours = environment.get_template("colours.css").render(colours=COLOURS)
+    css = Markup(_read("page.css") + colours)
+    script = Markup(_read("explorer.js"))
+    page = environment.get_template(template)
+    return page.render(css=css, script=script, version=__version__, **values) + "\n"
+
+
+def explorer(names: Sequence[tuple[str, int]], sentences: Sequence[dict[str, Any]]) -> Markup:
+    """Return the attention explorer with its data.
+
+    Args:
+        names: of the systems, and the index of their colour, in the order of every
+            sentence's pairs.
+        sentences: each with ``label``, ``source``, ``reference`` and ``pairs``.
+    """
+    from markupsafe import Markup
+
+    template = _environment().get_template("explorer.html")
+    return Markup(template.render(names=list(names), data={"sentences": list(sentences)}))
+
+
+def json_for_page(value: Any) -> Markup:
+    """Return JSON that may stand inside a script element: no text can end the element."""
+    from markupsafe import Markup
+
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
+        autoescape=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters["json_for_page"] = json_for_page
+    return environment
+
+
+def _read(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")

@@ -1,0 +1,204 @@
+"""All analyses of some systems as one self-contained page, and its parts as files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.analysis.figures.figure import NO_DATA, Figure, Table
+from jtrans.analysis.figures.figure import as_json as item_json
+from jtrans.analysis.output.charts import draw, draw_curves
+from jtrans.analysis.output.tables import shown_table, write_items
+from jtrans.analysis.report.content import ReportData, gather
+from jtrans.analysis.report.examples import UNSPACED
+from jtrans.analysis.report.pages import explorer, render
+from jtrans.analysis.report.scores import METRICS, TITLES, Comparison, MetricValue
+from jtrans.errors import JtransError
+from jtrans.files import read_json, write_text
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from jtrans.analysis.study.study import Study
+    from jtrans.progress import Progress
+
+PAGE = "report.html"
+SENTENCES = "compare-sentences"
+LANGUAGES = {
+    "cs": "Czech",
+    "de": "German",
+    "en": "English",
+    "es": "Spanish",
+    "fr": "French",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ru": "Russian",
+    "vi": "Vietnamese",
+    "zh": "Chinese",
+}
+
+
+def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, ReportData]:
+    """Write the page, and every figure and table as files beside it.
+
+    Args:
+        study: the systems.
+        folder: is made when it is not there.
+        progress: told how far the work is.
+
+    Returns:
+        The path of the page, and what it shows.
+
+    Raises:
+        JtransError: a run that cannot be used, or a folder that cannot be written.
+    """
+    data = gather(study, progress)
+    progress.say("Writing", f"{folder / PAGE} and its figures")
+    items = [*(item for section in data.sections for item in section.items), scores_table(data)]
+    prefix = f"{data.split}."
+    write_items(
+        [item for item in items if not _is_written(item, folder, prefix)], folder, prefix=prefix
+    )
+    write_text(folder / PAGE, page(data))
+    return folder / PAGE, data
+
+
+def _is_written(item: Figure | Table, folder: Path, prefix: str) -> bool:
+    """Whether all files of these very numbers are there: drawing takes most of the time."""
+    endings = ("csv", "json", "svg", "png") if isinstance(item, Figure) else ("csv", "json")
+    paths = [folder / f"{prefix}{item.name}.{ending}" for ending in endings]
+    if not all(path.is_file() for path in paths):
+        return False
+    try:
+        return bool(read_json(paths[1]) == item_json(item))
+    except JtransError:
+        return False  # damaged: written again
+
+
+def page(data: ReportData) -> str:
+    """Return the page as HTML."""
+    explored = [(s.name, s.index) for s in data.systems if s.kind is not None]
+    return render(
+        "report.html",
+        report=data,
+        language_name=" → ".join(LANGUAGES.get(code, code) for code in data.languages),
+        names=[(system.name, system.index) for system in data.systems],
+        metrics=[(metric, TITLES[metric]) for metric in METRICS],
+        score_cells={system.name: _score_cells(data, system.name) for system in data.systems},
+        verdicts=[sentence(item) for item in data.scores.comparisons if item.metric == "BLEU"],
+        curves=_curves(data),
+        sections=[
+            {
+                "name": section.name,
+                "title": section.title,
+                # sentences are among the examples, where they can be read
+                "entries": [_entry(i) for i in section.items if not i.name.startswith(SENTENCES)],
+            }
+            for section in data.sections
+        ],
+        glue="" if data.languages[1] in UNSPACED else " ",
+        explorer=explorer(explored, [item.to_json() for item in data.explored])
+        if data.explored
+        else None,
+    )
+
+
+def scores_table(data: ReportData) -> Table:
+    """Return the scores as a table for files."""
+    columns = ["system", "parameters"]
+    for metric in METRICS:
+        columns += [TITLES[metric], f"{TITLES[metric]} ±"]
+    rows: list[list[Any]] = []
+    for system in data.systems:
+        values = data.scores.systems[system.name]
+        row: list[Any] = [system.name, system.parameters]
+        for metric in METRICS:
+            row += [values[metric].value, values[metric].interval]
+        rows.append(row)
+    note = "; ".join(data.scores.signatures)
+    return Table("scores", "Scores", columns, rows, note)
+
+
+def sentence(item: Comparison) -> str:
+    """Say in words how a system compares with the first one."""
+    test = f"(paired bootstrap, {item.samples:,} samples, p = {item.p_value:.3f})"
+    if not item.is_significant:
+        return (
+            f"{item.system} and {item.baseline} do not differ significantly in {item.metric}: "
+            f"{item.difference:+.1f} {test}."
+        )
+    word = "better" if item.is_better else "worse"
+    return (
+        f"{item.system} is {word} than {item.baseline} by {abs(item.difference):.1f} "
+        f"{item.metric} {test}."
+    )
+
+
+def _score_cells(data: ReportData, name: str) -> list[dict[str, str]]:
+    values = data.scores.systems[name]
+    better = {
+        item.metric
+        for item in data.scores.comparisons
+        if item.system == name and item.is_better and item.is_significant
+    }
+    return [_score_cell(values[metric], TITLES[metric] in better) for metric in METRICS]
+
+
+def _score_cell(value: MetricValue, is_better: bool) -> dict[str, str]:
+    return {
+        "value": f"{value.value:.1f}",
+        "star": "*" if is_better else "",
+        "interval": "" if value.interval is None else f"{value.interval:.1f}",
+        "spread": "" if value.spread is None else f"{value.spread:.1f}",
+    }
+
+
+def _curves(data: ReportData) -> list[Markup]:
+    from markupsafe import Markup
+
+    titles = {"BLEU": "validation BLEU", "loss": "validation loss"}
+    return [
+        Markup(draw_curves(found, "updates", titles[name], f"{titles[name]} by update"))
+        for name, found in data.curves.items()
+    ]
+
+
+def _entry(item: Figure | Table) -> dict[str, Any]:
+    """Return what the template shows of a figure or table."""
+    from markupsafe import Markup
+
+    columns, rows = shown_table(item)
+    entry: dict[str, Any] = {
+        "title": item.title,
+        "note": item.note,
+        "columns": columns,
+        "rows": rows,
+        "right": [_is_numeric([row[n] for row in rows]) for n in range(len(columns))],
+        "svg": None,
+    }
+    if isinstance(item, Figure):
+        entry["svg"] = Markup(draw(item))
+        entry["question"] = item.question
+        entry["names"] = [(series.system, series.index) for series in item.series]
+    return entry
+
+
+def _is_numeric(cells: list[str]) -> bool:
+    """Whether a column holds numbers, intervals and "no data" only."""
+    return all(cell == NO_DATA or re.match(r"[-+±\d]", cell) for cell in cells)
+
+
+def as_json(data: ReportData) -> dict[str, Any]:
+    """Return the numbers of a report as plain values."""
+    return {
+        "analysis": "report",
+        "corpus": data.corpus,
+        "split": data.split,
+        "sentences": data.sentences,
+        "references": data.references,
+        "systems": [vars(system) for system in data.systems],
+        "scores": data.scores.to_json(),
+        "results": [item_json(item) for section in data.sections for item in section.items],
+        "warnings": data.warnings,
+    }

@@ -1,0 +1,1 @@
+"""What is analysed: runs and files compared on one split."""

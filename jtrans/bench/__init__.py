@@ -1,0 +1,1 @@
+"""How fast things are here, and how fast they could be."""

@@ -1,0 +1,114 @@
+"""How long each step of a preparation takes, and how much memory it needs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.errors import ConfigError
+from jtrans.preparation.prepare import prepare
+from jtrans.preparation.workers import available_cpus
+
+if TYPE_CHECKING:
+    from jtrans.corpora.parallel import Corpus
+    from jtrans.preparation.options import PrepareOptions
+    from jtrans.progress import Progress
+
+
+@dataclass
+class StepTime:
+    """One step: seconds on the clock, and of all processors together."""
+
+    name: str
+    seconds: float
+    cpu_seconds: float
+
+
+@dataclass
+class Measured:
+    """One measured preparation.
+
+    Attributes:
+        pairs: sentence pairs of all splits.
+        workers: processes that worked.
+        peak_mib: peak memory, at most: of this process and of its largest worker, as often as
+            there are workers. What they share counts for each.
+        steps: the steps, in order.
+    """
+
+    pairs: int
+    workers: int
+    peak_mib: int = 0
+    steps: list[StepTime] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all steps."""
+        return sum(step.seconds for step in self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the measurement with each step's share of the time."""
+        return {
+            "pairs": self.pairs,
+            "workers": self.workers,
+            "seconds": round(self.seconds, 2),
+            "pairs_per_second": round(self.pairs / self.seconds),
+            "peak_mib": self.peak_mib,
+            "steps": [
+                {
+                    "step": step.name,
+                    "seconds": round(step.seconds, 2),
+                    "cpu_seconds": round(step.cpu_seconds, 2),
+                    "share": round(step.seconds / self.seconds, 3),
+                }
+                for step in self.steps
+            ],
+        }
+
+
+def measure_prepare(
+    corpus: Corpus, options: PrepareOptions, *, workers: int | None, progress: Progress
+) -> Measured:
+    """Prepare a corpus in a temporary folder and measure the steps.
+
+    Raises:
+        ConfigError: this system does not tell how much memory a process needs.
+    """
+    try:
+        import resource
+    except ImportError as error:  # Windows
+        raise ConfigError("memory cannot be measured on this system") from error
+    workers = workers or available_cpus()
+    measured = Measured(sum(len(text) for text in corpus.splits.values()), workers)
+    last = [time.monotonic(), _cpu_seconds()]
+
+    def on_step(name: str) -> None:
+        now = [time.monotonic(), _cpu_seconds()]
+        measured.steps.append(StepTime(name, now[0] - last[0], now[1] - last[1]))
+        last[:] = now
+
+    with tempfile.TemporaryDirectory(prefix="jtrans-bench-") as folder:
+        prepare(
+            corpus,
+            Path(folder) / "prepared",
+            options=options,
+            workers=workers,
+            progress=progress,
+            on_step=on_step,
+        )
+    own, largest = (
+        resource.getrusage(who).ru_maxrss
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    unit = 1024 if os.uname().sysname == "Linux" else 1024 * 1024  # KiB there, bytes on macOS
+    measured.peak_mib = round((own + (workers * largest if workers > 1 else 0)) / unit)
+    return measured
+
+
+def _cpu_seconds() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

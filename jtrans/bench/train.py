@@ -1,0 +1,305 @@
+"""How fast a model trains here, and what it wastes: `jtrans bench train`."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import gc
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from jtrans.bench.flops import training_flops
+from jtrans.data.prepared import ParallelIds, PreparedCorpus
+from jtrans.runs import Run
+from jtrans.training.events import SilentView
+from jtrans.training.memory import memory_errors
+from jtrans.training.session import make_trainer
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.progress import Progress
+    from jtrans.training.trainer import Trainer
+    from jtrans.training.updates import Pass
+
+# Padded joint positions, or target tokens, of the larger pass whose memory is measured.
+MEMORY_POSITIONS = {"cpu": 12_000, "cuda": 200_000}
+MEMORY_TOKENS = {"cpu": 2_000, "cuda": 16_000}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How a model trains.
+
+    Positions, their rate and their padding are None for systems without joint positions.
+
+    Attributes:
+        system: the system's name; `parameters` its trainable numbers.
+        device: one line about device and precision.
+        pairs: sentence pairs of an epoch.
+        updates: updates timed, in `seconds`.
+        tokens_per_second: real target tokens.
+        positions_per_second: real joint positions S x T, and `padded_positions_per_second`.
+        flops_per_second: of the model on real tokens, by the formula of `training.flops`.
+        product_flops_per_second: of matrix products of the model's sizes, measured between
+            the updates.
+        token_padding: share of an epoch's target tokens that is padding.
+        position_padding: share of an epoch's joint positions that is padding.
+        peak_bytes: most memory in use by this process, or on the GPU.
+        bytes_per_position: what one more position of a pass needs; `bytes_per_token` what one
+            more target token does, in systems without positions. None where this system does
+            not tell.
+    """
+
+    system: str
+    parameters: int
+    device: str
+    pairs: int
+    updates: int
+    seconds: float
+    tokens_per_second: float
+    positions_per_second: float | None
+    padded_positions_per_second: float | None
+    flops_per_second: float
+    product_flops_per_second: float
+    token_padding: float
+    position_padding: float | None
+    peak_bytes: int | None
+    bytes_per_position: int | None
+    bytes_per_token: int | None
+
+    @property
+    def product_share(self) -> float:
+        """The model's FLOPs as a share of what matrix products alone reach here."""
+        return self.flops_per_second / self.product_flops_per_second
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the measurement as plain values."""
+        return {**dataclasses.asdict(self), "product_share": self.product_share}
+
+
+@dataclass
+class Amounts:
+    """Work done: real and padded target tokens and joint positions, and the model's FLOPs."""
+
+    tokens: int = 0
+    positions: int = 0
+    padded_tokens: int = 0
+    padded_positions: int = 0
+    flops: float = 0.0
+
+    def __add__(self, other: Amounts) -> Amounts:
+        """Return both together."""
+        pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
+        return Amounts(*(a + b for a, b in pairs))
+
+
+def count(
+    config: Config, pairs: ParallelIds, passes: Sequence[Pass], target_vocabulary: int
+) -> Amounts:
+    """Count what `passes`, arrays of indices into `pairs`, consist of."""
+    amounts = Amounts()
+    for indices in passes:
+        S, T = pairs.source.lengths[indices], pairs.target.lengths[indices]
+        amounts += Amounts(
+            tokens=int(T.sum()),
+            positions=int((S * T).sum()),
+            padded_tokens=int(len(T) * T.max()),
+            padded_positions=int(len(T) * T.max() * S.max()),
+            flops=training_flops(config.model, S, T, target_vocabulary),
+        )
+    return amounts
+
+
+def measure_train(
+    config: Config, *, data: Path, device: str | None, seconds: float, progress: Progress
+) -> Measured:
+    """Do real updates for about `seconds` and measure them; keeps nothing.
+
+    Raises:
+        JtransError: what `train` would refuse, it refuses, too.
+        WorkError: memory ran out.
+    """
+    corpus = PreparedCorpus.open(data)
+    trainer, facts = make_trainer(Run(data), config, corpus, device=device, view=SilentView())
+    trainer.model.train()
+    epoch = trainer.plan.epoch(0)
+    vocabulary = len(corpus.pipeline.target.vocabulary)
+
+    def counted(passes: Sequence[Pass]) -> Amounts:
+        return count(config, trainer.pairs, passes, vocabulary)
+
+    with memory_errors():
+        per_unit = measure_memory(trainer)
+        clock, done, updates, products = _time_updates(trainer, epoch, counted, seconds, progress)
+    whole = counted([one for update in epoch for one in update])
+    is_joint = trainer.model.is_joint
+    return Measured(
+        system=config.model.system,
+        parameters=trainer.model.parameter_count(),
+        device=facts.describe(trainer.precision),
+        pairs=len(trainer.pairs),
+        updates=updates,
+        seconds=clock,
+        tokens_per_second=done.tokens / clock,
+        positions_per_second=done.positions / clock if is_joint else None,
+        padded_positions_per_second=done.padded_positions / clock if is_joint else None,
+        flops_per_second=done.flops / clock,
+        product_flops_per_second=products,
+        token_padding=1.0 - whole.tokens / whole.padded_tokens,
+        position_padding=1.0 - whole.positions / whole.padded_positions if is_joint else None,
+        peak_bytes=_peak(trainer.model.device),
+        bytes_per_position=per_unit if is_joint else None,
+        bytes_per_token=None if is_joint else per_unit,
+    )
+
+
+def _time_updates(
+    trainer: Trainer,
+    epoch: list[list[Pass]],
+    counted: Callable[[Sequence[Pass]], Amounts],
+    seconds: float,
+    progress: Progress,
+) -> tuple[float, Amounts, int, float]:
+    """Return seconds, what was done in them, the number of updates, and the rate of products."""
+    device = trainer.model.device
+    run_update(trainer, epoch[0], 1)  # the first time, memory is found and kernels are loaded
+    clock, done, updates, products = 0.0, Amounts(), 0, 0.0
+    while clock < seconds:
+        passes = epoch[(updates + 1) % len(epoch)]
+        start = time.perf_counter()
+        run_update(trainer, passes, updates + 2)
+        clock += time.perf_counter() - start
+        done += counted(passes)
+        updates += 1
+        products = max(products, product_rate(trainer.model.config, device, trainer.precision))
+        progress.advance("Training", min(round(clock), round(seconds)), round(seconds))
+    return clock, done, updates, products
+
+
+def run_update(trainer: Trainer, passes: Sequence[Pass], number: int) -> None:
+    """Do one update with the trainer's own parts and wait for it."""
+    trainer.accumulate(passes, trainer.plan.tokens(passes))
+    trainer.step(trainer.schedule.rate(number))
+    _finish(trainer.model.device)
+
+
+def product_rate(config: Any, device: torch.device, precision: str) -> float:
+    """Return the FLOPs per second of matrix products of a model's sizes, the best of some.
+
+    Args:
+        config: the model's configuration, of which width and FFN width are used.
+        device: where.
+        precision: "fp32" or "bf16".
+    """
+    E, F = int(config.width), int(config.ffn_width)
+    rows = 2**17 if device.type == "cuda" else 2**12
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    x, w = (torch.randn(shape, device=device, dtype=dtype) for shape in ((rows, E), (F, E)))
+    best = float("inf")
+    for _ in range(6):
+        _finish(device)
+        start = time.perf_counter()
+        hidden = torch.nn.functional.linear(x, w)
+        torch.matmul(hidden, w)
+        _finish(device)
+        best = min(best, time.perf_counter() - start)
+    return 4.0 * rows * E * F / best
+
+
+def measure_memory(trainer: Trainer) -> int | None:
+    """Return what one more joint position (or target token) of a pass needs, in bytes.
+
+    It is the slope between two passes of different sizes, so that weights, gradients and the
+    optimiser's state do not count. None where this system does not tell.
+    """
+    device, is_joint = trainer.model.device, trainer.model.is_joint
+    limits = MEMORY_POSITIONS if is_joint else MEMORY_TOKENS
+    small, large = memory_passes(
+        trainer.pairs, is_joint=is_joint, limit=limits.get(device.type, limits["cuda"])
+    )
+    run_update(trainer, [small], 1)  # now gradients and the optimiser's state are there
+
+    def needs(one: Pass) -> int | None:
+        return peak_during(lambda: trainer.accumulate([one], trainer.plan.tokens([one])), device)
+
+    first, second = needs(small), needs(large)
+    trainer.step(0.0)  # forgets the gradient
+    if first is None or second is None:
+        return None
+    pairs = trainer.pairs
+    cost = int(pairs.target.lengths[large[0]])
+    if is_joint:
+        cost *= int(pairs.source.lengths[large[0]])
+    return round((second - first) / (cost * (len(large) - len(small))))
+
+
+def memory_passes(pairs: ParallelIds, *, is_joint: bool, limit: int) -> tuple[Pass, Pass]:
+    """Return a small and a large pass without padding: pairs of one source and target length.
+
+    Args:
+        pairs: the training split.
+        is_joint: whether the size of a pass is its joint positions, or its target tokens.
+        limit: size of the larger pass, at most about.
+    """
+    S, T = pairs.source.lengths, pairs.target.lengths
+    shapes, of_shape, counts = np.unique(
+        np.stack([S, T], axis=1), axis=0, return_inverse=True, return_counts=True
+    )
+    cost = shapes[:, 1] * (shapes[:, 0] if is_joint else 1)
+    size = np.minimum(counts * cost, limit)  # what the pairs of a shape can make up
+    best = int(np.lexsort((cost, size))[-1])
+    count = max(2, int(limit // cost[best]))
+    chosen = np.resize(np.flatnonzero(of_shape.ravel() == best), count).astype(np.int64)
+    return chosen[: max(1, count // 3)], chosen
+
+
+def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
+    """Return how many bytes `work` needs at its peak beyond those in use before it.
+
+    None where this system does not tell.
+    """
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        return torch.cuda.max_memory_allocated(device) - before
+    if not sys.platform.startswith("linux"):
+        return None
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)  # gives kept blocks back, so that they count
+    try:
+        # "5" makes the peak start anew
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return None
+    before = _process_memory("VmRSS")
+    work()
+    return _process_memory("VmHWM") - before
+
+
+def _process_memory(key: str) -> int:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {key}")
+
+
+def _peak(device: torch.device) -> int | None:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return _process_memory("VmHWM") if sys.platform.startswith("linux") else None
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,292 @@
+"""`jtrans analyze attention`: where systems look for a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.decoding_options import Device, WhichCheckpoint
+from jtrans.cli.options import Json
+from jtrans.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jtrans.analysis.attention.files import ExplainedPair, Slices
+    from jtrans.decoding.translator import Translator
+    from jtrans.runs import Run
+
+SENTENCE, SHOWN, OUTPUT = "Sentence", "What to show", "Output"
+PAGE = "attention.html"
+
+
+def attention(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One run or several.")],
+    sentence: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Raw source text.", rich_help_panel=SENTENCE),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Its translation to look at, raw text.",
+            show_default="the run's own",
+            rich_help_panel=SENTENCE,
+        ),
+    ] = None,
+    sentences: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,...",
+            help="Lines of the split instead, counted from 1.",
+            rich_help_panel=SENTENCE,
+        ),
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="Split of the prepared corpus.", rich_help_panel=SENTENCE)
+    ] = "test",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Prepared corpus.",
+            show_default="the run's own",
+            rich_help_panel=SENTENCE,
+        ),
+    ] = None,
+    layer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|all",
+            help="Layer, counted from 1.",
+            show_default="the last",
+            rich_help_panel=SHOWN,
+        ),
+    ] = None,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|all",
+            help="Head, counted from 1.",
+            show_default="the mean",
+            rich_help_panel=SHOWN,
+        ),
+    ] = None,
+    source_token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|TEXT",
+            help="Joint systems: whose source attention, a token's number or text.",
+            show_default="of the strongest cell",
+            rich_help_panel=SHOWN,
+        ),
+    ] = None,
+    target_token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|TEXT",
+            help="Joint systems: whose target attention.",
+            show_default="of the strongest cell",
+            rich_help_panel=SHOWN,
+        ),
+    ] = None,
+    checkpoint: WhichCheckpoint = "best",
+    device: Device = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for the files.",
+            show_default="reports/ of each run",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show where systems look when they translate a sentence: every attention map.
+
+    For joint systems both attentions of one cell: of a source token given each target
+    token, and of a target token given each source token.
+
+    [bold]Examples[/bold]
+
+      jtrans analyze attention @last --sentence "Der Lehrer liest ein Buch."
+
+      jtrans analyze attention runs/base runs/fast --sentences 3,17 --layer all
+    """
+    from jtrans.analysis.attention.files import Slices
+    from jtrans.runs import find_run
+
+    if (sentence is None) == (sentences is None):
+        raise ConfigError(
+            "no sentence to look at"
+            if sentence is None
+            else "--sentence and --sentences exclude each other",
+            hint='--sentence "raw text", or --sentences 3,17 for lines of the test set',
+            kind="command.usage",
+        )
+    if target is not None and sentence is None:
+        raise ConfigError(
+            "--target belongs to --sentence",
+            hint='--sentence "..." --target "..."',
+            kind="command.usage",
+        )
+    slices = Slices(
+        number_or_all("--layer", layer), number_or_all("--head", head), source_token, target_token
+    )
+    found = [find_run(name) for name in runs]
+    for run in found:
+        run.checkpoint(checkpoint)
+    lines = [_source_lines(run, sentence, sentences, split, data) for run in found]
+    pairs = []
+    for run, own in zip(found, lines, strict=True):
+        translator = _load(run, checkpoint, device)
+        pairs.append(_explain(translator, run, own, target, slices))
+    _write_and_show(found, pairs, split, out, as_json)
+
+
+def number_or_all(option: str, value: str | None) -> int | str | None:
+    """Read the number of a layer or head, or ``all``.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if value is None or value == "all":
+        return value
+    if not (value.isascii() and value.isdecimal() and int(value) > 0):
+        raise ConfigError(
+            f"{value!r} is no number from 1, and not all",
+            where=option,
+            hint=f"{option} 1 or {option} all",
+            kind="command.usage",
+        )
+    return int(value)
+
+
+def line_numbers(text: str, count: int, split: str) -> list[int]:
+    """Read lines such as ``3,17``, counted from 1, as positions.
+
+    Raises:
+        ConfigError: no numbers, or a line that is not there.
+    """
+    result = []
+    for part in text.split(","):
+        number = part.strip()
+        if not (number.isascii() and number.isdecimal()) or not 1 <= int(number) <= count:
+            raise ConfigError(
+                f"{split} has no line {number!r}",
+                where="--sentences",
+                hint=f"lines are counted from 1 to {count:,}: --sentences 1,{count}",
+                kind="analysis.line",
+            )
+        result.append(int(number) - 1)
+    return list(dict.fromkeys(result))
+
+
+def _source_lines(
+    run: Run, sentence: str | None, sentences: str | None, split: str, data: Path | None
+) -> list[tuple[int | None, str]]:
+    """Return (line of the split or None, raw text) of all sentences."""
+    if sentence is not None:
+        return [(None, sentence)]
+    from jtrans.analysis.study.study import open_corpus
+
+    lines = open_corpus(run, data).raw_lines(split, "source")
+    return [(line, lines[line]) for line in line_numbers(str(sentences), len(lines), split)]
+
+
+def _load(run: Run, checkpoint: str, device: str | None) -> Translator:
+    from jtrans.decoding.translator import Translator
+    from jtrans.nn.device import resolve_device
+
+    return Translator.from_runs([run], checkpoint, resolve_device(device))
+
+
+def _explain(
+    translator: Translator,
+    run: Run,
+    lines: Sequence[tuple[int | None, str]],
+    target: str | None,
+    slices: Slices,
+) -> list[ExplainedPair]:
+    from jtrans.analysis.attention.files import explain_pair
+
+    progress = console.TerminalProgress()
+    return [
+        explain_pair(translator, run.name, text, target, line, slices, progress)
+        for line, text in lines
+    ]
+
+
+def _write_and_show(
+    runs: Sequence[Run],
+    pairs: Sequence[Sequence[ExplainedPair]],
+    split: str,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    from jtrans.analysis.attention.files import write_pair
+
+    progress = console.TerminalProgress()
+    files = []
+    for run, own in zip(runs, pairs, strict=True):
+        folder = out or run.folder / "reports"
+        if out is not None and len(runs) > 1:
+            folder = out / run.name.replace("/", "-")
+        for pair in own:
+            files += write_pair(pair, folder, split, progress)
+    page = (out or runs[0].folder / "reports") / PAGE
+    _write_page(page, runs, pairs)
+    files.append(page)
+    if as_json:
+        console.print_json(
+            {
+                "analysis": "attention",
+                "split": split,
+                "sentences": [pair.to_json() for own in pairs for pair in own],
+                "files": [path.as_posix() for path in files],
+            }
+        )
+        return
+    for own in pairs:
+        for pair in own:
+            _print(pair)
+    console.talk(f"{'Written':<12} {len(files)} files; to explore: {page}")
+
+
+def _write_page(page: Path, runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]]) -> None:
+    from jtrans.analysis.attention.store import compact
+    from jtrans.analysis.report.pages import explorer, render
+    from jtrans.files import write_text
+
+    sentences = []
+    for same in zip(*pairs, strict=True):  # one sentence, every run
+        label = same[0].source if len(same[0].source) <= 60 else f"{same[0].source[:57]}..."
+        number = "" if same[0].line is None else f"{same[0].line + 1}: "
+        stored = [compact(pair.explanation, pair.line, pair.text) for pair in same]
+        sentences.append(
+            {
+                "label": number + label,
+                "source": same[0].source,
+                "reference": "",
+                "pairs": [item.to_json() for item in stored],
+            }
+        )
+    names = [(run.name, number) for number, run in enumerate(runs)]
+    title = " and ".join(run.name for run in runs)
+    write_text(page, render("attention.html", title=title, explorer=explorer(names, sentences)))
+
+
+def _print(pair: ExplainedPair) -> None:
+    from jtrans.analysis.attention.files import strongest
+
+    print(f"{pair.system}: {pair.source}")
+    print(f"{' ' * len(pair.system)}  {pair.text}")
+    for view in pair.shown:
+        caption = view.matrices[-1].caption
+        print(f"\n{view.title}" + (f" ({caption})" if caption else ""))
+        console.print_table([view.row_axis, f"looks at {view.column_axis}"], strongest(view))
+    print()

@@ -1,0 +1,74 @@
+"""The catalogue: every corpus that has a name.
+
+One TOML file in this folder says what a corpus is, where its files are, how they are
+read and how the text is prepared by default. To add a corpus, add a file there; and where its
+raw format is new, a reader (`jtrans.corpora.formats.readers`).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+from jtrans.corpora.catalogue.builtin import BUILT_IN
+from jtrans.corpora.entry import Entry, read_entry, turn_name, turn_options
+from jtrans.corpora.parallel import Corpus
+from jtrans.errors import CorpusError, did_you_mean
+
+ENTRIES = Path(__file__).parent
+
+
+def find_entry(name: str) -> Entry:
+    """Return the entry called `name`, or the one called so with its languages exchanged.
+
+    Raises:
+        CorpusError: there is none.
+    """
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    if name.count("-") >= 2 and (other := CATALOGUE.get(turn_name(name))) and other.both_ways:
+        return turn(other)
+    both_ways = (turn_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways)
+    near = did_you_mean(name, [*CATALOGUE, *both_ways])
+    raise CorpusError(
+        f"no corpus called {name} in the catalogue",
+        hint=f"did you mean {near}?"
+        if near
+        else "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
+        "--valid PREFIX --languages de-en --out DIR",
+        kind="corpus.unknown",
+    )
+
+
+def turn(entry: Entry) -> Entry:
+    """Exchange source and target."""
+    name = turn_name(entry.name)
+    return replace(
+        entry,
+        name=name,
+        title=f"{entry.title} ({entry.name} turned round)",
+        languages=(entry.languages[1], entry.languages[0]),
+        options=turn_options(entry.options),
+        ready_options=turn_options(entry.ready_options),
+        load=functools.partial(_load, name),
+        turned=True,
+    )
+
+
+def _load(name: str) -> Corpus:
+    from jtrans.corpora.download.deliver import deliver
+
+    return deliver(find_entry(name)).corpus
+
+
+def _read_all() -> dict[str, Entry]:
+    entries = (
+        read_entry(path, BUILT_IN.get(path.stem, functools.partial(_load, path.stem)))
+        for path in sorted(ENTRIES.glob("*.toml"))
+    )
+    # what needs no download comes first: `jtrans corpora` ends by suggesting the first
+    return {entry.name: entry for entry in sorted(entries, key=lambda entry: bool(entry.sources))}
+
+
+CATALOGUE: dict[str, Entry] = _read_all()

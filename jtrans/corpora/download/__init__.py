@@ -1,0 +1,1 @@
+"""Getting the original files of a corpus: fetching, unpacking, finding them."""

@@ -1,0 +1,231 @@
+"""From a name to text: get the original files of a corpus, unpack them, read them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jtrans.corpora.download.fetch import downloads_folder, fetch, file_digest, recorded
+from jtrans.corpora.download.places import Found, Places, find_ready, fits
+from jtrans.corpora.download.unpack import is_archive, unpack
+from jtrans.corpora.entry import Entry, Options, Part
+from jtrans.corpora.formats.plain import read_files
+from jtrans.corpora.formats.readers import read_choice
+from jtrans.corpora.holdout import split_off
+from jtrans.corpora.parallel import Corpus, ParallelText, describe_notes, join_texts
+from jtrans.errors import CorpusError
+from jtrans.progress import Progress, Silent
+
+# Of the files that were looked for, an error names so many.
+MOST_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """The text of a corpus.
+
+    Attributes:
+        corpus: all splits.
+        options: how it is prepared by default, in the form in which it was found.
+    """
+
+    corpus: Corpus
+    options: Options
+
+
+def deliver(
+    entry: Entry, folder: Path | None = None, *, progress: Progress | None = None
+) -> Delivery:
+    """Read a corpus of the catalogue.
+
+    Args:
+        entry: which one.
+        folder: where its original files are (archives, or what they hold), or the files
+            train.de, train.en, valid.de ...; None downloads what is not here yet.
+        progress: hears of downloads and of what was mended in the text.
+
+    Raises:
+        CorpusError: files are missing, or cannot be read.
+        WorkError: a download failed.
+    """
+    progress = progress or Silent()
+    if folder is not None:
+        _check_folder(entry, folder)
+    if not entry.sources:
+        return Delivery(entry.load(), entry.options)
+    places = _given(entry, folder, progress) if folder else _downloaded(entry, progress)
+    found, missing = _find(entry, places)
+    options = entry.options
+    if not missing:
+        splits = _read(entry, found)
+    elif folder and (ready := find_ready(entry, folder)):
+        splits = {name: read_files([one], [other]) for name, (one, other) in ready.items()}
+        options = {**options, **entry.ready_options}
+        progress.say("Ready files", f"{', '.join(splits)} taken from {folder} as they are")
+    else:
+        raise _missing(entry, folder, missing)
+    for line in describe_notes(splits):
+        progress.say("Noticed", line)
+    every = None if "valid" in splits else entry.valid_every
+    return Delivery(Corpus(entry.name, entry.languages, splits, valid_every=every), options)
+
+
+def _check_folder(entry: Entry, folder: Path) -> None:
+    if not entry.sources:
+        raise CorpusError(
+            f"{entry.name} is built in: there is nothing to take from {folder}",
+            hint=f"jtrans prepare {entry.name}",
+            kind="corpus.built-in",
+        )
+    if not folder.exists():
+        raise CorpusError(
+            f"no such folder: {folder}",
+            hint="name the folder of the original files, or leave --from out to download them",
+            kind="corpus.missing-folder",
+        )
+
+
+def _downloaded(entry: Entry, progress: Progress) -> Places:
+    """Download what is missing, and unpack."""
+    if entry.is_licensed:
+        needed = ", ".join(source.file for source in entry.sources if not source.mirrors)
+        raise CorpusError(
+            f"{entry.name} is licensed and cannot be downloaded: it needs {needed}",
+            hint=f"jtrans prepare {entry.name} --from FOLDER, with one folder or archive for each",
+            kind="corpus.licensed",
+        )
+    home = downloads_folder() / entry.folder
+    files = [fetch(source, home, progress=progress) for source in entry.sources]
+    facts = recorded(home)
+    folders = [
+        _unpacked(entry, path, str(facts[path.name]["sha256"]))
+        for path in files
+        if is_archive(path.name)
+    ]
+    return Places([home, *folders])
+
+
+def _given(entry: Entry, folder: Path, progress: Progress) -> Places:
+    """Take files as they lie in the user's folder, and unpack its archives elsewhere."""
+    archives = [folder] if folder.is_file() else []
+    if folder.is_dir():
+        archives = [path for source in entry.sources for path in _archives(folder, source.names)]
+    mirrors = [mirror for source in entry.sources for mirror in source.mirrors]
+    folders = []
+    for path in archives:
+        digest = file_digest(path)
+        known = {mirror.sha256 for mirror in mirrors if mirror.file == path.name} - {""}
+        if known and digest not in known:
+            progress.warn(f"{path} is not the file that the catalogue knows (other sha256)")
+        folders.append(_unpacked(entry, path, digest))
+    return Places([*([folder] if folder.is_dir() else []), *folders])
+
+
+def _archives(folder: Path, names: tuple[str, ...]) -> list[Path]:
+    """Find the archives of one source: by its file names, or its catalogue number."""
+    endings = ("", ".tgz", ".tar.gz", ".tar", ".zip")
+    wanted = {f"{name}{ending}".lower() for name in names for ending in endings}
+    found = [path for path in folder.rglob("*") if path.name.lower() in wanted and path.is_file()]
+    return sorted(path for path in found if is_archive(path.name))
+
+
+def _unpacked(entry: Entry, archive: Path, sha256: str) -> Path:
+    """Unpack what the entry reads, unless that was done before, and return the folder."""
+    patterns = sorted({pattern for part in _parts(entry) for pattern in _patterns(part)})
+    made_from = "\n".join([sha256, *patterns])
+    digest = hashlib.sha256(made_from.encode("utf-8")).hexdigest()[:12]
+    # named after the archive inside: patterns may begin with its name (a catalogue number)
+    stem = archive.name.split(".tar")[0].removesuffix(".tgz").removesuffix(".zip")
+    folder = downloads_folder() / entry.folder / "unpacked" / digest / stem
+    if not folder.exists():
+        unpack(
+            archive,
+            folder,
+            wanted=lambda name: any(fits(f"{stem}/{name}", pattern) for pattern in patterns),
+        )
+    return folder
+
+
+def _parts(entry: Entry) -> list[Part]:
+    return [part for parts in entry.parts.values() for part in parts]
+
+
+def _patterns(part: Part) -> list[str]:
+    return [text for way in part.choices for text in (way.source, way.target) if text]
+
+
+def _find(entry: Entry, places: Places) -> tuple[dict[str, list[Found]], list[Part]]:
+    """Find the files of all parts; also return the parts that lack some."""
+    found: dict[str, list[Found]] = {}
+    missing: list[Part] = []
+    for split, parts in entry.parts.items():
+        for part in parts:
+            files = places.find_part(part)
+            if files is None:
+                missing.append(part)
+            else:
+                found.setdefault(split, []).append(files)
+    return found, missing
+
+
+def _read(entry: Entry, found: Mapping[str, list[Found]]) -> dict[str, ParallelText]:
+    languages = (entry.languages[1], entry.languages[0]) if entry.turned else entry.languages
+    splits = {
+        split: join_texts(
+            [read_choice(one.choice, one.sources, one.targets, languages) for one in files]
+        )
+        for split, files in found.items()
+    }
+    splits = {split: _without_blank_end(text) for split, text in splits.items()}
+    if entry.hold_out:
+        splits = split_off(splits["train"], entry.hold_out)
+    if entry.turned:
+        splits = {
+            split: replace(text, source=text.target, target=text.source, references=())
+            for split, text in splits.items()
+        }
+    return splits
+
+
+def _without_blank_end(text: ParallelText) -> ParallelText:
+    """Drop pairs without any text at the end of a split (Multi30k and others have one)."""
+    size = len(text)
+    while size > 1 and not text.source[size - 1].strip() and not text.target[size - 1].strip():
+        size -= 1
+    if size == len(text):
+        return text
+    return replace(
+        text,
+        source=text.source[:size],
+        target=text.target[:size],
+        references=tuple(lines[:size] for lines in text.references),
+        notes={**text.notes, "blank pair at the end": len(text) - size},
+    )
+
+
+def _missing(entry: Entry, folder: Path | None, missing: list[Part]) -> CorpusError:
+    """Name what is missing: licensed releases by their number, files by their names."""
+    titles = {source.file: source.title for source in entry.sources}
+    names = [
+        f"{part.origin} ({titles[part.origin]})"
+        if titles.get(part.origin)
+        else " and ".join(text for text in (part.choices[0].source, part.choices[0].target) if text)
+        for part in missing
+    ]
+    place = folder or downloads_folder() / entry.folder
+    files = list(dict.fromkeys(pattern for part in missing for pattern in _patterns(part)))
+    looked = ", ".join(files[:MOST_SHOWN])
+    if len(files) > MOST_SHOWN:
+        looked += f" and {len(files) - MOST_SHOWN} more (jtrans corpora {entry.name} lists them)"
+    archives = [source.file for source in entry.sources if is_archive(source.file)]
+    packed = f"plain, packed or in {', '.join(archives)}" if archives else "plain or packed"
+    ready = ", ".join(f"train.{language}" for language in entry.languages)
+    return CorpusError(
+        f"{place} lacks {len(names)} of {len(_parts(entry))} parts of {entry.name}: "
+        + "; ".join(dict.fromkeys(names)),
+        hint=f"looked for {looked}, {packed}; then for {ready} and the same of valid "
+        f"right in {place}",
+        kind="corpus.incomplete",
+    )

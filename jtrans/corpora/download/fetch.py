@@ -1,0 +1,217 @@
+"""Downloads that end with the right file or with a list of what was tried.
+
+A file arrives under the name `FILE.part` and gets its own name only when its length and sha256
+are right. What is already there of it is kept over dropped connections, new attempts and new
+runs, and continued from where it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jtrans.corpora.download.transfer import RefusedError, StoppedError, transfer
+from jtrans.corpora.entry import Mirror, Source
+from jtrans.errors import JtransError, WorkError
+from jtrans.files import disk_errors, read_json, write_json
+from jtrans.progress import Progress, Silent
+
+OFFLINE, CACHE = "JTRANS_OFFLINE", "JTRANS_CACHE"
+LOCK_FILE = "checksums.json"
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to put up with a server.
+
+    Attributes:
+        attempts: tries of one address that bring nothing new, before the next address.
+        first_pause_seconds: before the second try; doubled each time.
+        longest_pause_seconds: also for a server that asks for more (Retry-After).
+        timeout_seconds: without a single byte.
+        sleep: waits.
+    """
+
+    attempts: int = 4
+    first_pause_seconds: float = 1.0
+    longest_pause_seconds: float = 60.0
+    timeout_seconds: float = 30.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def pause_seconds(self, failures: int, wanted: float | None) -> float:
+        """Return how long to wait before the next try."""
+        seconds = wanted or self.first_pause_seconds * 2 ** (failures - 1)
+        return min(seconds, self.longest_pause_seconds)
+
+
+def downloads_folder() -> Path:
+    """Return the folder of downloads: JTRANS_CACHE, else data/downloads."""
+    return Path(os.environ.get(CACHE) or "data/downloads")
+
+
+def is_offline() -> bool:
+    """Say whether JTRANS_OFFLINE forbids the network."""
+    return os.environ.get(OFFLINE, "0") not in ("", "0")
+
+
+def recorded(folder: Path) -> dict[str, dict[str, str | int]]:
+    """Return what was downloaded into `folder`: sha256, size and address by file name."""
+    path = folder / LOCK_FILE
+    return dict(read_json(path)) if path.is_file() else {}
+
+
+def present(source: Source, folder: Path) -> Path | None:
+    """Return the downloaded file, if it is in `folder` with the size it had on arrival."""
+    for name, facts in recorded(folder).items():
+        path = folder / name
+        if name in source.names and path.is_file() and path.stat().st_size == facts["size"]:
+            return path
+    return None
+
+
+def fetch(
+    source: Source,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    patience: Patience | None = None,
+) -> Path:
+    """Download one file into `folder`, unless it is there.
+
+    The first download of a file whose sha256 the catalogue does not know records it in
+    `folder`/checksums.json; later ones must bring the same.
+
+    Raises:
+        JtransError: the network is forbidden (JTRANS_OFFLINE).
+        WorkError: no mirror delivered the file, the disk is full, or another process is at it.
+    """
+    progress, patience = progress or Silent(), patience or Patience()
+    if (there := present(source, folder)) is not None:
+        return there
+    if is_offline():
+        raise JtransError(
+            f"{source.file} is not here, and {OFFLINE} forbids to download it",
+            hint=f"unset {OFFLINE}, or give the folder that holds the file with --from",
+            kind="download.offline",
+        )
+    tried = []
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for mirror in source.mirrors:
+            try:
+                return _from_mirror(mirror, folder, progress, patience)
+            except RefusedError as refusal:
+                tried.append(f"{mirror.url} ({refusal})")
+                progress.warn(f"{mirror.url}: {refusal}")
+    raise WorkError(
+        f"cannot download {source.file}; tried {'; '.join(tried)}",
+        hint=f"get {' or '.join(source.names)} by other means, put it into a folder and add "
+        "--from FOLDER",
+        kind="download.failed",
+    )
+
+
+def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Patience) -> Path:
+    """Download from one address, with new tries while they bring something.
+
+    Raises:
+        RefusedError: it does not deliver, or not the right file.
+    """
+    known = recorded(folder).get(mirror.file, {})
+    sha256 = mirror.sha256 or str(known.get("sha256", ""))
+    part = folder / f"{mirror.file}.part"
+    with _alone(part):
+        started, failures, restarts = time.monotonic(), 0, 0
+        while True:
+            before = part.stat().st_size if part.exists() else 0
+            try:
+                transfer(mirror, part, timeout=patience.timeout_seconds, progress=progress)
+                _check(part, sha256, is_fresh=before == 0)
+                break
+            except StoppedError as stop:
+                gained = part.exists() and part.stat().st_size > before
+                restarts += stop.is_restart
+                failures = 1 if gained and not stop.is_restart else failures + 1
+                if failures >= patience.attempts or restarts > 1:
+                    raise RefusedError(str(stop)) from stop
+                pause = patience.pause_seconds(failures, stop.wait_seconds)
+                progress.say("Retrying", f"{mirror.file} in {pause:g} s: {stop}")
+                patience.sleep(pause)
+        return _finish(mirror, part, folder, sha256, time.monotonic() - started, progress)
+
+
+def _check(part: Path, sha256: str, *, is_fresh: bool) -> None:
+    """Compare the checksum; what is wrong is thrown away.
+
+    Raises:
+        StoppedError: it was put together from two transfers: worth one more try.
+        RefusedError: the server has another file.
+    """
+    if not sha256 or (found := file_digest(part)) == sha256:
+        return
+    forget(part)
+    message = f"wrong contents: sha256 {found[:12]}..., not {sha256[:12]}..."
+    if is_fresh:
+        raise RefusedError(message)
+    raise StoppedError(message, is_restart=True)
+
+
+def _finish(
+    mirror: Mirror, part: Path, folder: Path, sha256: str, seconds: float, progress: Progress
+) -> Path:
+    size, path = part.stat().st_size, folder / mirror.file
+    digest = sha256 or file_digest(part)
+    with part.open("rb") as handle:
+        os.fsync(handle.fileno())
+    part.replace(path)
+    forget(part)
+    record = {"sha256": digest, "size": size, "url": mirror.url}
+    write_json(folder / LOCK_FILE, {**recorded(folder), mirror.file: record})
+    rate = size / 1e6 / max(seconds, 1e-3)
+    progress.say("Downloaded", f"{mirror.file} {size / 1e6:,.1f} MB ({rate:,.1f} MB/s)")
+    if not sha256:
+        progress.say("Recorded", f"no checksum was known: sha256 {digest} in {folder / LOCK_FILE}")
+        if mirror.size and mirror.size != size:
+            progress.warn(f"{mirror.file} has {size:,} bytes, not {mirror.size:,} as once reported")
+    return path
+
+
+def forget(part: Path) -> None:
+    """Throw away a partial download and what is known about it."""
+    part.unlink(missing_ok=True)
+    part.with_name(f"{part.name}.json").unlink(missing_ok=True)
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _alone(part: Path) -> Iterator[None]:
+    """Keep other processes from writing the same partial file.
+
+    Raises:
+        WorkError: one is writing it.
+    """
+    lock = part.with_name(f"{part.name}.lock")
+    with lock.open("w", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise WorkError(
+                f"another process is downloading {part.name.removesuffix('.part')}",
+                hint="wait for it, then run the same command again",
+                kind="download.busy",
+            ) from error
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""The readers of raw text formats, one a file."""

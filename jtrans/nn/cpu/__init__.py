@@ -1,0 +1,1 @@
+"""Blocks computed in parts that stay in the cache of a CPU."""

@@ -1,0 +1,1 @@
+"""Kernels for a GPU and what stands in for them elsewhere."""

@@ -1,0 +1,183 @@
+"""Attention along a short axis as a torch operator: Triton kernels on a GPU, products elsewhere.
+
+The operator takes queries, keys and values as one strided tensor, and so gives their gradients
+as one: neither splitting the output of one linear map [E, 3E] nor joining its gradient copies
+anything. Compilers see one node each way.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jtrans.nn.gpu import by_products
+from jtrans.nn.gpu.by_products import output_like
+from jtrans.nn.gpu.noise import KEYS, noise_seed
+
+LONGEST = KEYS  # positions of a line
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+_WIDEST = 128  # features of a head
+_TYPES = (torch.bfloat16, torch.float16, torch.float32)
+_OPTIONS = "Tensor qkv, Tensor? key_bias, Tensor? seed, bool causal, float rate, bool share_noise"
+
+
+def is_supported(x: Tensor, length: int, head_width: int) -> bool:
+    """Say whether the kernels compute this: a GPU with Triton, and lines of up to 128 positions.
+
+    Args:
+        x: gives device and dtype.
+        length: positions of a line, L.
+        head_width: D.
+    """
+    fits = length <= LONGEST and head_width <= _WIDEST
+    return HAS_TRITON and x.is_cuda and fits and x.dtype in _TYPES
+
+
+def short_axis_attention(
+    projected: Tensor,
+    heads: int,
+    *,
+    axis: int = -2,
+    key_bias: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    share_noise: bool = True,
+    seed: Tensor | None = None,
+) -> Tensor:
+    """Let every position attend to the positions of its line: multi-head self-attention.
+
+    Args:
+        projected: queries, keys and values side by side, [B, L, 3E], or on the joint grid
+            [B, T, S, 3E], where lines run along `axis`.
+        heads: H, a divisor of E.
+        axis: the axis attended along, among the middle ones.
+        key_bias: 0 on real keys, -inf on padding, [B, L]. Every query keeps a key: a row that is
+            -inf throughout would be nan.
+        causal: query l sees keys 0..l only.
+        dropout: probability of dropping a weight, below 1.
+        share_noise: the lines of a sentence share their noise.
+        seed: int64, [], on the device of `projected`; None draws one where it is needed.
+
+    Returns:
+        [B, L, E] or [B, T, S, E].
+    """
+    axis = axis % projected.dim()
+    qkv = projected.view(*projected.shape[:-1], 3, heads, -1)  # [B, ..., 3, H, D]
+    qkv = qkv.movedim(-3, 0).movedim(axis + 1, -2)  # [3, B, lines..., H, L, D]
+    has_lines = qkv.dim() == 6
+    if not has_lines:
+        qkv = qkv.unsqueeze(2)
+    if dropout > 0.0 and seed is None:
+        seed = noise_seed(projected.device)
+    mixed: Tensor = attention_operator(
+        qkv, key_bias, seed if dropout > 0.0 else None, causal, dropout, share_noise
+    )
+    if not has_lines:
+        mixed = mixed.squeeze(1)
+    return mixed.movedim(-2, axis).flatten(-2)
+
+
+@torch.library.custom_op(
+    "jtrans::short_axis_attention", mutates_args=(), schema=f"({_OPTIONS}) -> Tensor"
+)
+def attention_operator(
+    qkv: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    causal: bool,
+    rate: float,
+    share_noise: bool,
+) -> Tensor:
+    """Mix values by softmax(q k^T / sqrt(D)), [3, B, A, H, L, D] -> [B, A, H, L, D].
+
+    Args:
+        qkv: queries, keys and values of B sentences with A lines each, strided as may be.
+        key_bias: 0 on real keys, -inf on padding, [B, L].
+        seed: of the noise of the weights; None where nothing is dropped.
+        causal: query l sees keys 0..l only.
+        rate: dropout of the weights.
+        share_noise: the lines of a sentence share their noise.
+    """
+    return by_products.forward(
+        qkv, key_bias, seed, causal=causal, rate=rate, share_noise=share_noise
+    )
+
+
+@attention_operator.register_kernel("cuda")
+def _(
+    qkv: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    causal: bool,
+    rate: float,
+    share_noise: bool,
+) -> Tensor:
+    from jtrans.nn.gpu import short_axis
+
+    return short_axis.forward(
+        qkv, key_bias, seed, causal=causal, rate=rate, share_noise=share_noise
+    )
+
+
+@attention_operator.register_fake
+def _(qkv: Tensor, *_: object) -> Tensor:
+    return output_like(qkv)
+
+
+@torch.library.custom_op(
+    "jtrans::short_axis_attention_backward",
+    mutates_args=(),
+    schema=f"(Tensor gradient, {_OPTIONS}) -> Tensor",
+)
+def backward_operator(
+    gradient: Tensor,
+    qkv: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    causal: bool,
+    rate: float,
+    share_noise: bool,
+) -> Tensor:
+    """Return the gradient of `qkv`, [3, B, A, H, L, D], from that of the result."""
+    return by_products.backward(
+        gradient, qkv, key_bias, seed, causal=causal, rate=rate, share_noise=share_noise
+    )
+
+
+@backward_operator.register_kernel("cuda")
+def _(
+    gradient: Tensor,
+    qkv: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    causal: bool,
+    rate: float,
+    share_noise: bool,
+) -> Tensor:
+    from jtrans.nn.gpu import short_axis
+
+    return short_axis.backward(
+        gradient, qkv, key_bias, seed, causal=causal, rate=rate, share_noise=share_noise
+    )
+
+
+@backward_operator.register_fake
+def _(gradient: Tensor, qkv: Tensor, *_: object) -> Tensor:
+    return torch.empty_like(qkv)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    qkv, key_bias, seed, *ctx.options = inputs
+    ctx.save_for_backward(qkv, key_bias, seed)
+
+
+def _differentiate(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    qkv, key_bias, seed = ctx.saved_tensors
+    return backward_operator(gradient, qkv, key_bias, seed, *ctx.options), *[None] * 5
+
+
+attention_operator.register_autograd(_differentiate, setup_context=_keep)

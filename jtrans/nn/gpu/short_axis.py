@@ -1,0 +1,281 @@
+"""Triton kernels of attention along a short axis (forward and backward), on strided views.
+
+A line (one sequence that attends to itself) of up to 128 positions fits one tile, so a program
+computes the whole softmax of one line and head, or of a few lines when they are very short, and
+nothing is stored between the passes: the backward pass computes the weights again. Positions of
+a line may lie any distance apart in memory. Along either axis of the joint grid a head's slice of
+a position is one cache line, so reading with a stride costs no bandwidth.
+
+This module imports Triton; `operator.py` imports it when a GPU is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from jtrans.nn.gpu.by_products import output_like
+from jtrans.nn.gpu.noise import BITS, KEYS, ROUNDS, threshold
+
+_ROUNDS = tl.constexpr(ROUNDS)
+_KEYS = tl.constexpr(KEYS)
+_UNUSED_BITS = tl.constexpr(32 - BITS)
+# numpy, by which the interpreter computes, has no bfloat16
+_IS_INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
+_VARYING = ["lines", "per_sentence", "heads", "length", "bias_stride"]  # not compiled for each
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a program's tile is cut.
+
+    Args:
+        slot: rows a line has in the tile; no line is longer.
+        lines: lines of a program.
+        warps: warps of a program.
+    """
+
+    slot: int
+    lines: int
+    warps: int
+
+
+# chosen by what compiles for Hopper without spilled registers, backward pass included
+TILES = (Tile(16, 2, 2), Tile(32, 1, 2), Tile(64, 1, 4), Tile(128, 1, 8))
+
+
+def tile_for(length: int) -> Tile:
+    """Return the smallest tile that holds lines of a length, at most 128."""
+    return next(tile for tile in TILES if length <= tile.slot)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _rows(group, per_sentence, SLOT: tl.constexpr, LINES: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Say what each row of the tile is: position, line, and sentence and line within it."""
+    row = tl.arange(0, SLOT * LINES)
+    line = group * LINES + row // SLOT
+    return row % SLOT, line, line // per_sentence, line % per_sentence
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _places(sentence, within, position, head, s_b, s_a, s_h, s_l, BLOCK_D: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Return where the rows' features lie, [rows, BLOCK_D]; 64 bits, grids are large."""
+    row = sentence.to(tl.int64) * s_b + within.to(tl.int64) * s_a + position.to(tl.int64) * s_l
+    return (row + head.to(tl.int64) * s_h)[:, None] + tl.arange(0, BLOCK_D)[None, :]
+
+
+@triton.jit
+def _product(a, b):  # type: ignore[no-untyped-def]
+    """Return a b, float32; float32 factors as exactly as three tf32 products make it."""
+    if _IS_INTERPRETED:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32))
+    return tl.dot(a, b, input_precision="tf32x3")
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _weights(  # type: ignore[no-untyped-def]
+    q, k, bias, position, line, sentence, lines, length, bias_stride, scale,
+    LINES: tl.constexpr, CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr,
+):  # fmt: skip
+    """Return softmax(q k^T / sqrt(D)), float32."""
+    scores = _product(q, tl.trans(k)) * scale
+    if HAS_BIAS:
+        is_real = (position < length) & (line < lines)
+        places = sentence.to(tl.int64) * bias_stride + position
+        scores += tl.load(bias + places, mask=is_real, other=0.0)[None, :]
+    is_seen = (position < length)[None, :] & (position >= 0)[:, None]
+    if LINES > 1:
+        is_seen = is_seen & (line[:, None] == line[None, :])
+    if CAUSAL:
+        is_seen = is_seen & (position[None, :] <= position[:, None])
+    scores = tl.where(is_seen, scores, float("-inf"))  # every row keeps a key, padded rows too
+    weights = tl.exp(scores - tl.max(scores, 1)[:, None])
+    return weights / tl.sum(weights, 1)[:, None]
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _noise(seed, table, position, THRESHOLD: tl.constexpr, KEPT: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Return the noise of `noise.weights_noise`: 0 or KEPT."""
+    counter = position[:, None] * _KEYS + position[None, :]
+    word, _, _, _ = tl.philox(tl.load(seed), counter, table[:, None] + counter * 0, 0, 0, _ROUNDS)
+    draw = (word >> _UNUSED_BITS).to(tl.int32)
+    return tl.where(draw >= THRESHOLD, KEPT, 0.0)
+
+
+@triton.jit(do_not_specialize=_VARYING)  # type: ignore[untyped-decorator]
+def _forward_kernel(  # type: ignore[no-untyped-def]
+    q, k, v, out, bias, seed,
+    lines, per_sentence, heads, length,
+    x_b, x_a, x_h, x_l, o_b, o_a, o_h, o_l, bias_stride, scale,
+    WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, SLOT: tl.constexpr, LINES: tl.constexpr,
+    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_NOISE: tl.constexpr,
+    THRESHOLD: tl.constexpr, KEPT: tl.constexpr, SHARED: tl.constexpr,
+):  # fmt: skip
+    head = tl.program_id(0) % heads
+    position, line, sentence, within = _rows(tl.program_id(0) // heads, per_sentence, SLOT, LINES)
+    is_here = ((position < length) & (line < lines))[:, None]
+    is_here = is_here & (tl.arange(0, BLOCK_D) < WIDTH)[None, :]
+    places = _places(sentence, within, position, head, x_b, x_a, x_h, x_l, BLOCK_D)
+    weights = _weights(
+        tl.load(q + places, mask=is_here, other=0.0), tl.load(k + places, mask=is_here, other=0.0),
+        bias, position, line, sentence, lines, length, bias_stride, scale,
+        LINES, CAUSAL, HAS_BIAS,
+    )  # fmt: skip
+    if HAS_NOISE:
+        table = (sentence if SHARED else line) * heads + head
+        weights *= _noise(seed, table, position, THRESHOLD, KEPT)
+    values = tl.load(v + places, mask=is_here, other=0.0)
+    mixed = _product(weights.to(values.dtype), values)
+    places = _places(sentence, within, position, head, o_b, o_a, o_h, o_l, BLOCK_D)
+    tl.store(out + places, mixed.to(out.dtype.element_ty), mask=is_here)
+
+
+@triton.jit(do_not_specialize=_VARYING)  # type: ignore[untyped-decorator]
+def _backward_kernel(  # type: ignore[no-untyped-def]
+    gradient, q, k, v, dq, dk, dv, bias, seed,
+    lines, per_sentence, heads, length,
+    g_b, g_a, g_h, g_l, x_b, x_a, x_h, x_l, d_b, d_a, d_h, d_l, bias_stride, scale,
+    WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, SLOT: tl.constexpr, LINES: tl.constexpr,
+    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_NOISE: tl.constexpr,
+    THRESHOLD: tl.constexpr, KEPT: tl.constexpr, SHARED: tl.constexpr,
+):  # fmt: skip
+    head = tl.program_id(0) % heads
+    position, line, sentence, within = _rows(tl.program_id(0) // heads, per_sentence, SLOT, LINES)
+    is_here = ((position < length) & (line < lines))[:, None]
+    is_here = is_here & (tl.arange(0, BLOCK_D) < WIDTH)[None, :]
+    places = _places(sentence, within, position, head, x_b, x_a, x_h, x_l, BLOCK_D)
+    queries = tl.load(q + places, mask=is_here, other=0.0)
+    keys = tl.load(k + places, mask=is_here, other=0.0)
+    values = tl.load(v + places, mask=is_here, other=0.0)
+    places = _places(sentence, within, position, head, g_b, g_a, g_h, g_l, BLOCK_D)
+    of_out = tl.load(gradient + places, mask=is_here, other=0.0)  # 0 in padded rows
+    weights = _weights(
+        queries, keys, bias, position, line, sentence, lines, length, bias_stride, scale,
+        LINES, CAUSAL, HAS_BIAS,
+    )  # fmt: skip
+    of_weights = _product(of_out, tl.trans(values))
+    noisy = weights
+    if HAS_NOISE:
+        table = (sentence if SHARED else line) * heads + head
+        noise = _noise(seed, table, position, THRESHOLD, KEPT)
+        of_weights *= noise
+        noisy = weights * noise
+    places = _places(sentence, within, position, head, d_b, d_a, d_h, d_l, BLOCK_D)
+    of_values = _product(tl.trans(noisy.to(values.dtype)), of_out)
+    tl.store(dv + places, of_values.to(dv.dtype.element_ty), mask=is_here)
+    mean = tl.sum(weights * of_weights, 1)
+    of_scores = (weights * (of_weights - mean[:, None]) * scale).to(keys.dtype)
+    of_queries = _product(of_scores, keys)
+    tl.store(dq + places, of_queries.to(dq.dtype.element_ty), mask=is_here)
+    of_keys = _product(tl.trans(of_scores), queries)
+    tl.store(dk + places, of_keys.to(dk.dtype.element_ty), mask=is_here)
+
+
+def forward(
+    qkv: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    *,
+    causal: bool,
+    rate: float,
+    share_noise: bool,
+    tile: Tile | None = None,
+) -> Tensor:
+    """Compute `by_products.forward`; the last axis of `qkv` is contiguous.
+
+    Args:
+        qkv: queries, keys and values, [3, B, A, H, L, D].
+        key_bias: 0 on real keys, -inf on padding, [B, L].
+        seed: of the noise; needed where `rate` is not 0.
+        causal: query l sees keys 0..l only.
+        rate: dropout of the weights.
+        share_noise: the lines of a sentence share their noise.
+        tile: another tile than the usual one of this length.
+    """
+    tile = tile or tile_for(qkv.shape[4])
+    q, k, v = _dense_features(qkv).unbind(0)
+    out = output_like(qkv)
+    _forward_kernel[_grid(q, tile)](
+        q, k, v, out,
+        *_data(q, key_bias, seed),
+        *q.stride()[:4], *out.stride()[:4], *_numbers(q, key_bias),
+        **_constants(q, key_bias, seed, causal, rate, share_noise, tile),
+    )  # fmt: skip
+    return out
+
+
+def backward(
+    gradient: Tensor,
+    qkv: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    *,
+    causal: bool,
+    rate: float,
+    share_noise: bool,
+    tile: Tile | None = None,
+) -> Tensor:
+    """Compute `by_products.backward`; the arguments are those of `forward`."""
+    tile = tile or tile_for(qkv.shape[4])
+    gradient = _dense_features(gradient)
+    q, k, v = _dense_features(qkv).unbind(0)
+    out = torch.empty_like(qkv)
+    dq, dk, dv = out.unbind(0)
+    _backward_kernel[_grid(q, tile)](
+        gradient, q, k, v, dq, dk, dv,
+        *_data(q, key_bias, seed),
+        *gradient.stride()[:4], *q.stride()[:4], *dq.stride()[:4], *_numbers(q, key_bias),
+        **_constants(q, key_bias, seed, causal, rate, share_noise, tile),
+    )  # fmt: skip
+    return out
+
+
+def _dense_features(x: Tensor) -> Tensor:
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _grid(q: Tensor, tile: Tile) -> tuple[int]:
+    """Return how many programs; one axis, which takes 2^31 - 1, with the heads innermost."""
+    B, A, H = q.shape[:3]
+    return (triton.cdiv(B * A, tile.lines) * H,)
+
+
+def _data(q: Tensor, key_bias: Tensor | None, seed: Tensor | None) -> tuple[Any, ...]:
+    B, A, H, L, _ = q.shape
+    bias = None if key_bias is None else _dense_features(key_bias)
+    return (q if bias is None else bias, q if seed is None else seed, B * A, A, H, L)
+
+
+def _numbers(q: Tensor, key_bias: Tensor | None) -> tuple[int, float]:
+    return (0 if key_bias is None else key_bias.stride(0)), q.shape[-1] ** -0.5
+
+
+def _constants(
+    q: Tensor,
+    key_bias: Tensor | None,
+    seed: Tensor | None,
+    causal: bool,
+    rate: float,
+    share_noise: bool,
+    tile: Tile,
+) -> dict[str, Any]:
+    D = q.shape[-1]
+    return {
+        "WIDTH": D,
+        "BLOCK_D": max(16, triton.next_power_of_2(D)),
+        "SLOT": tile.slot,
+        "LINES": tile.lines,
+        "CAUSAL": causal,
+        "HAS_BIAS": key_bias is not None,
+        "HAS_NOISE": seed is not None,
+        "THRESHOLD": threshold(rate),
+        "KEPT": 1.0 / (1.0 - rate),
+        "SHARED": share_noise,
+        "num_warps": tile.warps,
+        "num_stages": 1,
+    }

@@ -1,0 +1,1 @@
+"""Making a prepared corpus from parallel text."""

@@ -1,0 +1,1 @@
+"""Parts of speech and entities of source words; gold word alignments."""

@@ -1,0 +1,222 @@
+"""Where labels come from: spaCy, or a file in CoNLL-U with somebody's own."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.preparation.labels.project import Tagged
+from jtrans.text.normalise import normalise
+
+_FORM, _UPOS, _MISC, _COLUMNS = 1, 3, 9, 10
+_BATCH = 256
+
+
+class LabelSource(Protocol):
+    """Tags raw, cased sentences."""
+
+    entity_types: Sequence[str]
+
+    def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
+        """Tag each line; None where nothing is known of it."""
+        ...
+
+
+def check_labels(name: str) -> None:
+    """Check "spacy:MODEL" or "conllu:FILE" as far as that is cheap.
+
+    Raises:
+        ConfigError: it is neither, or spaCy is not installed.
+        CorpusError: there is no such file.
+    """
+    kind, _, value = name.partition(":")
+    if kind not in ("spacy", "conllu") or not value:
+        raise ConfigError(
+            f"--labels {name} is neither spacy:MODEL nor conllu:FILE",
+            hint="for example --labels spacy:de_core_news_sm, or --labels conllu:train.conllu",
+            kind="config.labels",
+        )
+    if kind == "spacy":
+        _spacy()
+    elif not Path(value).is_file():
+        raise CorpusError(
+            f"no such file: {value}",
+            where="--labels",
+            hint="a CoNLL-U file with the source sentences is meant",
+            kind="corpus.missing-file",
+        )
+
+
+@functools.lru_cache(maxsize=1)
+def open_labels(name: str) -> LabelSource:
+    """Open "spacy:MODEL" or "conllu:FILE", once in each process.
+
+    Raises:
+        ConfigError: spaCy or its model is not installed.
+        CorpusError: the file cannot be used.
+    """
+    check_labels(name)
+    kind, _, value = name.partition(":")
+    return SpacyLabels(value) if kind == "spacy" else ConlluLabels(Path(value))
+
+
+def labels_digest(name: str) -> str:
+    """Return what, beside its name, tells one source of labels from another."""
+    kind, _, value = name.partition(":")
+    if kind == "conllu":
+        return hashlib.sha256(Path(value).read_bytes()).hexdigest()
+    return str(_spacy().__version__)
+
+
+class SpacyLabels:
+    """Tags of a spaCy pipeline.
+
+    Args:
+        model: name of an installed model, or the folder of one.
+
+    Raises:
+        ConfigError: spaCy or the model is not installed, or the model tags nothing.
+    """
+
+    def __init__(self, model: str) -> None:
+        try:
+            self._nlp: Any = _spacy().load(model, exclude=["lemmatizer"])
+        except OSError as error:
+            raise ConfigError(
+                f"spaCy has no model {model}",
+                where="--labels",
+                hint=f"python -m spacy download {model}",
+                kind="config.labels",
+            ) from error
+        self.entity_types: Sequence[str] = (
+            list(self._nlp.get_pipe("ner").labels) if self._nlp.has_pipe("ner") else ()
+        )
+
+    def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
+        """Tag each line."""
+        return [
+            self._tagged(document)
+            for document in self._nlp.pipe(map(normalise, lines), batch_size=_BATCH)
+        ]
+
+    def _tagged(self, document: Any) -> Tagged | None:
+        tokens = [token for token in document if not token.is_space]
+        if not tokens:
+            return None
+        if not tokens[0].pos_:
+            raise ConfigError(
+                "this spaCy model gives no parts of speech",
+                where="--labels",
+                hint="choose a model with a tagger, such as de_core_news_sm",
+                kind="config.labels",
+            )
+        entities = [f"{token.ent_iob_}-{token.ent_type_}".strip("-") or "O" for token in tokens]
+        return Tagged(
+            [token.text for token in tokens],
+            [token.pos_ for token in tokens],
+            entities if self.entity_types else (),
+        )
+
+
+class ConlluLabels:
+    """Tags from a CoNLL-U file: sentences are found by their characters, in any order.
+
+    The part of speech is the fourth column; an entity is NER=B-PER (or Entity=) in the last. A
+    token of several words ("zum") takes the tag of the first.
+
+    Args:
+        path: the file, plain or packed.
+
+    Raises:
+        CorpusError: it cannot be read or is not CoNLL-U.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._sentences = {_key(tagged.words): tagged for tagged in read_conllu(path)}
+        if not self._sentences:
+            raise CorpusError(f"{path} holds no sentence", where="--labels", kind="corpus.conllu")
+        names = {e for one in self._sentences.values() for e in one.entities} - {"O", "_", ""}
+        self.entity_types: Sequence[str] = sorted(
+            {n.removeprefix("B-").removeprefix("I-") for n in names}
+        )
+
+    def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
+        """Look each line up."""
+        return [self._sentences.get(_key([line])) for line in lines]
+
+
+def read_conllu(path: Path) -> Iterator[Tagged]:
+    """Yield the sentences of a CoNLL-U file.
+
+    Raises:
+        CorpusError: it cannot be read, or a line is none of CoNLL-U, with its number.
+    """
+    from jtrans.corpora.lines import LineFile
+
+    words: list[str] = []
+    tags: list[str] = []
+    entities: list[str] = []
+    covered = 0  # the last word that belongs to a token of several words
+    waiting = False  # such a token waits for its tag
+    for number, line in enumerate([*LineFile(path)[:], ""], start=1):
+        if not line.strip():
+            if words:
+                yield Tagged(words, tags, entities if any(e != "O" for e in entities) else ())
+            words, tags, entities, covered, waiting = [], [], [], 0, False
+            continue
+        if line.startswith("#"):
+            continue
+        columns = line.split("\t")
+        if len(columns) != _COLUMNS:
+            raise CorpusError(
+                f"{path} is not CoNLL-U: line {number:,} has {len(columns)} columns instead of 10",
+                where=f"{path}:{number}",
+                hint="columns are separated by tabs: ID FORM LEMMA UPOS ... MISC",
+                kind="corpus.conllu",
+            )
+        first, _, last = columns[0].partition("-")
+        if "." in first:
+            continue  # an empty node stands for nothing in the text
+        if last:
+            words.append(columns[_FORM])
+            tags.append("X")
+            entities.append(_entity(columns[_MISC]))
+            covered, waiting = int(last), True
+        elif int(first) <= covered:
+            if waiting:
+                tags[-1], waiting = columns[_UPOS], False
+                entities[-1] = _entity(columns[_MISC]) if entities[-1] == "O" else entities[-1]
+        else:
+            words.append(columns[_FORM])
+            tags.append(columns[_UPOS])
+            entities.append(_entity(columns[_MISC]))
+
+
+def _entity(misc: str) -> str:
+    for item in misc.split("|"):
+        name, _, value = item.partition("=")
+        if name in ("NER", "Entity") and value:
+            return value
+    return "O"
+
+
+def _key(words: Iterable[str]) -> bytes:
+    text = "".join(normalise(word).replace(" ", "") for word in words).lower()
+    return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
+
+
+def _spacy() -> Any:
+    try:
+        import spacy
+    except ImportError as error:
+        raise ConfigError(
+            "spaCy is not installed",
+            where="--labels",
+            hint="pip install 'jtrans[labels]', then python -m spacy download MODEL",
+            kind="config.missing-extra",
+        ) from error
+    return spacy

@@ -1,0 +1,103 @@
+"""`PrepareOptions`: everything that can be chosen about how a corpus is prepared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from jtrans.errors import ConfigError, did_you_mean
+from jtrans.preparation.clean import Rules
+
+BPE_MODES = ("joint", "separate", "none")
+VOCABULARY_MODES = ("joint", "separate")
+# What a pipeline has decided already, for text that is prepared with it.
+PIPELINE_OPTIONS = (
+    "source_segment",
+    "target_segment",
+    "lowercase",
+    "truecase",
+    "jieba_dictionary",
+    "bpe",
+    "bpe_merges",
+    "bpe_min_frequency",
+    "vocabulary",
+    "min_count",
+)
+
+
+@dataclass(frozen=True)
+class PrepareOptions:
+    """How a corpus is prepared; the defaults are those of the command line.
+
+    Attributes:
+        source_segment: a segmenter's name; "auto" takes the language's own.
+        target_segment: the same for the target.
+        lowercase: whether both sides are lower-cased after segmentation.
+        truecase: whether the first words of sentences are written as within sentences, as
+            learned from the training text; capitals are restored on the way back.
+        jieba_dictionary: path of a file with words that jieba shall know; empty for none.
+        bpe: "joint" (merges learned on both sides together), "separate" or "none".
+        bpe_merges: merges to learn (of each side, when separate).
+        bpe_min_frequency: pairs of symbols rarer than this are not merged.
+        vocabulary: "separate" dictionaries of the two sides, or one "joint" (which
+            `tie = "all"` of a model needs).
+        min_count: rarer tokens are left out of the vocabulary.
+        max_length: words allowed on either side of a training pair.
+        max_ratio: how many times longer one side of a training pair may be.
+        deduplicate: whether repeated training pairs are dropped.
+        drop_leaked: whether training pairs that stand in valid or test are dropped.
+        drop_identical: whether training pairs with the same text on both sides are dropped.
+        drop_wrong_script: whether training pairs are dropped where a side has letters, but none
+            of its language's script.
+        labels: where parts of speech and entities of the source words come from,
+            "spacy:MODEL" or "conllu:FILE"; empty for those the corpus brings, or none.
+        pipeline: a folder (prepared corpus or run) whose text pipeline is taken as it is, instead
+            of learning one: it decides all that `PIPELINE_OPTIONS` names. Empty to learn one.
+
+    Raises:
+        ConfigError: a value is unknown or too small.
+    """
+
+    source_segment: str = "auto"
+    target_segment: str = "auto"
+    lowercase: bool = False
+    truecase: bool = False
+    jieba_dictionary: str = ""
+    bpe: str = "joint"
+    bpe_merges: int = 10_000
+    bpe_min_frequency: int = 2
+    vocabulary: str = "separate"
+    min_count: int = 1
+    max_length: int = 175
+    max_ratio: float = 1.5
+    deduplicate: bool = True
+    drop_leaked: bool = True
+    drop_identical: bool = True
+    drop_wrong_script: bool = True
+    labels: str = ""
+    pipeline: str = ""
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("bpe", BPE_MODES), ("vocabulary", VOCABULARY_MODES)):
+            value = getattr(self, name)
+            if value not in allowed:
+                near = did_you_mean(value, allowed)
+                raise ConfigError(
+                    f"{name} {value!r} is not one of {', '.join(allowed)}",
+                    hint=f"did you mean {near}?" if near else None,
+                    kind="config.choice",
+                )
+        for name in ("bpe_merges", "bpe_min_frequency", "min_count", "max_length", "max_ratio"):
+            value = getattr(self, name)
+            if not value >= 1:  # also refuses nan
+                raise ConfigError(f"{name} {value} is less than 1", kind="config.range")
+        if self.lowercase and self.truecase:
+            raise ConfigError(
+                "lower-casing and truecasing exclude each other",
+                hint="choose one of --lowercase and --truecase",
+                kind="config.choice",
+            )
+
+    @property
+    def rules(self) -> Rules:
+        """Return the part that says which training pairs stay."""
+        return Rules(**{item.name: getattr(self, item.name) for item in fields(Rules)})

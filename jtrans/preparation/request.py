@@ -1,0 +1,339 @@
+"""What is asked of `jtrans prepare`, and whether it is there already.
+
+Reading the text once gives its digests, which decide whether anything has to be done, and shows
+what is wrong with it before anything is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans import __version__
+from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.files import disk_errors
+from jtrans.preparation.labels.sources import check_labels, labels_digest
+from jtrans.preparation.languages import notice_languages
+from jtrans.preparation.options import PIPELINE_OPTIONS
+from jtrans.text.pipeline import TextPipeline, TextSide
+
+if TYPE_CHECKING:
+    from jtrans.corpora.parallel import Corpus, ParallelText
+    from jtrans.preparation.options import PrepareOptions
+    from jtrans.progress import Progress
+
+# Characters of a line of valid and test, which are not cleaned: nobody translates such a line.
+LONGEST_LINE = 50_000
+LINES_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """A preparation that was asked for.
+
+    Attributes:
+        corpus: the text.
+        options: how to prepare it, "auto" replaced.
+        sides: source and target, before anything is learned.
+        facts: what decides the result, as corpus.json keeps it.
+        pipeline: the one that is taken as it is; None: one is learned.
+    """
+
+    corpus: Corpus
+    options: PrepareOptions
+    sides: tuple[TextSide, TextSide]
+    facts: dict[str, Any]
+    pipeline: TextPipeline | None = None
+
+    @property
+    def valid_every(self) -> int:
+        """Every so manieth clean training pair goes to valid; 0: valid is there."""
+        return int(self.facts.get("valid_every", 0))
+
+    @property
+    def key(self) -> str:
+        """What the work folder is kept for."""
+        return request_key(self.facts)
+
+
+def request_key(facts: Mapping[str, Any]) -> str:
+    """Return a digest of what decides a result."""
+    text = json.dumps([FORMAT, __version__, facts], sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) -> Request:
+    """Read the text once and check it.
+
+    Raises:
+        CorpusError: a split is missing or empty, a line of valid or test is far too long, or
+            a file that the options name cannot be used.
+        ConfigError: an option cannot be used.
+    """
+    every = None if "valid" in corpus.splits else corpus.valid_every
+    for name in ("train",) if every else ("train", "valid"):
+        if not len(corpus.splits.get(name, ())):
+            raise CorpusError(f"the corpus {corpus.name} has no {name} text", kind="corpus.empty")
+    for name, text in corpus.splits.items():
+        if name != "train" and not _has_text(text):
+            raise no_text(name, text)
+    pipeline = _load_pipeline(options.pipeline, corpus.languages)
+    dictionary = None if pipeline else _read_dictionary(options.jieba_dictionary)
+    sides = (
+        _bare_sides(pipeline) if pipeline else _make_sides(corpus.languages, options, dictionary)
+    )
+    options = _settle(options, sides, pipeline)
+    decided = {"pipeline", *(PIPELINE_OPTIONS if pipeline else ())}
+    facts: dict[str, Any] = {
+        "languages": list(corpus.languages),
+        "options": {name: value for name, value in asdict(options).items() if name not in decided},
+        "splits": {
+            name: {
+                "origin": list(text.origin),
+                "lines": len(text),
+                **({"references": len(text.references)} if text.references else {}),
+                "sha256": _read(name, text),
+            }
+            for name, text in corpus.splits.items()
+        },
+    }
+    if every:
+        facts["valid_every"] = every
+    if pipeline is not None:
+        facts["pipeline_from"] = options.pipeline
+        facts["pipeline_digest"] = pipeline.fingerprint()
+    if options.labels:
+        check_labels(options.labels)
+        facts["labels_digest"] = labels_digest(options.labels)
+    if dictionary is not None:
+        facts["dictionary_digest"] = hashlib.sha256(dictionary.encode("utf-8")).hexdigest()
+    notice_languages(corpus, progress)
+    return Request(corpus, options, sides, facts, pipeline)
+
+
+def _load_pipeline(folder: str, languages: tuple[str, str]) -> TextPipeline | None:
+    if not folder:
+        return None
+    path = Path(folder) / "pipeline.json"
+    if not path.is_file():
+        raise ConfigError(
+            f"no text pipeline in {folder}: there is no {path}",
+            where="--pipeline",
+            hint="name the folder of a prepared corpus or of a run",
+            kind="corpus.missing-pipeline",
+        )
+    pipeline = TextPipeline.load(path)
+    if pipeline.languages != languages:
+        raise ConfigError(
+            f"the text pipeline of {folder} is for {'-'.join(pipeline.languages)}, "
+            f"this text is {'-'.join(languages)}",
+            where="--pipeline",
+            hint="leave --pipeline out to learn one",
+            kind="corpus.other-pipeline",
+        )
+    return pipeline
+
+
+def _bare_sides(pipeline: TextPipeline) -> tuple[TextSide, TextSide]:
+    """Return both sides as they were before anything was learned."""
+    source, target = (
+        TextSide(side.language, side.segmenter, side.lowercase, dictionary=side.dictionary)
+        for side in (pipeline.source, pipeline.target)
+    )
+    return source, target
+
+
+def _settle(
+    options: PrepareOptions, sides: tuple[TextSide, TextSide], pipeline: TextPipeline | None
+) -> PrepareOptions:
+    """Replace "auto", and say what a pipeline has decided."""
+    options = replace(options, source_segment=sides[0].segmenter, target_segment=sides[1].segmenter)
+    if pipeline is None:
+        return options
+    source, target = pipeline.source, pipeline.target
+    is_joint = source.vocabulary.tokens == target.vocabulary.tokens
+    return replace(
+        options,
+        lowercase=source.lowercase,
+        truecase=source.truecaser is not None,
+        vocabulary="joint" if is_joint else "separate",
+    )
+
+
+def _make_sides(
+    languages: tuple[str, str], options: PrepareOptions, dictionary: str | None
+) -> tuple[TextSide, TextSide]:
+    """Return both sides before anything is learned; only jieba has use for a dictionary."""
+    source, target = (
+        TextSide(language, segmenter, options.lowercase)
+        for language, segmenter in zip(
+            languages, (options.source_segment, options.target_segment), strict=True
+        )
+    )
+    if dictionary is None:
+        return source, target
+    if "jieba" not in (source.segmenter, target.segmenter):
+        raise ConfigError(
+            f"the dictionary {options.jieba_dictionary} is for jieba, but neither side uses it",
+            where="--jieba-dictionary",
+            hint="leave it out, or choose --source-segment jieba (or --target-segment)",
+            kind="command.usage",
+        )
+    source, target = (
+        replace(side, dictionary=dictionary) if side.segmenter == "jieba" else side
+        for side in (source, target)
+    )
+    return source, target
+
+
+def no_text(name: str, text: ParallelText) -> CorpusError:
+    """Return the error for a split without a single pair to translate or score."""
+    return CorpusError(
+        f"{name} has only empty lines: not one of its {len(text):,} pairs has text on both sides",
+        where=", ".join(text.origin) or None,
+        hint="choose files with one sentence per line, the translation at the same line",
+        kind="corpus.empty",
+    )
+
+
+def _has_text(text: ParallelText) -> bool:
+    pairs = zip(text.source, text.target, strict=True)
+    return any(source.strip() and target.strip() for source, target in pairs)
+
+
+def is_up_to_date(folder: Path, facts: Mapping[str, Any], *, force: bool) -> bool:
+    """Say whether `folder` holds the requested corpus already, whole and readable.
+
+    Args:
+        folder: the folder.
+        facts: what decides the contents, see `Request`.
+        force: whether another prepared corpus there may be replaced.
+
+    Raises:
+        CorpusError: it holds something else.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        _check_place(folder)
+        return False
+    if not (folder / "corpus.json").is_file():
+        # --force must not replace a folder of other things either
+        raise CorpusError(
+            f"{folder} exists and is no prepared corpus",
+            hint="choose another --out",
+            kind="corpus.not-ours",
+        )
+    if force:
+        _check_place(folder)
+        return False
+    changes = _changes(read_info(folder), facts)
+    if changes:
+        raise CorpusError(
+            f"{folder} holds another prepared corpus: different {' and '.join(changes)}",
+            hint="replace it with --force, or choose another --out",
+            kind="corpus.exists",
+        )
+    corpus = PreparedCorpus.open(folder)
+    for name in corpus.splits:
+        corpus.pairs(name)
+    return True
+
+
+def _check_place(folder: Path) -> None:
+    """Refuse a place that cannot be written before the work, not after it."""
+    real = Path(os.path.realpath(folder))
+    if real.is_dir() and (real.is_mount() or Path.cwd().is_relative_to(real)):
+        problem = "a disk is mounted there" if real.is_mount() else "this is the working directory"
+        raise CorpusError(
+            f"{folder} cannot appear as a whole: {problem}",
+            hint=f"choose a folder inside it: --out {folder / 'corpus'}",
+            kind="corpus.place",
+        )
+    place = real.parent  # the work folder stands there, too
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        problem = "no permission to write" if place.is_dir() else "not a folder:"
+        raise CorpusError(
+            f"cannot make {folder}: {problem} {place}",
+            hint="choose another --out",
+            kind="corpus.place",
+        )
+
+
+def _changes(info: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    changes = [] if info["languages"] == facts["languages"] else ["languages"]
+    every = info.get("valid_every"), facts.get("valid_every")
+    text = [
+        # a valid split taken from train follows from it
+        {
+            name: split["sha256"]
+            for name, split in made["splits"].items()
+            if not taken or name != "valid"
+        }
+        for made, taken in zip((info, facts), every, strict=True)
+    ]
+    if text[0] != text[1]:
+        changes.append("text")
+    if every[0] != every[1]:
+        changes.append("share of train for valid")
+    before, now = info["options"], facts["options"]
+    is_other = info.get("pipeline_digest") != facts.get("pipeline_digest")
+    if is_other:
+        changes.append("text pipeline")
+    changes += [
+        f"{name} ({before.get(name)}, now {value})"
+        for name, value in now.items()
+        if before.get(name) != value and not (is_other and name in PIPELINE_OPTIONS)
+    ]
+    for key in ("labels_digest", "dictionary_digest", "parts_digest"):
+        if info.get(key) != facts.get(key) and not changes:
+            changes.append(f"contents of the {key.removesuffix('_digest')}")
+    return changes
+
+
+def _read(name: str, text: ParallelText) -> dict[str, str]:
+    """Read a split through; return the digest of each side's lines, and of further references."""
+    digests = {}
+    more = [(f"reference {n}", lines) for n, lines in enumerate(text.references[1:], start=2)]
+    for side, lines in (("source", text.source), ("target", text.target), *more):
+        sha = hashlib.sha256()
+        for start, chunk in _chunks(lines):
+            longest = max(map(len, chunk))
+            if name != "train" and longest > LONGEST_LINE:
+                number = start + max(range(len(chunk)), key=lambda i: len(chunk[i])) + 1
+                raise CorpusError(
+                    f"line {number:,} of the {side} of {name} has {longest:,} characters, "
+                    f"more than {LONGEST_LINE:,}",
+                    where=f"{', '.join(text.origin) or name}, line {number}",
+                    hint="one sentence in a line is meant: take that line out of both files",
+                    kind="corpus.line-length",
+                )
+            sha.update("".join(f"{line}\n" for line in chunk).encode("utf-8"))
+        digests[side] = sha.hexdigest()
+    return digests
+
+
+def _chunks(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    for start in range(0, len(lines), LINES_AT_ONCE):
+        yield start, lines[start : start + LINES_AT_ONCE]
+
+
+def _read_dictionary(path: str) -> str | None:
+    if not path:
+        return None
+    try:
+        with disk_errors(Path(path)):
+            return Path(path).read_bytes().decode("utf-8-sig")
+    except (FileNotFoundError, IsADirectoryError, UnicodeDecodeError) as error:
+        raise CorpusError(
+            f"cannot read the dictionary {path}: {getattr(error, 'strerror', None) or 'not UTF-8'}",
+            where="--jieba-dictionary",
+            hint="a UTF-8 text with one word in a line",
+            kind="corpus.missing-file",
+        ) from error

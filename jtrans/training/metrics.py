@@ -1,0 +1,168 @@
+"""Counting while training: losses, tokens, time; and what is logged and shown of it.
+
+Losses come as tensors on the device and are read as numbers only when one is needed, because
+reading makes a GPU wait. They are added up one by one in the order of updates, so the sums do not
+depend on when they were read: a resumed run logs the same values as an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from jtrans.errors import WorkError
+from jtrans.training.checkpoint import Totals, TrainingState
+from jtrans.training.events import Advance, Validation
+
+if TYPE_CHECKING:
+    from jtrans.runs import Run
+    from jtrans.training.stopping import Limits
+
+
+class Meter:
+    """Keeps the sums of a `TrainingState` and writes the run's log.
+
+    Args:
+        run: whose log.
+        state: where the sums are kept; saved with every checkpoint.
+        is_joint: whether padded joint positions per second are worth telling.
+    """
+
+    def __init__(self, run: Run, state: TrainingState, *, is_joint: bool) -> None:
+        self.run = run
+        self.state = state
+        self.is_joint = is_joint
+        self._unread: list[Tensor] = []  # [loss, nll, gradient norm] of updates, on the device
+        self._gradient_norm = 0.0
+        self.start_clock()
+
+    def start_clock(self) -> None:
+        """Begin to count time from now; before it, nothing was trained."""
+        self._clock = time.monotonic()
+        self._first_update = self.state.update
+        self._first_seconds = self.state.seconds
+
+    def elapse(self) -> float:
+        """Add the time since the last call to the run's time, and return it."""
+        now = time.monotonic()
+        seconds, self._clock = now - self._clock, now
+        self.state.seconds += seconds
+        return seconds
+
+    def count(self, measured: Tensor, *, tokens: int, positions: int) -> None:
+        """Count one update.
+
+        Args:
+            measured: loss, loss without smoothing, both summed; norm of the gradient, [3].
+            tokens: its real target tokens.
+            positions: its padded joint positions.
+        """
+        self._unread.append(measured)
+        seconds = self.elapse()
+        for totals in self._sums():
+            totals.tokens += tokens
+            totals.positions += positions
+            totals.updates += 1
+            totals.seconds += seconds
+
+    def read(self) -> None:
+        """Read the losses still on the device into the sums.
+
+        Raises:
+            WorkError: one is not finite.
+        """
+        if not self._unread:
+            return
+        rows = torch.stack(self._unread).tolist()
+        self._unread.clear()
+        for update, (loss, nll, norm) in enumerate(rows, self.state.update - len(rows) + 1):
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                raise self.diverged(update, norm if math.isfinite(loss) else loss)
+            for totals in self._sums():
+                totals.loss += loss
+                totals.nll += nll
+        self._gradient_norm = rows[-1][2]
+
+    def diverged(self, update: int, value: float) -> WorkError:
+        """Return the error that says so."""
+        return WorkError(
+            f"training diverged: the loss or its gradient is {value} at update {update}",
+            where=str(self.run.folder),
+            hint="the same command with half the rate, --set training.learning_rate=..., goes on "
+            "from the last checkpoint; with --restart it starts over",
+            kind="work.diverged",
+        )
+
+    def log(self, event: str, **values: Any) -> None:
+        """Write one event to the run's log."""
+        self.state.events += 1
+        self.run.log({"event": event, "update": self.state.update, **values})
+
+    def log_updates(self, learning_rate: float) -> None:
+        """Log the updates since the last time, and begin anew."""
+        self.read()
+        state, sums = self.state, self.state.since_log
+        rates = {"tokens_per_second": sums.rate(sums.tokens)}
+        if self.is_joint:
+            rates["positions_per_second"] = sums.rate(sums.positions)
+        state.since_log = Totals()
+        self.log(
+            "train",
+            epoch=self.epoch,
+            loss=sums.loss / sums.tokens,
+            nll=sums.nll / sums.tokens,
+            learning_rate=learning_rate,
+            gradient_norm=self._gradient_norm,
+            tokens=sums.tokens,
+            **rates,
+            seconds=state.seconds,
+        )
+
+    def validation(self, measured: dict[str, float], *, is_best: bool) -> Validation:
+        """Log a validation, begin to count anew after it, and return it as a row to show."""
+        self.read()
+        self.elapse()
+        state, sums = self.state, self.state.since_validation
+        state.since_validation = Totals()
+        row = Validation(
+            epoch=self.epoch,
+            update=state.update,
+            train_loss=sums.nll / max(1, sums.tokens),
+            valid_loss=measured["loss"],
+            perplexity=measured["perplexity"],
+            bleu=measured.get("bleu"),
+            is_best=is_best,
+            tokens_per_second=sums.rate(sums.tokens),
+            seconds=state.seconds,
+        )
+        self.log(
+            "validation", **{name: value for name, value in vars(row).items() if name != "update"}
+        )
+        return row
+
+    def advance(self, limits: Limits, updates_per_epoch: int) -> Advance:
+        """Return how far training is."""
+        state, sums = self.state, self.state.since_validation
+        total = limits.total_updates(state, updates_per_epoch)
+        # validations are part of the way: the pace is that of everything since the start
+        done = max(1, state.update - self._first_update)
+        pace = (state.seconds - self._first_seconds) / done
+        return Advance(
+            update=state.update,
+            total=total,
+            tokens_per_second=sums.rate(sums.tokens),
+            positions_per_second=sums.rate(sums.positions) if self.is_joint else None,
+            seconds_left=limits.seconds_left(state, total, pace),
+        )
+
+    @property
+    def epoch(self) -> int:
+        """The epoch the last update was in, counted from 1."""
+        return self.state.epoch + (self.state.position > 0)
+
+    def _sums(self) -> tuple[Totals, Totals]:
+        return self.state.since_log, self.state.since_validation

@@ -1,0 +1,117 @@
+"""Loss curves of one recipe trained in several ways on the same updates.
+
+The fast ways (blocks, recomputation, bf16) must not move training: fp32 curves agree to rounding
+that dropout and Adam amplify, and bf16 ends with the same validation loss. Variants train one
+after the other with the same seed, so every update has the same pairs and the same noise.
+
+    python scripts/bench/bench_curves.py --data data/prepared/grammar-de-en --json curves.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interleave import write
+
+if TYPE_CHECKING:
+    from jtrans.training.trainer import Trainer
+
+RECIPE = "demo/reformer-fast"
+# name: settings, and whether blocks are kept off
+VARIANTS: dict[str, tuple[list[str], bool]] = {
+    "fp32, plain": (["training.precision=fp32"], True),
+    "fp32, in blocks": (["training.precision=fp32"], False),
+    "fp32, hidden layers recomputed": (
+        ["training.precision=fp32", "training.recompute=hidden"],
+        False,
+    ),
+    "bf16": (["training.precision=bf16"], False),
+}
+
+
+def main() -> None:
+    """Train every variant, print where each ends, and keep the curves when asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
+    parser.add_argument("--recipe", default=RECIPE)
+    parser.add_argument("--updates", type=int, default=500)
+    parser.add_argument("--json", type=Path, help="write the curves to this file")
+    chosen = parser.parse_args()
+    curves = []
+    for name, (settings, is_plain) in VARIANTS.items():
+        curve = train(chosen.data, chosen.recipe, settings, chosen.updates, is_plain=is_plain)
+        curves.append({"variant": name, **curve})
+        first = curves[0]
+        at_200 = min(200, chosen.updates)
+        gap = max(
+            abs(ours - theirs) / theirs
+            for ours, theirs in zip(curve["loss"][:at_200], first["loss"][:at_200], strict=True)
+        )
+        print(
+            f"{name:<32} valid loss {curve['valid_loss']:.4f} "
+            f"({100 * (curve['valid_loss'] / first['valid_loss'] - 1):+.2f} %), largest gap of "
+            f"the first {at_200} updates {100 * gap:.3f} %, {curve['seconds']:.0f} s",
+            flush=True,
+        )
+    for curve in curves:
+        del curve["seconds"]  # one after the other: no comparison of speed
+    command = f"python scripts/bench/bench_curves.py --data {chosen.data.name}"
+    write(chosen.json, command=command, recipe=chosen.recipe, rows=curves)
+
+
+def train(
+    data: Path, recipe: str, settings: list[str], updates: int, *, is_plain: bool
+) -> dict[str, Any]:
+    """Return the loss per target token of every update, and the valid loss after the last."""
+    from jtrans.nn import residual
+
+    original = residual.is_blockwise
+    if is_plain:
+        residual.is_blockwise = lambda *_, **__: False
+    try:
+        trainer = make(data, recipe, settings)
+        start = time.perf_counter()
+        losses = run(trainer, updates)
+        seconds = time.perf_counter() - start
+    finally:
+        residual.is_blockwise = original
+    valid = trainer.validator(trainer.model)["loss"]
+    return {"loss": losses, "valid_loss": round(valid, 5), "seconds": round(seconds, 1)}
+
+
+def make(data: Path, recipe: str, settings: list[str]) -> Trainer:
+    """Build a trainer that writes nothing."""
+    from jtrans.config import load_config
+    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.models.zoo import system_configs
+    from jtrans.runs import Run
+    from jtrans.training.events import SilentView
+    from jtrans.training.session import make_trainer
+
+    quick = ["training.validate_sentences=0"]
+    config = load_config(recipe, system_configs(), overrides=[*settings, *quick])
+    corpus = PreparedCorpus.open(data)
+    trainer, _ = make_trainer(Run(data), config, corpus, device="cpu", view=SilentView())
+    trainer.model.train()
+    return trainer
+
+
+def run(trainer: Trainer, updates: int) -> list[float]:
+    """Do some updates; return the loss per target token of each."""
+    losses: list[float] = []
+    epoch = 0
+    while len(losses) < updates:
+        for passes in trainer.plan.epoch(epoch)[: updates - len(losses)]:
+            tokens = trainer.plan.tokens(passes)
+            loss = trainer.accumulate(passes, tokens)[1] / tokens
+            trainer.step(trainer.schedule.rate(len(losses) + 1))
+            losses.append(round(float(loss), 5))
+        epoch += 1
+    return losses
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Compare training rates in turns.
+
+    jtrans prepare --train m30k/train --valid m30k/valid --languages de-en --lowercase \\
+        --bpe-merges 4000 --vocabulary joint --out data/prepared/multi30k-joint
+    python scripts/bench/bench_train.py --data data/prepared/multi30k-joint
+    python scripts/bench/bench_train.py --suite joint --data data/prepared/multi30k-joint
+    python scripts/bench/bench_train.py --suite scaling
+
+Suites:
+    transformer  jtrans beside Hugging Face's Marian of the same size, a bare loop without any
+                 trainer, which is left out where `transformers` is not installed
+    joint        the joint models beside the way the original code computes (suite_joint.py)
+    scaling      time of a joint position by sentence length and width (suite_scaling.py)
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interleave import Amounts, Task, in_turns, report, rows
+from peers import SIZES, jtrans_transformer, marian
+from suite_joint import joint_suite
+from suite_scaling import scaling_suite
+
+if TYPE_CHECKING:
+    from jtrans.data.batch import Batch
+
+SMOOTHING, CLIP_NORM = 0.1, 25.0
+
+
+def batches(data: Path, batch_tokens: int, *, count: int, number: int) -> list[Batch]:
+    """Return the batches of a round, the same for every variant."""
+    from jtrans.data.batch import collate
+    from jtrans.data.bucketing import BatchSampler
+    from jtrans.data.prepared import PreparedCorpus
+
+    pairs = PreparedCorpus.open(data).pairs("train")
+    sampler = BatchSampler(
+        pairs.source.lengths,
+        pairs.target.lengths,
+        max_tokens=batch_tokens,
+        max_joint=None,
+        seed=1,
+    )
+    chosen = sampler.batches(0)[number * count : (number + 1) * count]
+    return [collate(pairs, indices) for indices in chosen]
+
+
+def vocabulary(data: Path) -> int:
+    """Return the size of the joint vocabulary."""
+    from jtrans.data.prepared import PreparedCorpus
+
+    return len(PreparedCorpus.open(data).pipeline.target.vocabulary)
+
+
+def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> Task:
+    """Return updates of a jtrans Transformer, done as the trainer does them."""
+    import torch
+
+    from jtrans.config import TrainingConfig
+    from jtrans.nn.device import autocast
+    from jtrans.training.objective import Objective, batch_loss
+    from jtrans.training.trainer import make_optimiser
+
+    model = jtrans_transformer(vocabulary(data)).train()
+    optimiser = make_optimiser(model, TrainingConfig())
+    objective = Objective(SMOOTHING)
+
+    def work(number: int) -> Amounts:
+        lot = batches(data, batch_tokens, count=count, number=number)
+        for batch in lot:
+            with autocast(torch.device("cpu"), precision):
+                loss, _ = batch_loss(model, batch, objective)
+            (loss / batch.target_tokens).backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        return {"tokens": sum(batch.target_tokens for batch in lot)}
+
+    return Task(work)
+
+
+def train_marian(data: Path, batch_tokens: int, count: int) -> Task:
+    """Return updates of Hugging Face's Marian."""
+    import torch
+
+    from jtrans.text.vocabulary import PAD
+
+    model = marian(vocabulary(data)).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def work(number: int) -> Amounts:
+        lot = batches(data, batch_tokens, count=count, number=number)
+        for batch in lot:
+            logits = model(
+                input_ids=batch.source,
+                attention_mask=batch.source_mask.long(),
+                decoder_input_ids=batch.target_in,
+                use_cache=False,
+            ).logits
+            loss = torch.nn.functional.cross_entropy(
+                logits.flatten(0, 1),
+                batch.target_out.flatten(),
+                ignore_index=PAD,
+                label_smoothing=SMOOTHING,
+            )
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        return {"tokens": sum(batch.target_tokens for batch in lot)}
+
+    return Task(work)
+
+
+def transformer_suite(chosen: argparse.Namespace) -> None:
+    """Compare jtrans Transformers with Marian."""
+    rounds, count = (2, 3) if chosen.quick else (7, 12)
+    make = functools.partial(train_jtrans, chosen.data, chosen.batch_tokens, count)
+    variants = {
+        "jtrans Transformer fp32": functools.partial(make, "fp32"),
+        "jtrans Transformer bf16": functools.partial(make, "bf16"),
+    }
+    if importlib.util.find_spec("transformers") is not None:
+        variants["Hugging Face Marian fp32"] = functools.partial(
+            train_marian, chosen.data, chosen.batch_tokens, count
+        )
+    found = rows(in_turns(variants, rounds=rounds), "tokens")
+    command = f"python scripts/bench/bench_train.py --data {chosen.data.name}"
+    report(found, "tokens", path=chosen.json, command=command, sizes=SIZES)
+
+
+SUITES = {"transformer": transformer_suite, "joint": joint_suite, "scaling": scaling_suite}
+
+
+def main() -> None:
+    """Measure, print, and keep the result when asked to."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--suite", choices=SUITES, default="transformer")
+    parser.add_argument("--data", type=Path, help="prepared, joint vocabulary; not for scaling")
+    parser.add_argument("--batch-tokens", type=int, default=1000, help="of suite transformer")
+    parser.add_argument("--set", action="append", default=[], help="a setting, of suite joint")
+    parser.add_argument("--quick", action="store_true", help="two short rounds")
+    parser.add_argument("--json", type=Path, help="write the result to this file")
+    chosen = parser.parse_args()
+    if chosen.data is None and chosen.suite != "scaling":
+        parser.error(f"suite {chosen.suite} needs --data")
+    SUITES[chosen.suite](chosen)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Measure how much of real text comes back from ids: raw text -> ids -> raw text.
+
+    python scripts/bench/round_trip.py --corpora FOLDER
+    python scripts/bench/round_trip.py --corpora FOLDER multi30k \\
+        --output data/benchmarks/round_trip.json
+
+FOLDER holds one folder for each corpus with train.de.gz, test.de.gz ...; where a corpus has no
+training text its valid set is used. Each side is prepared as by default, on its own training
+text; 1,000 lines of the test set go there and back.
+
+What cannot come back, and is left out of the comparison or made equal before it:
+
+- Characters that are not in the training text become <unk>: lines with <unk> are counted apart.
+- What no reader can see (`jtrans.text.normalise`): control characters, kinds of white space,
+  spaces at the ends and doubled ones, decomposed characters.
+- Spaces around punctuation and symbols (Moses and jieba cut there and guess the way back), and
+  all spaces in Chinese, which has none of its own. "exact" counts them, "but for spaces" not.
+
+Segmenters for text that is cut already (whitespace) and characters lose nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import shlex
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from jtrans.corpora.catalogue.load import find_entry  # noqa: E402
+from jtrans.corpora.download.places import Places  # noqa: E402
+from jtrans.corpora.formats.readers import read_choice  # noqa: E402
+from jtrans.corpora.parallel import Corpus, ParallelText, join_texts  # noqa: E402
+from jtrans.preparation.options import PrepareOptions  # noqa: E402
+from jtrans.preparation.prepare import prepare  # noqa: E402
+from jtrans.text.normalise import normalise  # noqa: E402
+from jtrans.text.pipeline import TextSide  # noqa: E402
+from jtrans.text.vocabulary import UNK  # noqa: E402
+
+# Name, languages, and their segmenters.
+CORPORA = {
+    "3am-zh-en": ("zh", "en", "auto", "auto"),
+    "alt-en-vi": ("en", "vi", "auto", "auto"),
+    "europarl-de-en": ("de", "en", "auto", "auto"),
+    "iwslt14-de-en": ("de", "en", "whitespace", "whitespace"),
+    "iwslt14-de-en/raw": ("de", "en", "moses-escaped", "moses-escaped"),
+    "iwslt15-en-vi": ("en", "vi", "whitespace", "whitespace"),
+    "msctd-zh-en": ("zh", "en", "auto", "whitespace"),
+    "multi30k": ("de", "en", "auto", "auto"),
+    "multi30k/fr": ("fr", "en", "auto", "auto"),
+    "python-docs-zh-en": ("zh", "en", "auto", "auto"),  # full of code
+    "tatoeba-de-en": ("de", "en", "auto", "auto"),
+    "tatoeba-zh-en": ("zh", "en", "auto", "auto"),
+    "vlsp2020-en-vi": ("en", "vi", "auto", "auto"),
+}
+LINES = 1000
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of the lines of one side.
+
+    Attributes:
+        corpus: its name in `CORPORA`.
+        language: of the side.
+        segmenter: of the side.
+        lines: that went there and back.
+        with_unknown: how many of them hold characters the training text has not.
+        exact: percentage of the others that came back the same.
+        but_for_spaces: percentage of the others that came back the same but for spaces.
+        stable: percentage of lines brought back that a second journey does not change.
+    """
+
+    corpus: str
+    language: str
+    segmenter: str
+    lines: int
+    with_unknown: int
+    exact: float
+    but_for_spaces: float
+    stable: float
+
+
+def main() -> None:
+    """Measure, print a table, and write it down where asked to."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CORPORA)}")
+    parser.add_argument("--corpora", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--train", type=int, default=50_000, help="training lines at most")
+    parser.add_argument("--output", type=Path, help="JSON file to write")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(CORPORA):
+        parser.error(f"no such corpus: {', '.join(sorted(unknown))}")
+    print(f"{'corpus':<20}{'':<4}{'segmenter':<15}lines  <unk>  exact  but for spaces  stable")
+    results: list[Result] = []
+    for name in arguments.names or CORPORA:
+        with tempfile.TemporaryDirectory() as work:
+            found = measure(name, arguments.corpora, Path(work), train=arguments.train)
+        results += found
+        for one in found:
+            print(
+                f"{one.corpus:<20}{one.language:<4}{one.segmenter:<15}{one.lines:>5}"
+                f"{one.with_unknown:>7}{one.exact:>7.1f}{one.but_for_spaces:>16.1f}"
+                f"{one.stable:>8.1f}",
+                flush=True,
+            )
+    if arguments.output:
+        told = [argument for argument in sys.argv[1:] if argument != str(arguments.corpora)]
+        told[told.index("--corpora") : told.index("--corpora") + 1] = ["--corpora", "corpora"]
+        value = {
+            "command": shlex.join(["python", "scripts/bench/round_trip.py", *told]),
+            "train_lines_at_most": arguments.train,
+            "not_restored": [
+                "characters that are not in the training text (lines with <unk> are left out)",
+                "control characters, kinds of white space, doubled spaces, decomposed characters",
+                "exact, not but_for_spaces: spaces around punctuation, all spaces in Chinese",
+            ],
+            "rows": [asdict(one) for one in results],
+        }
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        arguments.output.write_text(f"{text}\n", encoding="utf-8")
+
+
+def measure(name: str, corpora: Path, work: Path, *, train: int) -> list[Result]:
+    """Send both sides of the first test lines there and back."""
+    *languages, source_segment, target_segment = CORPORA[name]
+    train_text, held_out = read(name, corpora, languages, train)
+    options = PrepareOptions(
+        source_segment=source_segment, target_segment=target_segment, bpe_merges=4000, max_ratio=9
+    )
+    splits = {
+        "train": ParallelText(train_text[0], train_text[1]),
+        "valid": ParallelText(held_out[0], held_out[1]),
+    }
+    corpus = Corpus(name, (languages[0], languages[1]), splits)
+    pipeline = prepare(corpus, work / "out", options=options).pipeline
+    sides = zip((pipeline.source, pipeline.target), held_out, strict=True)
+    return [journey(name, side, lines) for side, lines in sides]
+
+
+def journey(name: str, side: TextSide, lines: list[str]) -> Result:
+    """Send lines there and back, and those that came back once more."""
+    known = [line for line in lines if UNK not in side.encode(line)]
+    back = [side.decode(side.encode(line)) for line in known]
+    pairs = list(zip(known, back, strict=True))
+    counts = (
+        sum(a == b for a, b in pairs),
+        sum(without_spaces(a, side.language) == without_spaces(b, side.language) for a, b in pairs),
+        sum(side.decode(side.encode(line)) == line for line in back),
+    )
+    exact, but_for_spaces, stable = (round(100 * count / len(known), 2) for count in counts)
+    return Result(
+        name, side.language, side.segmenter, len(lines), len(lines) - len(known),
+        exact, but_for_spaces, stable,
+    )  # fmt: skip
+
+
+def without_spaces(line: str, language: str) -> str:
+    """Take out what no pipeline can know: spaces, where Chinese has none and at punctuation."""
+    line = normalise(line)
+    if language == "zh":
+        return line.replace(" ", "")
+    return re.sub(r"\s*([^\w\s]+|_)\s*", r"\1", line)
+
+
+def read(
+    name: str, corpora: Path, languages: list[str], train: int
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Return both sides of the training text and of the test lines."""
+    if name == "iwslt14-de-en/raw":
+        return read_iwslt14(corpora / name, train)
+    folder = corpora / name.split("/")[0]
+    held_out = [read_split(folder, "test", language, LINES) for language in languages]
+    found = [
+        read_split(folder, "train", language, train) or read_split(folder, "valid", language, train)
+        for language in languages
+    ]
+    return found, held_out
+
+
+def read_iwslt14(folder: Path, train: int) -> tuple[list[list[str]], list[list[str]]]:
+    """Read the XML files: the first lines are held out, the others are for training."""
+    entry = find_entry("iwslt14-de-en")
+    places = Places([folder])
+    found = [places.find_part(part) for part in entry.parts["test"]]
+    text = join_texts(
+        [read_choice(f.choice, f.sources, f.targets, entry.languages) for f in found if f]
+    )
+    sides = [text.source, text.target]
+    return [list(x[LINES : LINES + train]) for x in sides], [list(x[:LINES]) for x in sides]
+
+
+def read_split(folder: Path, split: str, language: str, count: int) -> list[str]:
+    """Return the first lines of one file; none where it is missing."""
+    path = folder / f"{split}.{language}.gz"
+    if not path.exists():
+        return []
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as handle:
+        return handle.read().split("\n")[:-1][:count]
+
+
+if __name__ == "__main__":
+    main()

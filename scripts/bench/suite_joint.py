@@ -1,0 +1,236 @@
+"""Training of the joint models beside the way the original code computes (reference_path.py).
+
+Every variant trains by the same recipe (sizes of IWSLT) on batches it cuts from the same corpus
+by its own rule. What is compared are real positions: those of S x T real source and target
+tokens. The plain Transformer has none; its tokens count as many positions as a joint model
+meets for each token of the corpus. For each variant also:
+
+    share    of the rate of matrix products of these sizes, in this precision, measured between
+             the rounds (the fastest of the variants), that the model's own FLOPs reach
+    memory   that one more position of a pass needs: the slope between two passes
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interleave import Amounts, Round, Task, in_turns, rows, write
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.data.prepared import PreparedCorpus
+
+SYSTEMS = ("reformer-base", "reformer-fast")
+RECIPE = "iwslt14-de-en"
+PASS_POSITIONS, PASS_OVERHEAD = 16_384, 200  # of jtrans on a CPU; the recipe's are a GPU's
+UPDATE_TOKENS, QUICK_TOKENS = 2048, 1024
+MEMORY_POSITIONS = 12_000  # of the larger pass whose memory is measured
+
+
+def joint_suite(chosen: argparse.Namespace) -> None:
+    """Measure both joint systems and print and keep the result."""
+    tokens = QUICK_TOKENS if chosen.quick else UPDATE_TOKENS
+    found = [
+        {"system": system, **row}
+        for system in SYSTEMS
+        for row in measure(system, chosen.data, tokens, chosen.set, rounds=2 if chosen.quick else 3)
+    ]
+    for row in found:
+        print(describe(row))
+    settings = "".join(f" --set {value}" for value in chosen.set)
+    command = (
+        f"python scripts/bench/bench_train.py --suite joint --data {chosen.data.name}{settings}"
+    )
+    write(chosen.json, command=command, recipe=RECIPE, update_tokens=tokens, rows=found)
+
+
+def measure(
+    system: str, data: Path, tokens: int, settings: list[str], *, rounds: int
+) -> list[dict[str, Any]]:
+    """Return a row for each variant of `system`."""
+    reference = functools.partial(train_reference, system, data, tokens, settings)
+    ours = functools.partial(train_jtrans, data=data, tokens=tokens, settings=settings)
+    variants = {
+        "original's way, 256-token passes, fp32": functools.partial(reference, 256),
+        "original's way, 512-token passes, fp32": functools.partial(reference, 512),
+        "jtrans fp32": functools.partial(ours, system, precision="fp32"),
+        "jtrans bf16": functools.partial(ours, system, precision="bf16"),
+        "jtrans Transformer fp32": functools.partial(ours, "transformer", precision="fp32"),
+    }
+    found = in_turns(variants, rounds=rounds)
+    peaks = {
+        precision: [
+            max(one.facts["products"] for one in some)
+            for some in zip(
+                *(found[name] for name in found if name.endswith(precision)), strict=True
+            )
+        ]
+        for precision in ("fp32", "bf16")
+    }
+    return [
+        {**row, **extra(found[row["variant"]], peaks[row["variant"][-4:]])}
+        for row in rows(found, "positions")
+    ]
+
+
+def extra(rounds: list[Round], peaks: list[float]) -> dict[str, Any]:
+    """Return what a row has besides its rate in positions."""
+    shares = [one.rate("flops") / peak for one, peak in zip(rounds, peaks, strict=True)]
+    medians = {
+        f"{unit}_per_second": round(statistics.median(one.rate(unit) for one in rounds), 1)
+        for unit in ("padded_positions", "tokens")
+    }
+    return {
+        **medians,
+        "product_share": round(statistics.median(shares), 3),
+        "product_gflops": round(statistics.median(peaks) / 1e9),
+        "bytes_per_position": round(rounds[-1].facts["bytes_per_position"]),
+    }
+
+
+def train_reference(
+    system: str, data: Path, tokens: int, settings: list[str], pass_tokens: int
+) -> Task:
+    """Return updates done the original's way: torch as it comes, no device prepared."""
+    import torch
+    from reference_path import ReferenceTraining, reference_batches
+
+    from jtrans.bench.train import Amounts as Counted
+    from jtrans.bench.train import count, memory_passes, peak_during
+    from jtrans.data.batch import collate
+    from jtrans.models.zoo import build_model
+
+    config, corpus = _config(system, settings, "fp32"), _open(data)
+    pairs, vocabulary = corpus.pairs("train"), len(corpus.pipeline.target.vocabulary)
+    torch.manual_seed(1)
+    model = build_model(config.model, vocabulary, vocabulary)
+    settings_ = config.training
+    training = ReferenceTraining(
+        model, smoothing=settings_.label_smoothing, clip_norm=settings_.clip_norm
+    )
+    epoch = reference_batches(
+        pairs.source.lengths, pairs.target.lengths, max_tokens=pass_tokens, seed=1
+    )
+    small, large = memory_passes(pairs, is_joint=True, limit=MEMORY_POSITIONS)
+    training.update([collate(pairs, small)])
+    cost = count(config, pairs, [small], vocabulary), count(config, pairs, [large], vocabulary)
+
+    def memory(passes: Any) -> int | None:
+        batch = collate(pairs, passes)
+        return peak_during(
+            lambda: training.path.loss(batch, 0.1).backward(),  # type: ignore[no-untyped-call]
+            torch.device("cpu"),
+        )
+
+    per_position = _slope(cost, (memory(small), memory(large)))
+    per_update = max(1, tokens // pass_tokens)
+
+    def work(number: int) -> Amounts:
+        passes = epoch[number * per_update : (number + 1) * per_update]
+        training.update([collate(pairs, one) for one in passes])
+        done: Counted = count(config, pairs, passes, vocabulary)
+        return _amounts(corpus, done, is_joint=True)
+
+    return Task(work, functools.partial(_facts, config, "fp32", per_position))
+
+
+def train_jtrans(
+    system: str, *, data: Path, tokens: int, settings: list[str], precision: str
+) -> Task:
+    """Return updates done with the trainer's own parts."""
+    from jtrans.bench.train import count, measure_memory, run_update
+    from jtrans.runs import Run
+    from jtrans.training.events import SilentView
+    from jtrans.training.session import make_trainer
+
+    options = [*settings, f"training.batch_tokens={tokens}"]
+    config, corpus = _config(system, options, precision), _open(data)
+    trainer, _ = make_trainer(Run(data), config, corpus, device="cpu", view=SilentView())
+    trainer.model.train()
+    is_joint = trainer.model.is_joint
+    per_unit = measure_memory(trainer) or 0
+    if not is_joint:
+        per_unit = round(per_unit / _positions_per_token(corpus))
+    epoch = trainer.plan.epoch(0)
+    vocabulary = len(corpus.pipeline.target.vocabulary)
+
+    def work(number: int) -> Amounts:
+        run_update(trainer, epoch[number], number + 1)
+        done = count(config, trainer.pairs, epoch[number], vocabulary)
+        return _amounts(corpus, done, is_joint=is_joint)
+
+    return Task(work, functools.partial(_facts, config, precision, per_unit))
+
+
+def _config(system: str, settings: list[str], precision: str) -> Config:
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+
+    options: dict[str, Any] = {
+        "training.precision": precision,
+        "training.pass_joint": PASS_POSITIONS,
+        "training.pass_overhead": PASS_OVERHEAD,
+    }
+    overrides = ["model.tie=all", *settings]
+    return load_config(f"{RECIPE}/{system}", system_configs(), overrides=overrides, options=options)
+
+
+def _open(data: Path) -> PreparedCorpus:
+    from jtrans.data.prepared import PreparedCorpus
+
+    return PreparedCorpus.open(data)
+
+
+def _positions_per_token(corpus: PreparedCorpus) -> float:
+    pairs = corpus.pairs("train")
+    S, T = pairs.source.lengths, pairs.target.lengths
+    return float((S * T).sum() / T.sum())
+
+
+def _amounts(corpus: PreparedCorpus, done: Any, *, is_joint: bool) -> Amounts:
+    """Return what was done; tokens and positions by their ratio in the whole corpus.
+
+    A round's own ratio would depend on the length of its sentences.
+    """
+    ratio = _positions_per_token(corpus)
+    positions = done.positions if is_joint else done.tokens * ratio
+    return {
+        "positions": positions,
+        "padded_positions": done.padded_positions if is_joint else done.padded_tokens * ratio,
+        "tokens": positions / ratio,
+        "flops": done.flops,
+    }
+
+
+def _slope(cost: tuple[Any, Any], peaks: tuple[int | None, int | None]) -> float:
+    first, second = peaks
+    if first is None or second is None:
+        return 0.0
+    return float((second - first) / (cost[1].positions - cost[0].positions))
+
+
+def _facts(config: Config, precision: str, bytes_per_position: float) -> Mapping[str, float]:
+    import torch
+
+    from jtrans.bench.train import product_rate
+
+    rate = product_rate(config.model, torch.device("cpu"), precision)
+    return {"products": rate, "bytes_per_position": bytes_per_position}
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    """Return a row as a line of text."""
+    ratio = row["ratio"]
+    return (
+        f"{row['system']:<14} {row['variant']:<40} {row['positions_per_second']:>9,.0f} "
+        f"({row['padded_positions_per_second']:,.0f} padded) positions/s "
+        f"{row['tokens_per_second']:>7,.0f} tokens/s  {ratio['median']:.2f} x "
+        f"({ratio['low']:.2f} to {ratio['high']:.2f})  {100 * row['product_share']:.0f} % of "
+        f"{row['product_gflops']:,} GFLOP/s  {row['bytes_per_position'] / 1024:,.0f} KiB/position "
+        f"peak {row['peak_mib']:,} MiB"
+    )

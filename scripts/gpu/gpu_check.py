@@ -1,0 +1,175 @@
+"""Check jtrans on a GPU, then measure it there: one JSON file, one readable page.
+
+    python scripts/gpu/gpu_check.py --json gpu.json
+
+In under ten minutes on one GPU: (1) are kernels and models right; (2) rates of training and
+decoding, the variants in turns; (3) facts about the libraries that the design depends on. A part
+that fails is reported, and the others still run. Without a GPU the same lines run on tiny sizes,
+the kernels in Triton's interpreter; the timings then mean nothing.
+
+Needs torch, triton, numpy, pydantic and safetensors besides jtrans itself.
+Exit codes: 0, 1 when a part failed, 4 when a check of correctness failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, below and later
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # jtrans, where it is not installed
+sys.path.append(str(ROOT / "scripts" / "bench"))  # reference_path
+
+Row = dict[str, Any]
+
+
+def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], list[Row]]]:
+    """Return the parts of the check by title, in order."""
+    import gpu_correctness
+    import gpu_questions
+    import gpu_speed
+    from gpu_timing import Scale, machine_rates
+
+    scale = Scale.of(device, quick=quick)
+    # ceilings, measured first; used by what follows
+    rates: Row = {"matmul_flops": float("nan"), "copy_bytes": float("nan")}
+
+    def measure() -> list[Row]:
+        rates.update(machine_rates(scale))
+        return [
+            {
+                "ceiling": "bf16 matrix product",
+                "rate": f"{rates['matmul_flops'] / 1e12:,.1f} TFLOP/s",
+            },
+            {"ceiling": "copy, read + written", "rate": f"{rates['copy_bytes'] / 1e12:,.2f} TB/s"},
+        ]
+
+    first, *wider = scale.widths
+    parts: dict[str, Callable[[], list[Row]]] = {
+        "functions": lambda: gpu_questions.functions(scale),
+        "correctness": lambda: gpu_correctness.correctness(scale),
+        "ceilings": measure,
+        "attention (times the copy)": lambda: gpu_questions.attention(scale),
+        f"training, E = {first}": lambda: gpu_speed.training(scale, rates, first),
+        "correctness, compiled": lambda: gpu_correctness.check_compiled(scale),
+        "memory": lambda: gpu_speed.memory(scale),
+        "decoding": lambda: gpu_speed.decoding(scale),
+        "training, Transformer": lambda: gpu_speed.plain_training(scale, rates),
+        "tiles": lambda: gpu_questions.tiles(scale),
+        "products": lambda: gpu_questions.products(scale),
+        "graphs": lambda: gpu_questions.graphs(scale),
+        "loss by precision": lambda: gpu_speed.precision_losses(scale),
+    }
+    for width in wider:
+        parts[f"training, E = {width}"] = functools.partial(gpu_speed.training, scale, rates, width)
+    parts["scaling"] = lambda: gpu_speed.scaling(scale)
+    return parts
+
+
+def run(device: torch.device, chosen: argparse.Namespace) -> Row:
+    """Run the parts, keeping what there is after each; a failing one is part of the result."""
+    result: Row = {**facts(device), "seconds": 0.0, "wrong": [], "failed": [], "skipped": []}
+    result["parts"] = {}
+    beginning = time.perf_counter()
+    for title, part in sections(device, quick=chosen.quick).items():
+        if chosen.only is not None and chosen.only not in title:
+            continue
+        start = time.perf_counter()
+        if start - beginning > 60 * chosen.minutes:
+            result["skipped"].append(title)
+            continue
+        entry: Row = {}
+        try:
+            entry["rows"] = part()
+        except Exception as error:  # whatever it is, the other parts shall run
+            entry["error"] = f"{type(error).__name__}: {error}"
+            entry["traceback"] = traceback.format_exc()
+            result["failed"].append(title)
+        now = time.perf_counter()
+        entry["seconds"] = round(now - start, 1)
+        result["seconds"] = round(now - beginning, 1)
+        result["wrong"] += [
+            row["check"] for row in entry.get("rows", []) if not row.get("ok", True)
+        ]
+        result["parts"][title] = entry
+        show(title, entry)
+        if chosen.json is not None:
+            text = json.dumps(result, indent=2, default=str)
+            chosen.json.write_text(text + "\n", encoding="utf-8")
+    return result
+
+
+def show(title: str, entry: Row) -> None:
+    """Print one part as a table."""
+    print(f"\n{title} ({entry['seconds']} s)", flush=True)
+    if "error" in entry:
+        print(f"  FAILED {entry['error']}\n{entry['traceback']}", flush=True)
+        return
+    rows: list[Row] = entry["rows"]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    table = [columns, *([_text(row.get(column, "")) for column in columns] for row in rows)]
+    widths = [max(len(line[i]) for line in table) for i in range(len(columns))]
+    for line in table:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print("  " + "  ".join(cells).rstrip(), flush=True)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return str(value)
+
+
+def facts(device: torch.device) -> Row:
+    """Return what the figures were measured on."""
+    is_gpu = device.type == "cuda"
+    triton = sys.modules.get("triton")
+    return {
+        "device": torch.cuda.get_device_name(device) if is_gpu else platform.processor() or "cpu",
+        "is_gpu": is_gpu,
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "triton": getattr(triton, "__version__", None),
+        "python": platform.python_version(),
+        "command": "python scripts/gpu/gpu_check.py " + " ".join(sys.argv[1:]),
+    }
+
+
+def main() -> int:
+    """Check, measure, print, and keep the result when asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--json", type=Path, help="write everything to this file")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
+    parser.add_argument(
+        "--minutes", type=float, default=8.0, help="begin no part after this (default: 8)"
+    )
+    parser.add_argument("--only", help="only the parts whose titles contain this")
+    chosen = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    result = run(device, chosen)
+    print(f"\n{result['device']}, torch {result['torch']}: {result['seconds']} s")
+    for kind in ("wrong", "failed", "skipped"):
+        print(f"{kind}: {', '.join(result[kind]) or 'nothing'}")
+    if result["wrong"] or any(title.startswith("correctness") for title in result["failed"]):
+        return 4
+    return 1 if result["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Models, made-up sentence pairs and switches for `gpu_check.py`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from gpu_timing import Scale
+from numpy.typing import NDArray
+
+from jtrans.data.batch import Batch, collate
+from jtrans.models.base import TranslationModel
+from jtrans.models.zoo import build_model, system_configs
+from jtrans.nn.gpu import operator
+
+MEAN_LENGTH, VARIATION, CORRELATION = 25.0, 0.65, 0.93  # of IWSLT14 (performance.md 1.4)
+
+
+def make_model(
+    system: str, width: int, scale: Scale, *, dropout: float = 0.1, attention_dropout: float = 0.0
+) -> TranslationModel:
+    """Build a model with random weights, the same for the same arguments."""
+    sizes: dict[str, Any] = {
+        "width": width,
+        "ffn_width": 4 * width,
+        "heads": width // scale.head_width,
+        "dropout": dropout,
+        "attention_dropout": attention_dropout,
+        "relu_dropout": 0.0,
+    }
+    if system == "transformer":
+        depth = 1 if scale.is_tiny else 6
+        sizes |= {"encoder_layers": depth, "decoder_layers": depth}
+    elif system == "reformer-fast":
+        depth = max(1, scale.layers - 2)
+        sizes |= {"layers": depth, "prenet_layers": depth}
+    else:
+        sizes |= {"layers": scale.layers}
+    torch.manual_seed(1)
+    config = system_configs()[system](system=system, **sizes)
+    return build_model(config, scale.vocabulary, scale.vocabulary).to(scale.device)
+
+
+def lengths(count: int, *, seed: int = 1) -> NDArray[np.int64]:
+    """Return log-normal lengths of pairs, correlated as translations are, [2, count]."""
+    random = np.random.default_rng(seed)
+    sigma = np.sqrt(np.log1p(VARIATION**2))
+    covariance = sigma**2 * np.array([[1.0, CORRELATION], [CORRELATION, 1.0]])
+    means = np.full(2, np.log(MEAN_LENGTH) - sigma**2 / 2)
+    drawn = np.exp(random.multivariate_normal(means, covariance, count)).T
+    return np.clip(np.rint(drawn), 2, 128).astype(np.int64)  # [2, count]
+
+
+class Pairs:
+    """Made-up sentence pairs that `collate` takes: the target is the source backwards, cut."""
+
+    def __init__(self, sizes: NDArray[np.int64], vocabulary: int, *, seed: int = 1) -> None:
+        random = np.random.default_rng(seed)
+        longest = int(sizes.max())
+        ids = random.integers(4, vocabulary, (sizes.shape[1], longest)).astype(np.int32)
+        self.source = _Store([row[:n] for row, n in zip(ids, sizes[0], strict=True)])
+        self.target = _Store([row[::-1][:n] for row, n in zip(ids, sizes[1], strict=True)])
+        self.labels: dict[str, Any] = {}
+
+    def batch(self, indices: NDArray[np.int64], device: torch.device) -> Batch:
+        """Return the batch of the pairs at `indices`."""
+        return collate(self, indices).to(device)  # type: ignore[arg-type]
+
+
+class _Store:
+    def __init__(self, sentences: list[NDArray[np.int32]]) -> None:
+        self.sentences = sentences
+        for sentence in sentences:
+            sentence[-1] = 1  # </s>
+        self.lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
+
+    def __getitem__(self, index: int) -> NDArray[np.int32]:
+        return self.sentences[index]
+
+
+def fixed_batch(source: int, target: int, positions: int, scale: Scale) -> Batch:
+    """Return a batch of pairs that are all of one size, of about so many joint positions."""
+    count = max(1, positions // (source * target))
+    pairs = Pairs(np.tile([[source], [target]], (1, count)), scale.vocabulary)
+    return pairs.batch(np.arange(count), scale.device)
+
+
+def padded_batch(scale: Scale) -> Batch:
+    """Return a small batch with padding on both sides."""
+    sizes = np.array([[9, 5, 7], [6, 8, 3]])
+    return Pairs(sizes, scale.vocabulary).batch(np.arange(3), scale.device)
+
+
+def real_positions(batch: Batch) -> int:
+    """Count joint positions whose source and target are both real."""
+    return int((batch.source_mask.sum(1) * batch.target_mask.sum(1)).sum())
+
+
+@contextlib.contextmanager
+def kernels(*, on: bool) -> Iterator[None]:
+    """Let attention use the Triton kernels where they can be used, or nowhere."""
+    before = operator.HAS_TRITON
+    operator.HAS_TRITON = before and on
+    try:
+        yield
+    finally:
+        operator.HAS_TRITON = before
+
+
+def compile_layers(model: TranslationModel, scale: Scale) -> TranslationModel:
+    """Compile each layer for training, as `jtrans train` does on a GPU."""
+    import torch._dynamo
+
+    from jtrans.nn.layer import compile_layers as compile_for_training
+
+    torch._dynamo.config.recompile_limit = 64
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # else it silently stays eager
+    compile_for_training(model, backend="eager" if scale.is_tiny else "inductor")
+    return model
+
+
+def compiled_frames() -> int:
+    """Count what the compiler compiled so far."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+def model_flops(model: TranslationModel, batch: Batch) -> float:
+    """Count the multiply-adds x 2 of a training pass (performance.md 1.1), real tokens only."""
+    config: Any = SimpleNamespace(**model.config.model_dump())
+    E, F = config.width, config.ffn_width
+    S, T = batch.source_mask.sum(1).double(), batch.target_mask.sum(1).double()  # [B]
+    forward = 2 * E * model.output.out_features * T  # type: ignore[operator, union-attr]
+    encoder = S * (8 * E * E + 4 * E * F + 4 * S * E)
+    if not model.is_joint:
+        cross = 8 * E * E * (T + S) / 2 + 4 * S * T * E
+        decoder = T * (8 * E * E + 4 * E * F + 2 * (T + 1) * E) + cross
+        forward = forward + config.encoder_layers * encoder + config.decoder_layers * decoder
+    else:
+        cell = 16 * E * E + 8 * E * F + 4 * S * E + 2 * (T + 1) * E
+        forward = forward + S * T * (config.layers * cell + 2 * E * E)
+        forward = forward + getattr(config, "prenet_layers", 0) * encoder
+    return 3 * float(forward.sum())

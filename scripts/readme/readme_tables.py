@@ -1,0 +1,209 @@
+"""Write the tables of README.md from data/benchmarks/*.json.
+
+python scripts/readme/readme_tables.py            # rewrite them
+python scripts/readme/readme_tables.py --check    # exit 1 when they are out of date
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+UNITS = {"tokens_per_second": "target tokens/s", "sentences_per_second": "sentences/s"}
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def rates(found: dict[str, Any]) -> str:
+    """Return the table of an interleaved benchmark."""
+    unit = next(key for key in UNITS if key in found["rows"][0])
+    rows = [
+        [
+            row["variant"],
+            f"{row[unit]:,.0f}" if row[unit] >= 100 else f"{row[unit]:.1f}",
+            "{median:.2f} ({low:.2f} to {high:.2f})".format(**row["ratio"]),
+            f"{row['peak_mib']:,}",
+        ]
+        for row in found["rows"]
+    ]
+    head = ["", UNITS[unit], "ratio to the first (10 to 90 %)", "peak MiB"]
+    note = f"`{found['command']}`; {found['machine']}, torch {found['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
+def scores(found: dict[str, Any]) -> str:
+    """Return the table of translation quality."""
+    rows = [
+        [
+            row["system"],
+            f"{row['parameters'] / 1e6:.1f} M",
+            f"{row['minutes']:.0f} min",
+            f"{row['bleu']:.1f} ± {row['bleu_interval']:.1f}",
+            f"{row['chrf']:.1f}",
+            f"{row['tokens_per_second']:,.0f}",
+        ]
+        for row in found["rows"]
+    ]
+    head = ["system", "parameters", "trained", "BLEU", "chrF2", "decoded tokens/s"]
+    notes = [f"`{found['signature']}`", f"{found['machine']}.", found["note"]]
+    return f"{table(head, rows)}\n\n{' '.join(notes)}"
+
+
+def joint(found: dict[str, Any]) -> str:
+    """Return the table of the joint models beside the way the original code computes."""
+    base: dict[str, Any] = {}
+    rows = []
+    for row in found["rows"]:
+        if row["system"] != base.get("system"):
+            base = row
+        memory = row["bytes_per_position"]
+        rows.append(
+            [
+                row["system"],
+                row["variant"],
+                f"{row['positions_per_second']:,.0f} ({row['padded_positions_per_second']:,.0f})",
+                f"{row['tokens_per_second']:,.0f}",
+                "{median:.2f} ({low:.2f} to {high:.2f})".format(**row["ratio"]),
+                f"{100 * row['product_share']:.0f} % of {row['product_gflops']:,}",
+                f"{memory / 1024:,.0f} ({memory / base['bytes_per_position']:.2f})",
+            ]
+        )
+    head = [
+        "",
+        "",
+        "positions/s, real (padded)",
+        "target tokens/s",
+        "ratio to the first (10 to 90 %)",
+        "share of GFLOP/s",
+        "KiB a position (ratio)",
+    ]
+    note = f"`{found['command']}`; {found['machine']}, torch {found['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
+def scaling(found: dict[str, Any]) -> str:
+    """Return the table of positions per second by length and width, with their cost."""
+    cells = {
+        (row["width"], row["length"]): "{positions_per_second:,} ({cost[median]:.2f})".format(**row)
+        for row in found["rows"]
+    }
+    widths, lengths = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
+    rows = [[f"S = T = {L}", *(cells[E, L] for E in widths)] for L in lengths]
+    head = ["positions/s (cost of one, S = T = 25: 1)", *(f"E = {E}" for E in widths)]
+    note = f"`{found['command']}`; {found['machine']}, {found['device']}, torch {found['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
+def curves(found: dict[str, Any]) -> str:
+    """Return the table of where the variants' loss curves end."""
+    first = found["rows"][0]
+    rows = []
+    for row in found["rows"]:
+        start = list(zip(row["loss"], first["loss"], strict=True))[:200]
+        gap = max(abs(ours - theirs) / theirs for ours, theirs in start)
+        change = row["valid_loss"] / first["valid_loss"] - 1
+        rows.append(
+            [
+                row["variant"],
+                f"{100 * gap:.2f} %",
+                f"{row['valid_loss']:.4f} ({100 * change:+.2f} %)",
+            ]
+        )
+    updates = len(first["loss"])
+    head = [
+        "",
+        "largest difference of an update's loss, first 200",
+        f"valid loss after {updates} updates",
+    ]
+    note = f"`{found['command']}`; recipe {found['recipe']}, torch {found['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
+def prepare(found: dict[str, Any]) -> str:
+    """Return the table of what preparing takes, beside the commands it replaces."""
+    rounds = found["compare"]["rounds"]
+
+    def median(name: str, key: str) -> float:
+        return statistics.median(one[key] for one in rounds[name])
+
+    rows = [
+        [
+            f"{found['compare']['pairs']:,} pairs, {label}",
+            f"{median(name, 'seconds'):.0f} s",
+            f"{median(name, 'cpu_seconds'):.0f} s",
+            f"{median(name, 'peak_proportional_mib'):,.0f}",
+        ]
+        for name, label in (
+            ("jtrans", "`jtrans prepare`"),
+            ("commands", "sacremoses + subword-nmt commands"),
+        )
+    ]
+    scale = found["scale"]
+    cpu = sum(step["cpu_seconds"] for step in scale["measured"]["steps"])
+    rows.append(
+        [
+            f"{scale['pairs']:,} pairs, `jtrans prepare`",
+            f"{scale['measured']['seconds']:.0f} s",
+            f"{cpu:.0f} s",
+            f"{scale['peak_proportional_mib']:,}",
+        ]
+    )
+    steps = ", ".join(
+        f"{step['step']} {100 * step['share']:.0f} %" for step in found["steps"]["steps"]
+    )
+    note = (
+        f"`{found['compare']['command']}`, joint BPE of 10,000; {found['compare']['machine']}. "
+        f"Of the first row's time: {steps}."
+    )
+    return f"{table(['', 'time', 'CPU time', 'peak MiB'], rows)}\n\n{note}"
+
+
+TABLES = {
+    "prepare": prepare,
+    "curves": curves,
+    "multi30k": scores,
+    "train": rates,
+    "joint": joint,
+    "scaling": scaling,
+    "decode": rates,
+}
+
+
+def rewritten(text: str) -> str:
+    """Return the README with every table between its markers made anew."""
+
+    def drawn(match: re.Match[str]) -> str:
+        name = match[2]
+        path = ROOT / "data" / "benchmarks" / f"{name}.json"
+        body = TABLES[name](json.loads(path.read_text(encoding="utf-8")))
+        return f"{match[1]}{body}\n{match[3]}"
+
+    pattern = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+    places = {match[2] for match in pattern.finditer(text)}
+    for name in TABLES:
+        if name not in places and (ROOT / "data" / "benchmarks" / f"{name}.json").exists():
+            raise SystemExit(f"README.md has no place for the table {name}")
+    return pattern.sub(drawn, text)
+
+
+def main() -> None:
+    """Rewrite README.md, or check it."""
+    readme = ROOT / "README.md"
+    before = readme.read_text(encoding="utf-8")
+    after = rewritten(before)
+    if "--check" in sys.argv[1:]:
+        raise SystemExit(0 if after == before else "README.md: run scripts/readme/readme_tables.py")
+    readme.write_text(after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

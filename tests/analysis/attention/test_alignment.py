@@ -1,0 +1,150 @@
+"""Word alignments: links in Pharaoh format, error rates, and reading them off the weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from jtrans.analysis.attention.alignment import (
+    align,
+    alignment_tables,
+    best_alignment,
+    find_gold,
+)
+from jtrans.analysis.attention.links import GoldSentence, error_rates, format_links, read_gold
+from jtrans.analysis.study.members import Member
+from jtrans.analysis.study.study import Study
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.text.vocabulary import EOS
+
+SOURCE, TARGET = [["a", "b", "c"], ["a"]], [["x", "y"], ["x", "y"]]
+
+
+def _gold(*links: str) -> list[GoldSentence]:
+    pairs = [
+        frozenset((int(i), int(j)) for i, j in (link.split("-") for link in line.split()))
+        for line in links
+    ]
+    return [GoldSentence(sure, sure) for sure in pairs]
+
+
+def test_error_rates_are_those_of_och_and_ney() -> None:
+    gold = [GoldSentence(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1), (2, 2)}))]
+    links = [[(0, 0), (2, 2), (3, 3)]]
+    rate, precision, recall = error_rates(links, gold)
+    assert precision == pytest.approx(2 / 3)
+    assert recall == pytest.approx(1 / 2)
+    assert rate == pytest.approx(1 - (1 + 2) / (3 + 2))
+
+
+def test_the_gold_itself_has_no_errors_and_nothing_has_no_data() -> None:
+    gold = _gold("0-0 1-1", "0-1")
+    assert error_rates([[(0, 0), (1, 1)], [(0, 1)]], gold) == (0, 1, 1)
+    assert error_rates([[], []], gold) == (1, None, 0)
+    assert error_rates([[]], _gold("")) == (None, None, None)
+
+
+def test_gold_files_mark_possible_links(tmp_path: Path) -> None:
+    path = tmp_path / "gold"
+    path.write_text("0-0 1?1 2p1\n\n", encoding="utf-8")
+    first, second = read_gold(path, SOURCE, TARGET)
+    assert first.sure == {(0, 0)}
+    assert first.possible == {(0, 0), (1, 1), (2, 1)}
+    assert second.possible == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "where"),
+    [
+        ("0-0\n1-0\n", "link 1-0 leaves the sentence of 1 source and 2 target words", "line 2"),
+        ("0-2\n\n", "link 0-2 leaves the sentence of 3 source and 2 target words", "line 1"),
+        ("0-0 1:1\n\n", "'1:1' is no link", "line 1"),
+        ("-1-0\n\n", "'-1-0' is no link", "line 1"),
+        ("0-0\n", "has 1 lines, the split 2 sentences", None),
+    ],
+)
+def test_gold_that_does_not_fit_is_refused(
+    tmp_path: Path, text: str, message: str, where: str | None
+) -> None:
+    path = tmp_path / "gold"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CorpusError) as refused:
+        read_gold(path, SOURCE, TARGET)
+    assert message in refused.value.message
+    assert where is None or where in str(refused.value.where)
+
+
+def test_links_are_written_by_source_word() -> None:
+    assert format_links([(2, 0), (0, 1), (0, 0)]) == "0-0 0-1 2-0"
+
+
+def _groups(pieces: list[str]) -> list[list[int]]:
+    groups: list[list[int]] = [[]]
+    for place, piece in enumerate(pieces):
+        groups[-1].append(place)
+        if not piece.endswith("@@"):
+            groups.append([])
+    return groups[:-1]
+
+
+def _by_hand(member: Member, index: int, layer: str, shift: int) -> list[tuple[int, int]]:
+    """One sentence alone, word by word."""
+    target = torch.tensor([[EOS, *member.reference_ids[index]]])
+    maps = member.model.explain(torch.tensor([member.source_ids[index]]), target)
+    [found] = [m for m in maps if m.name == layer]
+    weights = found.weights[0].double()
+    if layer == "joint.0.source":  # [T, head, S, S]
+        weights = weights.mean(dim=(1, 2))
+    else:  # [head or feature, T, S]
+        weights = weights.mean(dim=0)
+    links = []
+    for j, pieces in enumerate(_groups(member.reference_pieces[index])):
+        sums = [
+            sum(float(weights[t + shift, s]) for t in pieces for s in group)
+            for group in _groups(member.source_pieces[index])
+        ]
+        links.append((int(np.argmax(sums)), j))
+    return sorted(links)
+
+
+@pytest.mark.parametrize(
+    ("number", "layer"), [(0, "decoder.0.cross"), (1, "reduction"), (1, "joint.0.source")]
+)
+def test_links_are_the_words_with_most_weight(study: Study, number: int, layer: str) -> None:
+    member = study.subjects[number].run_members[0]
+    found = [a for a in align(member) if a.layer == layer]
+    assert [a.reading for a in found] == ["predicting", "reading"]
+    for shift, alignment in enumerate(found):
+        for index, links in enumerate(alignment.links):
+            assert links == _by_hand(member, index, layer, shift)
+            assert len(links) == len(study.reference_words[index])
+
+
+def test_every_layer_is_measured_and_the_best_reported(study: Study, tmp_path: Path) -> None:
+    path = tmp_path / "gold"
+    lines = [" ".join(f"{i}-{i}" for i in range(len(w))) for w in study.source_words]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    gold = find_gold(study, path)
+    best, layers = alignment_tables(study, gold)
+    assert {row[1] for row in layers.rows} == {"decoder.0.cross", "joint.0.source", "reduction"}
+    for subject, row in zip(study.subjects, best.rows, strict=True):
+        own = [other[4] for other in layers.rows if other[0] == subject.name]
+        assert row[4] == min(own)  # type: ignore[type-var]
+        member = subject.run_members[0]
+        assert error_rates(best_alignment(member, gold).links, gold or [])[0] == row[4]
+
+
+def test_without_gold_the_layers_are_listed(study: Study) -> None:
+    assert find_gold(study) is None
+    [table] = alignment_tables(study, None)
+    assert table.columns == ["system", "layer", "row", "links"]
+    assert best_alignment(study.subjects[1].run_members[0], None).layer == "reduction"
+
+
+def test_an_unknown_layer_is_refused_with_the_nearest(study: Study) -> None:
+    with pytest.raises(ConfigError) as refused:
+        alignment_tables(study, None, layer="decoder.1.cross")
+    assert refused.value.hint == "did you mean decoder.0.cross?"

@@ -1,0 +1,85 @@
+"""Attention kept in a run: as bytes, once."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+import pytest
+import safetensors.torch
+
+from jtrans.analysis.attention.store import explain_lines
+from jtrans.analysis.study.members import Member
+from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.progress import Silent
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextPipeline
+
+LINES = [1, 4]
+
+
+def _explain(study: Study, subject: int = 1) -> list[dict[str, object]]:
+    member = study.subjects[subject].run_members[0]
+    common = study.runs[0].pipeline.target
+    return [item.to_json() for item in explain_lines(member, LINES, common, Silent())]
+
+
+def _again(study: Study) -> Study:
+    return load_subjects(study.runs, "test", device="cpu", precision="fp32")
+
+
+def _no_model(_member: Member) -> NoReturn:
+    raise AssertionError("a model was loaded")
+
+
+def test_a_second_time_no_model_is_loaded(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = _explain(study)
+    monkeypatch.setattr(Member, "translator", property(_no_model))
+    assert _explain(_again(study)) == first
+
+
+def test_other_weights_are_looked_at_again(study: Study) -> None:
+    first = _explain(study)
+    run = study.subjects[1].runs[0]
+    weights = safetensors.torch.load_file(run.checkpoint().weights)
+    with run.new_checkpoint(20) as folder:
+        changed = {name: 2 * weight for name, weight in weights.items()}
+        safetensors.torch.save_file(changed, folder / "model.safetensors")
+    run.set_pointers(best="step-00000020")
+    assert _explain(_again(study)) != first
+
+
+def test_a_damaged_file_is_made_again(study: Study) -> None:
+    first = _explain(study)
+    [path] = (study.subjects[1].runs[0].folder / "analysis").glob("*attention*.npz")
+    path.write_bytes(path.read_bytes()[:100])
+    assert _explain(_again(study)) == first
+
+
+def test_bytes_are_the_weights(study: Study) -> None:
+    [item, _] = explain_lines(
+        study.subjects[1].run_members[0], LINES, study.runs[0].pipeline.target, Silent()
+    )
+    S, T = len(item.source), len(item.predicted)
+    shapes = {one.kind: one.weights.shape for one in item.maps}
+    assert shapes == {"joint.target": (S, T, T), "joint.source": (T, S, S), "reduction": (T, S)}
+    for one in item.maps:
+        np.testing.assert_allclose(one.weights.sum(axis=-1) / 255, 1.0, atol=S / 255)
+        plain = one.to_json()
+        data = np.frombuffer(base64.b64decode(plain["data"]), dtype=np.uint8)
+        np.testing.assert_array_equal(data.reshape(plain["shape"]), one.weights)
+
+
+def test_pieces_of_a_run_with_other_words_are_its_own(
+    corpus: PreparedCorpus, run_on: Callable[..., Run]
+) -> None:
+    target = replace(corpus.pipeline.target, lowercase=True)
+    other = run_on(corpus, "lower")
+    TextPipeline(corpus.pipeline.source, target).save(other.folder / "pipeline.json")
+    study = load_subjects([run_on(corpus, "first"), Run.open(other.folder)], device="cpu")
+    [item, _] = _explain(study)
+    assert item["predicted"] == [*target.pieces(str(item["text"])), "</s>"]

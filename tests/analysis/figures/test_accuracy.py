@@ -1,0 +1,163 @@
+"""Teacher-forced accuracy by position and frequency, held against a loop over single tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from jtrans.analysis.figures.bins import Binning
+from jtrans.analysis.figures.figure import Figure
+from jtrans.analysis.figures.frequency import frequency_figures
+from jtrans.analysis.figures.position import position_figures
+from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CorpusError
+from jtrans.runs import Run
+from jtrans.text.vocabulary import EOS
+
+from ..conftest import make_corpus
+
+
+def _by_hand(study: Study, number: int) -> list[list[tuple[int, bool, float]]]:
+    """Token, hit and log-probability, every prefix in a forward pass of its own."""
+    member = study.subjects[number].run_members[0]
+    sentences = []
+    for source, target in zip(member.source_ids, member.reference_ids, strict=True):
+        sentence = []
+        for place, token in enumerate(target):
+            ids = torch.tensor([source])
+            memory = member.model.encode(ids, torch.ones_like(ids, dtype=torch.bool))
+            prefix = torch.tensor([[EOS, *target[:place]]])
+            logits = member.model.project(member.model.decode(prefix, memory))[0, -1]
+            log_prob = float(logits.log_softmax(-1)[token])
+            sentence.append((token, int(logits.argmax()) == token, log_prob))
+        sentences.append(sentence)
+    return sentences
+
+
+def _figures(found: list[object]) -> dict[str, Figure]:
+    return {figure.name: figure for figure in found if isinstance(figure, Figure)}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_forced_decoding_is_the_loop_over_prefixes(study: Study, number: int) -> None:  # Q7
+    forced = study.subjects[number].forced
+    expected = [token for sentence in _by_hand(study, number) for token in sentence]
+    assert forced.ids.tolist() == [token for token, _, _ in expected]
+    assert forced.hits.tolist() == [hit for _, hit, _ in expected]
+    log_probs = [log_prob for _, _, log_prob in expected]
+    assert forced.log_probs.tolist() == pytest.approx(log_probs, abs=1e-4)
+    assert forced.is_end.sum() == len(study) == len(forced)
+
+
+def test_accuracy_by_position_counts_pieces_and_the_end(study: Study) -> None:  # Q1
+    figure = _figures(position_figures(study, Binning(edges=(2, 5))))["position"]
+    assert figure.bins == ["1–2", "3–5", "6+"]
+    for number, series in enumerate(figure.series):
+        bins: list[list[bool]] = [[], [], []]
+        for sentence in _by_hand(study, number):
+            for place, (_, hit, _) in enumerate(sentence):
+                bins[0 if place < 2 else 1 if place < 5 else 2].append(hit)
+        assert figure.counts == [len(hits) for hits in bins]
+        assert series.values == [pytest.approx(np.mean(hits)) for hits in bins]
+
+
+def test_a_word_is_right_when_all_its_pieces_are(study: Study) -> None:
+    figures = _figures(position_figures(study, Binning(edges=(1, 3))))
+    member = study.subjects[0].run_members[0]
+    bins: list[list[bool]] = [[], [], []]
+    for pieces, sentence in zip(member.reference_pieces, _by_hand(study, 0), strict=True):
+        word, hit = 0, True
+        for piece, (_, is_hit, _) in zip(pieces, sentence, strict=False):
+            hit = hit and is_hit
+            if not piece.endswith("@@"):
+                bins[0 if word < 1 else 1 if word < 3 else 2].append(hit)
+                word, hit = word + 1, True
+    figure = figures["position-words"]
+    assert any(piece.endswith("@@") for pieces in member.reference_pieces for piece in pieces)
+    assert figure.counts == [len(hits) for hits in bins]
+    assert figure.series[0].values == [pytest.approx(np.mean(hits)) for hits in bins]
+    words = sum(map(len, study.reference_words))
+    assert sum(figure.counts) == sum(figures["position-relative"].counts) == words
+
+
+def test_bins_sum_to_the_overall_accuracy(study: Study) -> None:  # Q4
+    figure = _figures(position_figures(study, Binning(edges=(1, 2, 4))))["position"]
+    for subject, series in zip(study.subjects, figure.series, strict=True):
+        total = sum(
+            count * (value or 0) for count, value in zip(figure.counts, series.values, strict=True)
+        )
+        assert total == pytest.approx(subject.forced.hits.sum())
+
+
+def test_all_hits_give_one_and_empty_bins_no_data(  # Q3
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jtrans.decoding import forced
+
+    def all_hit(*_: object, **__: object) -> list[forced.ForcedTokens]:
+        ids = study.subjects[0].run_members[0].reference_ids
+        return [forced.ForcedTokens([0.0] * len(s), [True] * len(s)) for s in ids]
+
+    monkeypatch.setattr(forced, "forced_tokens", all_hit)
+    found = [*position_figures(study), frequency_figures(study)[0]]
+    for figure in _figures(found).values():
+        for series in figure.series:
+            for count, value in zip(figure.counts, series.values, strict=True):
+                assert value == (1.0 if count else None)
+
+
+def test_accuracy_by_frequency_is_the_definition(study: Study) -> None:
+    figure = _figures(frequency_figures(study))["frequency"]
+    vocabulary = study.runs[0].pipeline.target.vocabulary
+    gap = (len(vocabulary) - 4) // 5
+    bins: list[list[bool]] = [[] for _ in range(5)]
+    for sentence in _by_hand(study, 1):
+        for token, hit, _ in sentence:
+            if token > 3:
+                bins[min(vocabulary.counts[token] // gap, 4)].append(hit)
+    assert figure.counts == [len(hits) for hits in bins]
+    expected = [pytest.approx(np.mean(hits)) if hits else None for hits in bins]
+    assert figure.series[1].values == expected
+
+
+def test_quantile_bins_are_never_empty(study: Study) -> None:
+    figure = _figures(frequency_figures(study, Binning("quantile")))["frequency"]
+    assert len(figure.counts) > 1
+    assert min(figure.counts) > 0
+
+
+def test_the_order_of_sentences_does_not_matter(  # Q2
+    study: Study,
+) -> None:
+    other = load_subjects([study.runs[0]], "test", device="cpu", precision="fp32")
+    order = list(range(len(other)))[::-1]
+    text = other.text
+    for lines in (
+        text.source_lines,
+        text.reference_lines,
+        text.source_words,
+        text.reference_words,
+    ):
+        lines[:] = [lines[i] for i in order]  # type: ignore[index]
+    for one, two in zip(position_figures(study), position_figures(other), strict=True):
+        assert isinstance(one, Figure) and isinstance(two, Figure)
+        assert one.counts == two.counts
+        assert one.series[0].values == pytest.approx(two.series[0].values)
+
+
+def test_runs_with_other_tokens_are_refused_and_told_what_remains(
+    corpus: PreparedCorpus, run_on: Callable[..., Run]
+) -> None:
+    words = make_corpus(corpus.folder.parent / "other", bpe="none")
+    runs = [run_on(corpus, "pieces"), run_on(words, "words")]
+    both = load_subjects(runs, "test", device="cpu")
+    with pytest.raises(CorpusError, match="words and pieces have different target tokens") as no:
+        position_figures(both)
+    assert "length and compare" in str(no.value.hint)
+    assert both.warnings == []
+    [figure] = frequency_figures(both, with_accuracy=False)
+    assert figure.name == "frequency-f-measure"

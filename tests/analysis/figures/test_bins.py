@@ -1,0 +1,52 @@
+"""Bins of whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.analysis.figures.bins import Binning, Bins, parse_edges
+from jtrans.errors import ConfigError
+
+
+def test_equal_bins_are_those_of_the_reference_scripts() -> None:
+    values = np.arange(0, 70)
+    assert Bins.equal(10).find(values).tolist() == [min(v // 10, 4) for v in values]
+
+
+def test_labels_name_the_values_inside() -> None:
+    assert Bins.equal(10).labels == ["0–9", "10–19", "20–29", "30–39", "40+"]
+    assert Bins.equal(10, shown_from=1).labels[-2:] == ["31–40", "41+"]
+    assert Bins.between((1, 2, 5, 1000)).labels == ["0", "1", "2–4", "5–999", "1,000+"]
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=200))
+def test_quantile_bins_hold_no_more_than_a_fifth_and_its_ties(values: list[int]) -> None:
+    numbers = np.array(values)
+    bins = Bins.quantiles(numbers)
+    place = bins.find(numbers)
+    assert place.min() >= 0
+    for index in range(len(bins)):
+        inside = numbers[place == index]
+        ties = (inside == inside.min()).sum() if inside.size else 0
+        assert inside.size - ties <= len(values) / 5
+
+
+@pytest.mark.parametrize("text", ["", "5,", "10,5", "5,5", "0,5", "-1", "a", "1.5", "٣"])
+def test_edges_that_do_not_rise_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="rising"):
+        parse_edges(text)
+
+
+def test_edges_take_precedence() -> None:
+    binning = Binning("quantile", parse_edges(" 5, 20"))
+    assert binning.make(np.array([1]), Bins.equal(10)).starts == (0, 5, 20)
+    assert not binning.is_reference
+
+
+def test_unknown_bins_are_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError) as refused:
+        Binning("quantiles")
+    assert refused.value.hint == "did you mean quantile?"

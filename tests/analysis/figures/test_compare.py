@@ -1,0 +1,93 @@
+"""Systems side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics.chrf import CHRF
+
+from jtrans.analysis.figures.bins import Binning
+from jtrans.analysis.figures.compare import compare_tables, ngram_matches
+from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError
+from jtrans.evaluation.scores import corpus_bleu
+from jtrans.evaluation.significance import paired_bootstrap
+from jtrans.runs import Run
+
+
+@pytest.fixture
+def files(corpus: PreparedCorpus, run_on: Callable[..., Run], tmp_path: Path) -> Study:
+    """A run, the references with two lines spoiled, and the references themselves."""
+    reference = corpus.raw_lines("test", "target")
+    spoiled = list(reference)
+    spoiled[5], spoiled[11] = "Dog", "no word of it"
+    paths = [tmp_path / "spoiled.en", tmp_path / "perfect.en"]
+    for path, lines in zip(paths, (spoiled, reference), strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    run = run_on(corpus, config={"decoding": {"max_length": "S"}})
+    return load_subjects([run], device="cpu", hypotheses=paths)
+
+
+def test_bins_are_compared_by_paired_bootstrap(files: Study) -> None:
+    table = compare_tables(files, Binning(edges=(4,)))[0]
+    rows = [row for row in table.rows if row[1] == "perfect.en"]
+    assert [row[2] for row in rows] == ["all", "0–3", "4+"]
+    for row, inside in zip(rows, (range(99), range(4), range(4, 99)), strict=True):
+        chosen = [i for i, words in enumerate(files.source_words) if len(words) in inside]
+        systems = [
+            (subject.name, [subject.hypotheses[i] for i in chosen])
+            for subject in (files.subjects[0], files.subjects[2])
+        ]
+        references = [[files.reference_lines[i] for i in chosen]]
+        [expected] = paired_bootstrap(systems, references, metrics=["bleu"], target_language="en")
+        assert row[3] == len(chosen)
+        assert row[5] == pytest.approx(corpus_bleu(systems[1][1], references, target_language="en"))
+        assert row[6] == pytest.approx(expected.difference)
+        assert isinstance(row[7], float)
+        assert (row[7] < 0.05) == (expected.p_value < 0.05)
+
+
+def test_a_bin_without_sentences_has_no_data(files: Study) -> None:
+    table = compare_tables(files, Binning(edges=(50,)))[0]
+    assert [row[4:] for row in table.rows if row[3] == 0] == [[None] * 4] * 2
+
+
+def test_the_sentences_that_differ_most_come_first(files: Study) -> None:
+    files.subjects = files.subjects[1:]
+    table = compare_tables(files, shown=5)[1]
+    assert table.name == "compare-sentences"
+    assert sorted(row[0] for row in table.rows) == [6, 12]  # type: ignore[type-var]
+    line = int(table.rows[0][0]) - 1  # type: ignore[arg-type]
+    spoiled, _perfect = files.subjects
+    reference = files.reference_lines[line]
+    assert table.rows[0][1:5] == [
+        files.source_lines[line],
+        reference,
+        spoiled.hypotheses[line],
+        reference,
+    ]
+    chrf = CHRF().sentence_score(spoiled.hypotheses[line], [reference]).score
+    assert table.rows[0][5] == pytest.approx(chrf)
+    assert table.rows[0][-1] == pytest.approx(100 - chrf)
+
+
+def test_ngrams_are_ranked_by_their_share_of_matches(files: Study) -> None:
+    files.subjects = files.subjects[1:]
+    table = compare_tables(files, shown=3)[2]
+    spoiled, perfect = (ngram_matches(files, subject) for subject in files.subjects)
+    for better, ngram, one, two, wanted, share in table.rows:
+        words = tuple(str(ngram).split())
+        assert better == "perfect.en"
+        assert (one, two) == (spoiled[words], perfect[words])
+        assert two == wanted
+        assert share == pytest.approx((perfect[words] + 1) / (spoiled[words] + wanted + 2))  # type: ignore[operator]
+    every = {n: (perfect[n] + 1) / (spoiled[n] + perfect[n] + 2) for n in perfect}
+    assert table.rows[0][5] == max(every.values())
+
+
+def test_one_system_cannot_be_compared(corpus: PreparedCorpus, run_on: Callable[..., Run]) -> None:
+    with pytest.raises(ConfigError, match="only one system: run"):
+        compare_tables(load_subjects([run_on(corpus)], device="cpu"))

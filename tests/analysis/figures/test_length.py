@@ -1,0 +1,106 @@
+"""Length ratio, sentence score and BLEU by source length."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from jtrans.analysis.figures.bins import Binning
+from jtrans.analysis.figures.figure import Figure
+from jtrans.analysis.figures.length import closest_length, length_figures, sentence_score
+from jtrans.analysis.study.study import Study
+
+
+def test_a_perfect_sentence_has_score_one() -> None:  # Q5
+    words = ["a", "b", "c", "d", "e"]
+    assert sentence_score(words, [words]) == pytest.approx(1)
+    assert sentence_score(["a"], [["a"]]) == pytest.approx(1)
+
+
+def test_the_sentence_score_is_the_formula_by_hand() -> None:
+    # c = 4, r = 6; matches 3, 1, 0, 0 of 4, 3, 2, 1 n-grams
+    hypothesis, reference = ["a", "b", "x", "d"], ["a", "b", "c", "d", "e", "f"]
+    logs = math.log(4 / 5) + math.log(2 / 4) + math.log(1 / 3) + math.log(1 / 2)
+    expected = math.exp(logs / 4 + 1 - 6 / 4)
+    assert sentence_score(hypothesis, [reference]) == pytest.approx(expected)
+
+
+def test_several_references_give_the_most_matches_and_the_shortest_length() -> None:
+    references = [["a", "b", "c", "d", "e", "f", "g"], ["a", "x"]]
+    # longer than the shortest reference: no penalty; matches 3, 1, 0 of 3, 2, 1
+    logs = math.log(4 / 4) + math.log(2 / 3) + math.log(1 / 2) + math.log(1 / 1)
+    assert sentence_score(["a", "b", "x"], references) == pytest.approx(math.exp(logs / 4))
+
+
+def test_an_empty_line_counts_as_one_empty_word() -> None:
+    expected = math.exp(math.log(1 / 2) / 4 + 1 - 3)
+    assert sentence_score([], [["a", "b", "c"]]) == pytest.approx(expected)
+    assert math.isfinite(sentence_score(["a"], [[]]))
+
+
+def test_the_closest_reference_is_taken_the_shorter_of_two_as_near() -> None:
+    references = [["x"] * n for n in (3, 5, 9)]
+    assert closest_length(4, references) == 3
+    assert closest_length(8, references) == 9
+
+
+def _figures(study: Study, binning: Binning | None = None) -> dict[str, Figure]:
+    return {f.name: f for f in length_figures(study, binning) if isinstance(f, Figure)}
+
+
+def test_the_ratio_is_words_over_words(study: Study) -> None:
+    figure = _figures(study)["length-ratio"]
+    for subject, series in zip(study.subjects, figure.series, strict=True):
+        given = sum(map(len, subject.hypothesis_words))
+        assert series.values == [pytest.approx(given / sum(map(len, study.reference_words)))]
+        assert series.low[0] is not None and series.high[0] is not None
+        assert series.low[0] <= series.values[0] <= series.high[0]  # type: ignore[operator]
+
+
+def test_bleu_of_each_bin_is_sacrebleu_of_its_lines(study: Study) -> None:
+    figure = _figures(study, Binning(edges=(2, 4)))["length-bleu"]
+    assert figure.bins == ["0–1", "2–3", "4+"]
+    for subject, series in zip(study.subjects, figure.series, strict=True):
+        for place, inside in enumerate((range(2), range(2, 4), range(4, 99))):
+            chosen = [i for i, words in enumerate(study.source_words) if len(words) in inside]
+            lines = [subject.hypotheses[i] for i in chosen]
+            references = [study.reference_lines[i] for i in chosen]
+            expected = BLEU(force=True).corpus_score(lines, [references]).score
+            assert series.values[place] == pytest.approx(expected)
+            assert figure.counts[place] == len(chosen)
+
+
+def test_sentence_scores_are_averaged_in_their_bin(study: Study) -> None:
+    figure = _figures(study, Binning(edges=(3,)))["length-score"]
+    subject = study.subjects[0]
+    chosen = [i for i, words in enumerate(study.source_words) if len(words) >= 3]
+    scores = [
+        sentence_score(subject.hypothesis_words[i], [study.reference_words[i]]) for i in chosen
+    ]
+    assert figure.series[0].values[1] == pytest.approx(sum(scores) / len(scores))
+
+
+def test_bins_without_sentences_have_no_data(study: Study) -> None:
+    for name, figure in _figures(study).items():
+        if name == "length-ratio":
+            continue
+        assert figure.counts == [12, 0, 0, 0, 0]
+        assert figure.series[0].values[1:] == [None] * 4
+        assert figure.series[0].low[1:] == figure.series[0].high[1:] == [None] * 4
+
+
+def test_further_references_count_in_all_three_figures(study: Study) -> None:
+    text = study.text
+    hypotheses = study.subjects[0].hypotheses
+    words = study.subjects[0].hypothesis_words
+    study.text = replace(text, more_references=[(hypotheses, words)])
+    ratio, score, bleu = _figures(study, Binning(edges=(2,))).values()
+    assert ratio.series[0].values == [1]
+    assert score.series[0].values == [pytest.approx(1)] * 2
+    longest = [i for i, line in enumerate(study.source_words) if len(line) >= 2]
+    sets = [[lines[i] for i in longest] for lines in (hypotheses, text.reference_lines, hypotheses)]
+    expected = BLEU(force=True).corpus_score(sets[0], sets[1:]).score
+    assert bleu.series[0].values[1] == pytest.approx(expected)

@@ -1,0 +1,112 @@
+"""Figures drawn, and figures and tables as files."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from jtrans.analysis.figures.figure import Figure, Series, Table, as_json, from_json
+from jtrans.analysis.output.plots import COLOURS, _apart, colour, draw
+from jtrans.analysis.output.tables import shown_table, to_csv, write_items
+
+FIGURE = Figure(
+    name="made-up",
+    title="Made up",
+    question="What is it?",
+    x_label="x",
+    y_label="y",
+    bins=["0–9", "10–19", "20+"],
+    counts=[1200, 3, 0],
+    series=[
+        Series("one", [0.5, 0.25, None], [0.4, None, None], [0.6, None, None], 0),
+        Series("two", [0.5, 0.2, None], [0.1, 0.1, None], [0.7, 0.3, None], 1, [0.1, None, None]),
+    ],
+)
+BARS = replace(
+    FIGURE,
+    name="bars",
+    kind="bars",
+    bins=["test"],
+    counts=[7],
+    baseline=1.0,
+    series=[Series("one", [0.9], [0.8], [1.0], 0), Series("two", [None], [None], [None], 1)],
+)
+
+
+@pytest.mark.parametrize("figure", [FIGURE, BARS], ids=["line", "bars"])
+def test_a_figure_becomes_svg_and_png(tmp_path: Path, figure: Figure) -> None:
+    svg, png = tmp_path / "a.svg", tmp_path / "a.png"
+    draw(figure, svg, png)
+    text = svg.read_text(encoding="utf-8")
+    assert ElementTree.fromstring(text).tag.endswith("svg")
+    for series in figure.series:
+        assert colour(series.index).lower() in text
+    assert "nan" not in text
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        draw(FIGURE, tmp_path / f"{name}.svg", tmp_path / f"{name}.png")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_a_figure_without_any_data_is_drawn(tmp_path: Path) -> None:
+    nothing: list[float | None] = [None] * 3
+    empty = replace(FIGURE, series=[Series("one", nothing, nothing, nothing)], counts=[0, 0, 0])
+    draw(empty, tmp_path / "a.svg", tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_colours_repeat_only_after_all_were_used() -> None:
+    assert len({colour(i) for i in range(len(COLOURS))}) == len(COLOURS)
+    assert colour(len(COLOURS)) == colour(0)
+
+
+def test_labels_are_moved_apart_and_keep_their_order() -> None:
+    placed = _apart([0.5, 0.5, 0.51], 0.1, 0, 1)
+    assert all(b - a >= 0.1 - 1e-9 for a, b in itertools.pairwise(placed))
+    top = _apart([0.98, 0.99, 1.0], 0.1, 0, 1)
+    assert top[-1] <= 1.0
+    assert all(b - a >= 0.1 - 1e-9 for a, b in itertools.pairwise(top))
+
+
+def test_figures_and_tables_come_back_from_json() -> None:
+    table = Table("t", "T", ["a", "b"], [["x", None], [1, 0.5]])
+    for item in (FIGURE, table):
+        text = json.dumps(as_json(item), allow_nan=False)
+        assert from_json(json.loads(text)) == item
+
+
+def test_csv_has_the_numbers_in_full_and_nothing_for_no_data() -> None:
+    table = Table("t", "T", ["a", "b,c"], [["x, y", None], [1, 1 / 3]])
+    rows = list(csv.reader(to_csv(table).splitlines()))
+    assert rows == [["a", "b,c"], ["x, y", ""], ["1", str(1 / 3)]]
+
+
+def test_the_table_to_read_shows_intervals_and_no_data() -> None:
+    columns, rows = shown_table(FIGURE)
+    assert columns == ["x", "items", "one", "two"]
+    assert rows == [
+        ["0–9", "1,200", "0.500 [0.400, 0.600]", "0.500 [0.100, 0.700] ±0.100"],
+        ["10–19", "3", "0.250", "0.200 [0.100, 0.300]"],
+        ["20+", "0", "no data", "no data"],
+    ]
+
+
+def test_files_are_written_for_every_item(tmp_path: Path) -> None:
+    table = Table("t", "T", ["a"], [["x"]])
+    files = write_items([FIGURE, table], tmp_path / "new", prefix="test.")
+    names = sorted(path.name for path in files)
+    endings = ["csv", "json", "png", "svg"]
+    expected = [*(f"test.made-up.{e}" for e in endings), "test.t.csv", "test.t.json"]
+    assert names == expected == sorted(path.name for path in (tmp_path / "new").iterdir())
+    header, *_ = csv.reader((tmp_path / "new/test.made-up.csv").read_text("utf-8").splitlines())
+    assert header[:5] == ["x", "items", "one", "one low", "one high"]
+    assert header[-1] == "two seeds ±"

@@ -1,0 +1,228 @@
+"""The report: complete, self-contained, and nothing computed twice."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from jtrans.analysis.figures.figure import Figure
+from jtrans.analysis.report.content import ReportData, gather
+from jtrans.analysis.report.examples import choose_examples, compare_texts
+from jtrans.analysis.report.pages import json_for_page
+from jtrans.analysis.report.report import PAGE, page, write_report
+from jtrans.analysis.study.members import Member
+from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import JtransError
+from jtrans.progress import Silent
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextPipeline
+
+from ..conftest import make_corpus
+
+RunOn = Callable[..., Run]
+
+
+def _again(study: Study) -> Study:
+    return load_subjects(study.runs, "test", device="cpu", precision="fp32")
+
+
+def _explorer_data(html: str) -> dict[str, list[dict[str, list[dict[str, object]]]]]:
+    found = re.search(r'id="attention-data">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    data: dict[str, list[dict[str, list[dict[str, object]]]]] = json.loads(found[1])
+    return data
+
+
+def test_one_page_holds_everything(study: Study, tmp_path: Path) -> None:
+    study.runs[0].log({"event": "validation", "update": 5, "valid_loss": 2.0, "bleu": 1.5})
+    path, data = write_report(study, tmp_path / "out", Silent())
+    html = path.read_text(encoding="utf-8")
+    assert path == tmp_path / "out" / PAGE
+    for name in ("summary", "training", "length", "position", "frequency", "compare"):
+        assert f'<section id="{name}">' in html
+    for name in ("examples", "attention", "method"):
+        assert f'<section id="{name}">' in html
+    figures = [i for s in data.sections for i in s.items if isinstance(i, Figure)]
+    assert html.count('class="chart wide"') == len(figures) + 2  # loss and BLEU
+    assert not re.search(r"\bnan\b", html, re.IGNORECASE)
+    assert "1,234" in html  # parameters
+    assert "nrefs:1" in html  # signature
+
+
+def test_nothing_is_fetched_from_anywhere(study: Study) -> None:
+    html = page(gather(study, Silent()))
+    assert all(target.startswith("#") for target in re.findall(r'href="([^"]*)"', html))
+    assert "src=" not in html
+    assert "url(" not in html
+    assert "http" not in html
+    assert "@import" not in html
+
+
+def test_every_item_is_a_file_too(study: Study, tmp_path: Path) -> None:
+    _, data = write_report(study, tmp_path, Silent())
+    for section in data.sections:
+        for item in section.items:
+            for ending in ("csv", "json", *(["svg", "png"] if isinstance(item, Figure) else [])):
+                assert (tmp_path / f"test.{item.name}.{ending}").stat().st_size > 0
+    assert "one" in (tmp_path / "test.scores.csv").read_text(encoding="utf-8")
+
+
+def test_a_second_report_loads_no_model_and_draws_nothing(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = write_report(study, tmp_path, Silent())
+    first = path.read_bytes()
+
+    def refuse(*_: object) -> NoReturn:
+        raise AssertionError("work was done again")
+
+    monkeypatch.setattr(Member, "translator", property(refuse))
+    monkeypatch.setattr("jtrans.analysis.output.tables.draw", refuse)
+    monkeypatch.setattr("jtrans.analysis.report.scores._score", refuse)
+    path, _ = write_report(_again(study), tmp_path, Silent())
+    assert path.read_bytes() == first
+
+
+def test_a_missing_picture_is_drawn_again(study: Study, tmp_path: Path) -> None:
+    write_report(study, tmp_path, Silent())
+    (tmp_path / "test.position.png").unlink()
+    (tmp_path / "test.length-bleu.json").write_text("{", encoding="utf-8")
+    write_report(study, tmp_path, Silent())
+    assert (tmp_path / "test.position.png").is_file()
+    assert json.loads((tmp_path / "test.length-bleu.json").read_text(encoding="utf-8"))
+
+
+def test_scores_are_those_of_sacrebleu(study: Study) -> None:
+    data = gather(study, Silent())
+    for subject in study.subjects:
+        expected = BLEU().corpus_score(subject.hypotheses, [study.reference_lines]).score
+        assert data.scores.systems[subject.name]["bleu"].value == pytest.approx(expected)
+    assert {item.metric for item in data.scores.comparisons} == {"BLEU", "chrF2", "TER"}
+
+
+def test_the_explorer_has_every_system_for_every_sentence(study: Study) -> None:
+    data = _explorer_data(page(gather(study, Silent())))
+    assert data["sentences"]
+    for sentence in data["sentences"]:
+        assert [pair["is_joint"] for pair in sentence["pairs"]] == [False, True]
+        assert all(pair["maps"] for pair in sentence["pairs"])
+
+
+def test_one_system_has_no_comparison(corpus: PreparedCorpus, run_on: RunOn) -> None:
+    study = load_subjects([run_on(corpus)], device="cpu")
+    data = gather(study, Silent())
+    html = page(data)
+    assert data.different == []
+    assert 'id="compare"' not in html
+    assert "Drawn at random" in html
+
+
+def test_runs_with_other_tokens_lose_only_what_cannot_be_compared(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    other = make_corpus(tmp_path / "other", bpe="none")
+    study = load_subjects([run_on(corpus, "pieces"), run_on(other, "words")], device="cpu")
+    data = gather(study, Silent())
+    assert [section.name for section in data.sections] == ["length", "frequency", "compare"]
+    assert any("different target tokens" in warning for warning in data.warnings)
+    assert "different target tokens" in page(data)
+
+
+def test_seeds_are_one_system_with_their_spread(corpus: PreparedCorpus, run_on: RunOn) -> None:
+    runs = [
+        run_on(corpus, f"s{n}", weights_seed=n, config={"training": {"seed": n}}) for n in (1, 2)
+    ]
+    data = gather(load_subjects(runs, device="cpu"), Silent())
+    [system] = data.systems
+    assert system.runs == [str(run.folder) for run in runs]
+    assert data.scores.systems[system.name]["bleu"].spread is not None
+    assert "seeds ±" in page(data)
+
+
+def test_a_file_of_translations_is_a_system_without_a_model(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    path = tmp_path / "other.en"
+    path.write_text("Dog <b>&amp;</b>\n" * 12, encoding="utf-8")
+    study = load_subjects([run_on(corpus)], device="cpu", hypotheses=[path])
+    data = gather(study, Silent())
+    html = page(data)
+    assert data.systems[1].parameters is None
+    assert "<b>&amp;</b>" not in html
+    assert all(len(s["pairs"]) == 1 for s in _explorer_data(html)["sentences"])
+
+
+def test_a_run_without_a_checkpoint_is_refused(corpus: PreparedCorpus, run_on: RunOn) -> None:
+    run = run_on(corpus)
+    run.remove_checkpoint(run.checkpoint())
+    with pytest.raises(JtransError, match="no checkpoint"):
+        load_subjects([run], device="cpu")
+
+
+def test_the_report_is_small(study: Study) -> None:
+    assert len(page(gather(study, Silent())).encode()) < 300_000
+
+
+@pytest.mark.parametrize("text", ["</script><b>", "<!--<script>", "\u2028"])
+def test_no_text_ends_the_data_element(text: str) -> None:
+    found = json_for_page({"text": text})
+    assert "<" not in found
+    assert json.loads(found) == {"text": text}
+
+
+def test_examples_are_distinct_and_the_same_every_time(study: Study) -> None:
+    different, drawn = choose_examples(study)
+    sources = [example.source for example in (*different, *drawn)]
+    assert len(set(sources)) == len(sources)
+    assert choose_examples(_again(study)) == (different, drawn)
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "is_spaced", "expected"),
+    [
+        ("a big dog", "a dog", True, [("a", True), ("big", False), ("dog", True)]),
+        ("我很好", "我好", False, [("我", True), ("很", False), ("好", True)]),
+        ("same", "same", True, [("same", True)]),
+        ("", "a", True, []),
+    ],
+)
+def test_what_leaves_the_reference_is_marked(
+    text: str, reference: str, is_spaced: bool, expected: list[tuple[str, bool]]
+) -> None:
+    parts = compare_texts(text, reference, is_spaced=is_spaced)
+    assert [(part.text, part.is_shared) for part in parts] == expected
+
+
+def test_case_is_ignored_where_scores_ignore_it() -> None:
+    [part] = compare_texts("The Dog", "the dog", lowercase=True)
+    assert part.is_shared
+
+
+def test_an_unfinished_log_has_no_curve(study: Study) -> None:
+    data: ReportData = gather(study, Silent())
+    assert data.curves == {}
+    assert 'id="training"' not in page(data)
+
+
+def test_gold_links_that_fit_one_run_only_are_left_out(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    links = "".join("0-0\n" for _ in corpus.raw_lines("test", "source"))
+    (corpus.folder / "text" / "test.alignments.txt").write_text(links, encoding="utf-8")
+    other = run_on(corpus, "lower")
+    source = replace(corpus.pipeline.source, lowercase=True)
+    TextPipeline(source, corpus.pipeline.target).save(other.folder / "pipeline.json")
+    runs = [run_on(corpus, "first"), Run.open(other.folder)]
+    data = gather(load_subjects(runs, device="cpu"), Silent())
+    assert "alignment" not in [section.name for section in data.sections]
+    assert any("Word alignment is left out" in warning for warning in data.warnings)
+    alone = gather(load_subjects(runs[:1], device="cpu"), Silent())
+    assert "alignment" in [section.name for section in alone.sections]

@@ -1,0 +1,162 @@
+"""What is analysed: systems, their text, and what is kept of a measurement."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jtrans.analysis.figures.bins import Binning
+from jtrans.analysis.figures.figure import Figure
+from jtrans.analysis.figures.length import length_figures
+from jtrans.analysis.figures.position import position_figures
+from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CheckpointError, ConfigError, CorpusError
+from jtrans.runs import Run
+
+from ..conftest import make_corpus
+
+RunOn = Callable[..., Run]
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs whose models were loaded."""
+    from jtrans.decoding import translator
+
+    names: list[str] = []
+    load_model = translator.load_model
+
+    def noted(run: Run, *arguments: object) -> object:
+        names.append(run.name)
+        return load_model(run, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(translator, "load_model", noted)
+    return names
+
+
+def _study(*runs: Run, **more: object) -> Study:
+    return load_subjects(list(runs), "test", device="cpu", precision="fp32", **more)  # type: ignore[arg-type]
+
+
+def test_a_second_analysis_does_no_model_work(
+    corpus: PreparedCorpus, run_on: RunOn, loaded: list[str]
+) -> None:
+    run = run_on(corpus)
+    first = [*position_figures(_study(run)), *length_figures(_study(run))]
+    assert set(loaded) == {"run"}
+    loaded.clear()
+    again = _study(Run.open(run.folder))
+    assert [*position_figures(again), *length_figures(again)] == first
+    assert loaded == []
+
+
+@pytest.mark.parametrize("change", ["weights", "damage", "text", "empty"])
+def test_measurements_of_something_else_are_not_used(
+    corpus: PreparedCorpus, run_on: RunOn, loaded: list[str], change: str
+) -> None:
+    run = run_on(corpus)
+    before = _study(run).subjects[0].forced
+    [kept] = (run.folder / "analysis").iterdir()
+    data = None
+    if change == "damage":
+        kept.write_bytes(kept.read_bytes()[:-20])
+    elif change == "empty":
+        kept.write_bytes(b"")
+    elif change == "text":
+        data = make_corpus(corpus.folder.parent / "other", test_seed=5).folder
+    else:
+        other = run_on(corpus, "other", weights_seed=2)
+        shutil.rmtree(run.checkpoints_folder)
+        shutil.copytree(other.checkpoints_folder, run.checkpoints_folder)
+    after = _study(Run.open(run.folder), data=data).subjects[0].forced
+    assert loaded == ["run", "run"]
+    same = np.array_equal(before.ids, after.ids) and np.allclose(before.log_probs, after.log_probs)
+    assert same == (change in ("damage", "empty"))
+
+
+def test_seeds_are_one_system_with_mean_and_spread(corpus: PreparedCorpus, run_on: RunOn) -> None:
+    runs = [
+        run_on(corpus, f"base-s{n}", weights_seed=n, config={"training": {"seed": n}})
+        for n in (1, 2, 3)
+    ]
+    other = run_on(corpus, "other", config={"training": {"learning_rate": 0.5}})
+    study = _study(runs[0], other, *runs[1:])
+    assert [subject.name for subject in study.subjects] == ["base-s (3 seeds)", "other"]
+    pooled = position_figures(study, Binning(edges=(3,)))[0]
+    alone = [position_figures(_study(run), Binning(edges=(3,)))[0] for run in runs]
+    assert isinstance(pooled, Figure)
+    values = [f.series[0].values for f in alone if isinstance(f, Figure)]
+    for place in range(2):
+        column = [float(own[place] or 0) for own in values]
+        assert pooled.series[0].values[place] == pytest.approx(statistics.mean(column))
+        assert pooled.series[0].spread[place] == pytest.approx(statistics.stdev(column))
+    assert pooled.series[1].spread == []
+
+
+def test_runs_with_different_texts_are_refused_and_told_which_share_theirs(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    other = make_corpus(corpus.folder.parent / "other", test_seed=5)
+    runs = [run_on(corpus, "a"), run_on(other, "b"), run_on(corpus, "c", weights_seed=2)]
+    with pytest.raises(CorpusError, match="b and a have different texts in test") as refused:
+        _study(*runs)
+    assert f"{runs[0].folder} {runs[2].folder}" in str(refused.value.hint)
+    assert len(_study(*runs, data=corpus.folder).runs) == 3
+
+
+def test_runs_trained_on_different_text_carry_a_warning(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    other = make_corpus(corpus.folder.parent / "other", seed=4)
+    study = _study(run_on(corpus, "a"), run_on(other, "b"))
+    assert ["b and a were trained on different corpora" in text for text in study.warnings] == [
+        True
+    ]
+
+
+def test_an_empty_test_set_is_refused(run_on: RunOn, tmp_path: Path) -> None:
+    corpus = make_corpus(tmp_path / "data", test=3)
+    for side in ("de", "en", "tok.de", "tok.en"):
+        (corpus.folder / f"text/test.{side}").write_bytes(b"")
+    run = run_on(corpus)
+    corpus.info["splits"]["test"]["pairs"] = 0
+    from jtrans.files import write_json
+
+    write_json(corpus.folder / "corpus.json", corpus.info)
+    with pytest.raises(CorpusError, match=r"test of .* is empty"):
+        _study(run)
+
+
+def test_a_run_is_given_once_and_has_a_checkpoint(corpus: PreparedCorpus, run_on: RunOn) -> None:
+    run = run_on(corpus)
+    with pytest.raises(ConfigError, match="run is given twice"):
+        _study(run, Run.open(run.folder))
+    with pytest.raises(CheckpointError, match="no checkpoint 7"):
+        _study(run, checkpoint="7")
+
+
+def test_an_unknown_split_is_refused(corpus: PreparedCorpus, run_on: RunOn) -> None:
+    with pytest.raises(CorpusError, match="has no split tset"):
+        load_subjects([run_on(corpus)], "tset")
+
+
+def test_a_file_of_translations_must_have_a_line_for_each(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    path = tmp_path / "short.en"
+    path.write_text("Dog\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match="1 translations, but test has 12 lines"):
+        _study(run_on(corpus), hypotheses=[path])
+
+
+def test_a_run_without_data_is_refused(run_on: RunOn, corpus: PreparedCorpus) -> None:
+    run = run_on(corpus)
+    run.update_facts(data="/nowhere")
+    with pytest.raises(CorpusError, match="there is none in /nowhere"):
+        _study(run)

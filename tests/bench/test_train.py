@@ -1,0 +1,77 @@
+"""Measuring training: what is counted, and that the memory of a position is found."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from jtrans.bench.train import count, measure_train, memory_passes, peak_during
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.progress import Silent
+from jtrans.training.updates import UpdatePlan
+
+CPU = torch.device("cpu")
+
+
+def test_real_and_padded_work_is_counted(corpus: PreparedCorpus, make_config: Any) -> None:
+    pairs = corpus.pairs("train")
+    S, T = pairs.source.lengths, pairs.target.lengths
+    short, long = int(np.lexsort((T, S))[0]), int(np.lexsort((T, S))[-1])
+    config = make_config("reformer-base")
+    apart = count(config, pairs, [np.array([short]), np.array([long])], 40)
+    together = count(config, pairs, [np.array([short, long])], 40)
+    assert apart.positions == together.positions == S[short] * T[short] + S[long] * T[long]
+    assert apart.padded_positions == apart.positions
+    assert together.padded_positions == 2 * S[long] * max(T[short], T[long])
+    assert together.tokens == T[short] + T[long] <= together.padded_tokens
+    assert apart.flops == together.flops
+
+
+@pytest.mark.parametrize("system", ["transformer", "reformer-fast"])
+def test_a_measurement_is_of_the_whole_epoch_s_padding(
+    system: str, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    config = make_config(system, pass_tokens=30)
+    found = measure_train(config, data=corpus.folder, device="cpu", seconds=0.05, progress=Silent())
+    pairs = corpus.pairs("train")
+    is_joint = system != "transformer"
+    plan = UpdatePlan(pairs, config.training, is_joint=is_joint)
+    passes = [one for update in plan.epoch(0) for one in update]
+    padded = sum(len(one) * int(pairs.target.lengths[one].max()) for one in passes)
+    assert found.token_padding == pytest.approx(1 - pairs.target.lengths.sum() / padded)
+    assert found.updates >= 1 and found.seconds >= 0.05
+    assert 0 < found.product_share < 1
+    if is_joint:
+        real = int((pairs.source.lengths * pairs.target.lengths).sum())
+        assert found.position_padding == pytest.approx(1 - real / plan.positions(passes))
+        assert found.positions_per_second <= found.padded_positions_per_second
+    else:
+        assert found.position_padding is found.positions_per_second is None
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_memory_is_measured_on_passes_without_padding(
+    is_joint: bool, corpus: PreparedCorpus
+) -> None:
+    pairs = corpus.pairs("train")
+    small, large = memory_passes(pairs, is_joint=is_joint, limit=600)
+    for one in (small, large):
+        assert len(set(pairs.source.lengths[one])) == len(set(pairs.target.lengths[one])) == 1
+    cost = pairs.target.lengths[large[0]] * (pairs.source.lengths[large[0]] if is_joint else 1)
+    assert len(small) < len(large) and len(large) * cost <= 600
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="told by Linux only")
+def test_the_peak_of_some_work_is_what_it_held_at_once() -> None:
+    size = 64 * 2**20
+
+    def work() -> None:
+        for _ in range(3):  # one after the other
+            np.ones(size, dtype=np.uint8)
+
+    found = peak_during(work, CPU)
+    assert found is not None and 0.9 * size < found < 1.6 * size

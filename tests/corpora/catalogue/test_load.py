@@ -1,0 +1,107 @@
+"""The catalogue: every entry delivers what it promises."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
+from jtrans.corpora.formats.readers import READERS
+from jtrans.corpora.parallel import Corpus
+from jtrans.errors import CorpusError
+from jtrans.preparation.options import PrepareOptions
+from jtrans.text.pipeline import TextSide
+
+
+@pytest.fixture(scope="module")
+def grammar() -> Corpus:
+    return find_entry("grammar-de-en").load()
+
+
+def test_the_built_in_corpus_has_the_size_the_catalogue_says(grammar) -> None:
+    entry = find_entry("grammar-de-en")
+    assert {name: len(text) for name, text in grammar.splits.items()} == dict(entry.sentences)
+    assert (grammar.name, grammar.languages) == (entry.name, entry.languages)
+
+
+def test_gold_words_of_the_built_in_corpus_are_those_of_its_segmentation(grammar) -> None:
+    sides = [TextSide(language) for language in grammar.languages]
+    text = grammar.splits["test"]
+    assert [" ".join(sides[0].segment(line)) for line in text.source] == text.gold.source_words
+    assert [" ".join(sides[1].segment(line)) for line in text.target] == text.gold.target_words
+
+
+def test_gold_alignments_of_the_built_in_corpus_point_at_words(grammar) -> None:
+    gold = grammar.splits["valid"].gold
+    for source, target, links in zip(
+        gold.source_words, gold.target_words, gold.alignments, strict=True
+    ):
+        sizes = len(source.split()), len(target.split())
+        pairs = [tuple(map(int, link.split("-"))) for link in links.split()]
+        assert pairs
+        assert all(s < sizes[0] and t < sizes[1] for s, t in pairs)
+
+
+DOWNLOADED = [name for name, entry in CATALOGUE.items() if entry.sources]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_entry_is_found_complete_and_has_usable_options(name) -> None:
+    entry = find_entry(name)
+    assert all([entry.title, entry.licence, entry.citation, entry.origin])
+    assert {"train", "valid"} <= set(entry.sentences)
+    assert name.endswith("-".join(entry.languages))
+    PrepareOptions(**entry.options)
+    PrepareOptions(**{**entry.options, **entry.ready_options})
+
+
+@pytest.mark.parametrize("name", DOWNLOADED)
+def test_every_part_of_an_entry_can_be_read_and_every_split_is_made(name) -> None:
+    entry = find_entry(name)
+    choices = [one for parts in entry.parts.values() for part in parts for one in part.choices]
+    assert {choice.reader for choice in choices} <= set(READERS)
+    made = {*entry.parts, *entry.hold_out, *(["valid"] if entry.valid_every else [])}
+    assert made == set(entry.sentences)
+    origins = {part.origin for parts in entry.parts.values() for part in parts} - {""}
+    assert origins <= {source.file for source in entry.sources}
+
+
+@pytest.mark.parametrize("name", DOWNLOADED)
+def test_mirrors_are_https_and_checksums_whole_or_left_out(name) -> None:
+    for source in find_entry(name).sources:
+        for mirror in source.mirrors:
+            assert mirror.url.startswith("https://")
+            assert re.fullmatch("([0-9a-f]{64})?", mirror.sha256)
+            assert mirror.size >= 0
+
+
+@pytest.mark.parametrize(
+    "name", ["iwslt14", "iwslt15", "multi30k", "tatoeba", "wmt14", "wmt17", "nist"]
+)
+def test_the_corpora_of_the_papers_have_names(name) -> None:
+    assert any(entry.startswith(name) for entry in CATALOGUE)
+
+
+def test_a_name_turned_round_exchanges_languages_and_options() -> None:
+    entry, turned = find_entry("iwslt15-vi-en"), find_entry("iwslt15-en-vi")
+    assert turned.languages == ("en", "vi")
+    assert (turned.name, turned.folder) == ("iwslt15-en-vi", entry.name)
+    chinese = find_entry("wmt17-en-zh")
+    assert chinese.options["target_segment"] == "jieba"
+    assert chinese.options["source_segment"] == "moses"
+
+
+def test_a_corpus_with_several_references_is_not_turned_round() -> None:
+    with pytest.raises(CorpusError, match="no corpus called nist-en-zh") as caught:
+        find_entry("nist-en-zh")
+    assert caught.value.hint == "did you mean nist-zh-en?"
+
+
+def test_an_unknown_name_gets_the_nearest_one() -> None:
+    with pytest.raises(CorpusError, match="no corpus called gramar-de-en") as caught:
+        find_entry("gramar-de-en")
+    assert caught.value.hint == "did you mean grammar-de-en?"
+    with pytest.raises(CorpusError) as caught:
+        find_entry("xyz")
+    assert "jtrans corpora lists them" in str(caught.value.hint)

@@ -1,0 +1,250 @@
+"""From the name of a corpus to its text: archives, folders, ready files, licensed releases."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jtrans.corpora.catalogue import load as catalogue
+from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
+from jtrans.corpora.download.deliver import deliver
+from jtrans.corpora.entry import Source
+from jtrans.errors import EXIT_BAD_INPUT, CorpusError, JtransError
+
+GERMAN = "".join(f"<title>Titel {i}</title>\n<talkid>{i}</talkid>\nSatz {i}.\n" for i in range(9))
+ENGLISH = GERMAN.replace("Titel", "Title").replace("Satz", "Sentence")
+SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+
+
+@pytest.fixture(autouse=True)
+def downloads(tmp_path, monkeypatch) -> Path:
+    """Keep downloads and unpacked archives in the test's folder, and the network out."""
+    monkeypatch.setenv("JTRANS_CACHE", str(tmp_path / "downloads"))
+    monkeypatch.setenv("JTRANS_OFFLINE", "1")
+    return tmp_path / "downloads"
+
+
+def wit3_files() -> dict[str, bytes]:
+    """Make a small release of IWSLT14."""
+    files = {"train.tags.de-en.de": GERMAN, "train.tags.de-en.en": ENGLISH}
+    for name in SETS:
+        for language in ("de", "en"):
+            segment = f'<doc>\n<seg id="1"> {name} {language} </seg>\n</doc>\n'
+            files[f"IWSLT14.{name}.de-en.{language}.xml"] = segment
+    return {f"de-en/{name}": text.encode() for name, text in files.items()}
+
+
+def put(folder: Path, files: dict[str, bytes]) -> Path:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+class Log:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, label: str, text: str) -> None:
+        self.lines.append(f"{label} {text}")
+
+    def warn(self, text: str) -> None:
+        self.lines.append(f"warning {text}")
+
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
+        pass
+
+
+def check_iwslt14(folder: Path) -> None:
+    corpus = deliver(find_entry("iwslt14-de-en"), folder).corpus
+    assert list(corpus.splits["train"].source[:2]) == ["Titel 0", "Satz 0."]
+    assert list(corpus.splits["test"].target) == [f"{name} en" for name in SETS]
+    assert (list(corpus.splits), corpus.valid_every) == (["train", "test"], 23)
+
+
+def test_an_original_archive_is_unpacked_elsewhere_and_read(tmp_path, tar, downloads) -> None:
+    folder = tmp_path / "original"
+    folder.mkdir()
+    tar(folder / "de-en.tgz", wit3_files())
+    check_iwslt14(folder)
+    assert [path.name for path in folder.iterdir()] == ["de-en.tgz"]
+    made = sorted(downloads.rglob("*.xml"))
+    check_iwslt14(folder)
+    assert sorted(downloads.rglob("*.xml")) == made and len(made) == 10
+
+
+def test_an_archive_itself_or_what_it_holds_will_do(tmp_path, tar) -> None:
+    check_iwslt14(tar(tmp_path / "renamed.tar.gz", wit3_files()))
+    check_iwslt14(put(tmp_path / "deep/down", wit3_files()).parent)
+
+
+def test_packed_files_are_found_by_their_names(tmp_path) -> None:
+    files = {f"{name}.gz": gzip.compress(data) for name, data in wit3_files().items()}
+    check_iwslt14(put(tmp_path / "in", files))
+
+
+def test_a_name_turned_round_exchanges_the_sides(tmp_path) -> None:
+    folder = put(tmp_path / "in", wit3_files())
+    corpus = deliver(find_entry("iwslt14-en-de"), folder).corpus
+    assert (corpus.name, corpus.languages) == ("iwslt14-en-de", ("en", "de"))
+    assert list(corpus.splits["train"].source[:2]) == ["Title 0", "Sentence 0."]
+    assert list(corpus.splits["test"].target) == [f"{name} de" for name in SETS]
+
+
+def test_missing_files_are_listed_together(tmp_path) -> None:
+    files = wit3_files()
+    del files["de-en/IWSLT14.TED.tst2010.de-en.en.xml"], files["de-en/train.tags.de-en.de"]
+    with pytest.raises(CorpusError) as caught:
+        deliver(find_entry("iwslt14-de-en"), put(tmp_path / "in", files))
+    assert "lacks 2 of 6 parts" in caught.value.message
+    for part in ("train.tags.de-en.de", "IWSLT14.TED.tst2010.de-en.en.xml"):
+        assert part in caught.value.message
+    assert "de-en.tgz" in str(caught.value.hint)
+    assert caught.value.exit_code == EXIT_BAD_INPUT
+
+
+def ready_files() -> dict[str, bytes]:
+    return {
+        f"{split}.{language}": f"{split} {language} &apos;s .\n".encode()
+        for split in ("train", "val", "test")
+        for language in ("de", "en")
+    }
+
+
+def test_ready_files_stand_in_for_originals_and_are_said_to(tmp_path) -> None:
+    log = Log()
+    folder = put(tmp_path / "in", ready_files())
+    delivery = deliver(find_entry("iwslt14-en-de"), folder, progress=log)
+    assert list(delivery.corpus.splits["valid"].source) == ["val en &apos;s ."]
+    assert delivery.options["source_segment"] == "whitespace"
+    assert delivery.corpus.valid_every is None
+    assert log.lines == [f"Ready files train, valid, test taken from {folder} as they are"]
+
+
+def test_originals_go_before_ready_files(tmp_path) -> None:
+    check_iwslt14(put(tmp_path / "in", {**ready_files(), **wit3_files()}))
+
+
+def test_a_corpus_in_one_piece_is_split(tmp_path) -> None:
+    rows = "".join(f"Sentence {i} is here.\tSatz {i} ist hier.\tCC-BY {i}\n" for i in range(20_000))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("deu.txt", rows)
+        archive.writestr("_about.txt", "about")
+    folder = put(tmp_path / "in", {"deu-eng.zip": packed.getvalue()})
+    splits = deliver(find_entry("tatoeba-de-en"), folder).corpus.splits
+    assert {name: len(text) for name, text in splits.items()} == {
+        "train": 16_000, "valid": 2_000, "test": 2_000,
+    }  # fmt: skip
+    assert splits["test"].source[0].endswith("ist hier.")
+
+
+def test_a_blank_pair_at_the_end_is_dropped_and_said(tmp_path, tar) -> None:
+    log = Log()
+    folder = put(tmp_path / "in", {"val.de": b"a\n", "val.en": b"b\n", "test.de": b"a\n",
+                                   "test.en": b"b\n"})  # fmt: skip
+    tar(folder / "training.tar.gz", {"train.de": b"Ja\x0c.\n\n", "train.en": b"Yes.\n\n"})
+    splits = deliver(find_entry("multi30k-de-en"), folder, progress=log).corpus.splits
+    assert list(splits["train"].target) == ["Yes."]
+    assert "Noticed train: blank pair at the end 1 · form feed inside a line 1" in log.lines
+    assert any(line.startswith("warning") and "other sha256" in line for line in log.lines)
+
+
+LDC = [source.file for source in CATALOGUE["nist-zh-en"].sources][:8]
+
+
+def nist_files() -> dict[str, bytes]:
+    """Make synthetic text with the layout of the NIST corpora."""
+    files: dict[str, bytes] = {}
+    for number in LDC:
+        for part in ("a", "b"):
+            files[f"{number}/data/{part}.zh"] = f"{number} {part} 一。\n".encode()
+            files[f"{number}/data/{part}.en"] = f"{number} {part} one.\n".encode()
+    for name in ("MT06", "MT05"):
+        files[f"{name}/{name}.zh"] = "一\n二\n".encode()
+        for i in range(4):
+            files[f"{name}/{name}.{i}.en"] = f"one {i}\ntwo {i}\n".encode()
+    source = '<srcset><doc docid="a"><seg id="1">一</seg></doc></srcset>'
+    docs = "".join(f'<doc docid="a" sysid="r{i}"><seg id="1">one {i}</seg></doc>' for i in range(4))
+    files["eval/mt08_chinese_evlset_v0.sgm"] = source.encode()
+    files["eval/mt08_chinese_evlset_v0-ref.sgm"] = f"<refset>{docs}</refset>".encode()
+    return files
+
+
+def test_licensed_releases_are_read_with_all_references(tmp_path) -> None:
+    splits = deliver(find_entry("nist-zh-en"), put(tmp_path / "in", nist_files())).corpus.splits
+    assert list(splits) == ["train", "valid", "mt05", "mt08"]
+    assert len(splits["train"]) == 16
+    assert splits["train"].target[1] == f"{LDC[0]} b one."
+    assert [list(lines) for lines in splits["valid"].references][3] == ["one 3", "two 3"]
+    assert [lines[0] for lines in splits["mt08"].references] == [f"one {i}" for i in range(4)]
+
+
+def test_a_release_may_be_an_archive_named_by_its_number(tmp_path, tar) -> None:
+    files = nist_files()
+    inside = {name: files.pop(name) for name in list(files) if name.startswith(LDC[2])}
+    folder = put(tmp_path / "in", files)
+    tar(folder / f"{LDC[2]}.tgz", {name.split("/", 1)[1]: data for name, data in inside.items()})
+    assert len(deliver(find_entry("nist-zh-en"), folder).corpus.splits["train"]) == 16
+
+
+def test_missing_releases_are_named_by_their_catalogue_numbers(tmp_path) -> None:
+    files = {
+        name: data
+        for name, data in nist_files().items()
+        if not name.startswith((LDC[0], LDC[5], "MT05"))
+    }
+    with pytest.raises(CorpusError) as caught:
+        deliver(find_entry("nist-zh-en"), put(tmp_path / "in", files))
+    assert "lacks 3 of 11 parts of nist-zh-en" in caught.value.message
+    for number in (LDC[0], LDC[5], "LDC2010T14"):
+        assert f"{number} (" in caught.value.message
+    assert LDC[1] not in caught.value.message
+
+
+def test_sides_with_different_numbers_of_files_are_refused(tmp_path) -> None:
+    files = nist_files()
+    del files[f"{LDC[3]}/data/b.en"]
+    with pytest.raises(CorpusError, match="2 source files and 1 target files do not make pairs"):
+        deliver(find_entry("nist-zh-en"), put(tmp_path / "in", files))
+
+
+def test_licensed_corpora_cannot_be_downloaded() -> None:
+    with pytest.raises(CorpusError, match="is licensed") as caught:
+        deliver(find_entry("nist-zh-en"))
+    assert all(number in caught.value.message for number in LDC)
+    assert "--from FOLDER" in str(caught.value.hint)
+
+
+def test_built_in_corpora_take_nothing_from_a_folder(tmp_path) -> None:
+    with pytest.raises(CorpusError, match="built in"):
+        deliver(find_entry("grammar-de-en"), tmp_path)
+
+
+def test_offline_is_refused_before_anything_else() -> None:
+    with pytest.raises(JtransError, match="JTRANS_OFFLINE"):
+        find_entry("multi30k-de-en").load()
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path) -> None:
+    with pytest.raises(CorpusError, match="no such folder"):
+        deliver(find_entry("multi30k-de-en"), tmp_path / "nowhere")
+
+
+def test_a_download_is_unpacked_read_and_not_repeated(
+    tar, tmp_path, monkeypatch, downloads, site
+) -> None:
+    data = tar(tmp_path / "de-en.tgz", wit3_files()).read_bytes()
+    mirror = site.mirror("texts/de-en.tgz", lambda handler: handler.send(200, data))
+    entry = replace(find_entry("iwslt14-de-en"), sources=(Source("de-en.tgz", (mirror,)),))
+    monkeypatch.setitem(catalogue.CATALOGUE, entry.name, entry)
+    for name in ("iwslt14-de-en", "iwslt14-en-de"):
+        assert len(deliver(find_entry(name)).corpus.splits["test"]) == 5
+    assert len(site.requests) == 1
+    assert (downloads / "iwslt14-de-en/de-en.tgz").read_bytes() == data

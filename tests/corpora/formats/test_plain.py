@@ -1,0 +1,156 @@
+"""Reading aligned line files, and refusing what is no aligned text."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jtrans.corpora.formats.plain import read_lines, read_pair
+from jtrans.corpora.own_files import name_test_splits, read_corpus
+from jtrans.errors import EXIT_BAD_INPUT, CorpusError
+
+
+def write_pair(folder: Path, name: str, source: bytes, target: bytes) -> str:
+    (folder / f"{name}.de").write_bytes(source)
+    (folder / f"{name}.en").write_bytes(target)
+    return str(folder / name)
+
+
+def test_line_i_of_one_side_belongs_to_line_i_of_the_other(tmp_path: Path) -> None:
+    prefix = write_pair(tmp_path, "train", "Ja.\nTür zu.\n".encode(), b"Yes.\nShut it.\n")
+    text = read_pair(prefix, ("de", "en"))
+    assert list(text.source) == ["Ja.", "Tür zu."]
+    assert list(text.target) == ["Yes.", "Shut it."]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\n\nb\n\n", ["a", "", "b", ""]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"\xef\xbb\xbfa\nb\n", ["a", "b"]),
+        (b"", []),
+        ("a\u2028b\nc\u0085d\x0be\x1cf\x0cg\n".encode(), ["a\u2028b", "c\u0085d\x0be\x1cf\x0cg"]),
+        (b"a\rb\n", ["a\rb"]),
+    ],
+)
+def test_lines_end_at_line_feeds_only(tmp_path: Path, data: bytes, lines: list[str]) -> None:
+    path = tmp_path / "text.de"
+    path.write_bytes(data)
+    assert read_lines(path) == lines
+
+
+LINE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\x00\ufeff"))
+
+
+@settings(deadline=None)
+@given(st.lists(LINE, max_size=20), st.booleans())
+def test_written_lines_are_read_back_plain_or_packed(tmp_path_factory, lines, packed) -> None:
+    path = tmp_path_factory.mktemp("lines") / ("text.de.gz" if packed else "text.de")
+    data = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert read_lines(path) == lines
+
+
+def test_a_packed_file_is_found_by_the_same_prefix(tmp_path: Path) -> None:
+    prefix = write_pair(tmp_path, "train", b"", b"Yes.\n")
+    (tmp_path / "train.de").unlink()
+    (tmp_path / "train.de.gz").write_bytes(gzip.compress(b"Ja.\n"))
+    assert list(read_pair(prefix, ("de", "en")).source) == ["Ja."]
+
+
+def test_unequal_line_counts_name_both_files_and_counts(tmp_path: Path) -> None:
+    prefix = write_pair(tmp_path, "train", b"a\nb\nc\n", b"x\ny\n")
+    with pytest.raises(CorpusError) as caught:
+        read_pair(prefix, ("de", "en"))
+    for part in (f"{prefix}.de has 3 lines", f"{prefix}.en has 2"):
+        assert part in caught.value.message
+    assert caught.value.exit_code == EXIT_BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "part"),
+    [
+        (b"", "corpus.empty", "are empty"),
+        (b"good\nna\xefve\n", "corpus.not-utf8", "byte 0xef in line 2"),
+        ("Grüße\n".encode("utf-16"), "corpus.utf16", "is UTF-16"),
+        ("Tag\n".encode("utf-16-be"), "corpus.binary", "zero byte in line 1"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "corpus.binary", "binary"),
+    ],
+)
+def test_files_that_are_no_text_are_refused(tmp_path: Path, data, kind, part) -> None:
+    prefix = write_pair(tmp_path, "train", data, data)
+    with pytest.raises(CorpusError) as caught:
+        read_pair(prefix, ("de", "en"))
+    assert caught.value.kind == kind
+    assert part in caught.value.message
+    assert "train.de" in caught.value.message
+    assert caught.value.exit_code == EXIT_BAD_INPUT
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "data", [b"no gzip", gzip.compress(b"Ja.\n" * 1000, mtime=0)[:-9], b"\x1f\x8b\x08"]
+)
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "train.de.gz"
+    path.write_bytes(data)
+    with pytest.raises(CorpusError, match="not a whole gzip file"):
+        read_lines(path)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "train.de").mkdir()
+    with pytest.raises(CorpusError, match="is a folder"):
+        read_lines(tmp_path / "train.de")
+
+
+def test_a_missing_file_suggests_the_nearest_prefix(tmp_path: Path) -> None:
+    write_pair(tmp_path, "train", b"a\n", b"b\n")
+    with pytest.raises(
+        CorpusError, match=r"no such file: .*trian\.de \(nor .*trian\.de\.gz, "
+    ) as caught:
+        read_pair(str(tmp_path / "trian"), ("de", "en"))
+    assert caught.value.hint == f"did you mean {tmp_path / 'train'}?"
+
+
+def test_a_prefix_given_with_its_language_is_explained(tmp_path: Path) -> None:
+    prefix = write_pair(tmp_path, "train", b"a\n", b"b\n")
+    with pytest.raises(CorpusError) as caught:
+        read_pair(f"{prefix}.de", ("de", "en"))
+    assert caught.value.hint == f"name the file without its language: {prefix}"
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError) as caught:
+        read_pair(str(tmp_path / "nowhere" / "train"), ("de", "en"))
+    assert caught.value.hint == f"there is no folder {tmp_path / 'nowhere'}"
+
+
+def test_several_training_prefixes_are_put_one_after_the_other(tmp_path: Path) -> None:
+    first = write_pair(tmp_path, "first", b"a\n", b"1\n")
+    second = write_pair(tmp_path, "second", b"b\nc\n", b"2\n3\n")
+    corpus = read_corpus("mine", ("de", "en"), train=[second, first], valid=first, test=[second])
+    assert list(corpus.splits) == ["train", "valid", "test"]
+    assert list(corpus.splits["train"].source) == ["b", "c", "a"]
+    assert list(corpus.splits["train"].target) == ["2", "3", "1"]
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "names"),
+    [
+        ([], []),
+        (["corpus/newstest2014"], ["test"]),
+        (["a/newstest2014", "a/newstest2015"], ["newstest2014", "newstest2015"]),
+        (["a/test", "b/test"], ["test", "test2"]),
+        (["a/valid", "a/test"], ["test", "test2"]),
+    ],
+)
+def test_test_splits_are_named_after_their_files(prefixes, names) -> None:
+    assert name_test_splits(prefixes) == names

@@ -1,0 +1,104 @@
+"""BPE-dropout: other pieces of the same words in every epoch, and always the same ones again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from jtrans.corpora.parallel import Corpus, Gold, ParallelText
+from jtrans.data.bpe_dropout import Redrawer
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.preparation.labels.project import IGNORE
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
+
+NOUNS = ["hund", "katze", "vogel", "fisch", "maus", "pferd"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
+    lines = [f"der {a} sieht den {b} und {c}" for a in NOUNS for b in NOUNS for c in NOUNS]
+    tags = ["DET NOUN VERB DET NOUN CCONJ NOUN"] * len(lines)
+    entities = ["O B-PER O O B-PER O LOC"] * len(lines)
+    # rare words, so that the vocabulary has small pieces, too
+    letters = Random(1)
+    rare = ["".join(letters.choices("abdefghiklmnoprstuvz", k=9)) for _ in range(120)]
+    lines, tags, entities = lines + rare, tags + ["X"] * 120, entities + ["O"] * 120
+    target = [f"{line[::-1]} x" for line in lines]
+    gold = Gold(lines, target, [""] * len(lines), tags, entities)
+    splits = {
+        "train": ParallelText(lines, target, gold=gold),
+        "valid": ParallelText(["ein Meer 7"], ["ein Meer 7"]),
+    }
+    folder: Path = tmp_path_factory.mktemp("redraw") / "animals"
+    options = PrepareOptions(bpe_merges=60, max_ratio=3)
+    return prepare(Corpus("animals", ("de", "en"), splits), folder, options=options, workers=1)
+
+
+def redrawer(corpus: PreparedCorpus, rate: float = 0.3, seed: int = 1) -> Redrawer:
+    return Redrawer(corpus.pairs("train"), corpus.pipeline, rate=rate, seed=seed)
+
+
+def test_every_epoch_has_the_same_words_in_other_pieces(corpus: PreparedCorpus) -> None:
+    made, plain = redrawer(corpus), corpus.pairs("train")
+    epochs = [made.epoch(number) for number in range(3)]
+    for pairs in epochs:
+        assert len(pairs) == len(plain)
+        for name in ("source", "target"):
+            side, new, old = (getattr(one, name) for one in (corpus.pipeline, pairs, plain))
+            for i in range(0, len(plain), 7):
+                assert side.words(new[i]) == side.words(old[i])
+                assert new.lengths[i] == len(new[i])
+    ids = [pairs.source.flat[0].tolist() for pairs in (*epochs, plain)]
+    assert all(ids[i] != ids[j] for i in range(4) for j in range(i))
+
+
+def test_an_epoch_is_the_same_whatever_was_drawn_before(corpus: PreparedCorpus) -> None:
+    one, other = redrawer(corpus), redrawer(corpus)
+    for epoch in range(3):
+        one.epoch(epoch)
+    for name in ("source", "target"):
+        first, second = (getattr(made.epoch(5), name).flat for made in (one, other))
+        assert np.array_equal(first[0], second[0]) and np.array_equal(first[1], second[1])
+
+
+def test_another_seed_draws_other_pieces(corpus: PreparedCorpus) -> None:
+    ids = [redrawer(corpus, seed=seed).epoch(0).target.flat[0].tolist() for seed in (1, 2)]
+    assert ids[0] != ids[1]
+
+
+def test_the_same_word_is_cut_in_several_ways_within_an_epoch(corpus: PreparedCorpus) -> None:
+    drawn = redrawer(corpus, rate=0.5).epoch(0).source
+    assert len({tuple(drawn[i][:3].tolist()) for i in range(len(drawn))}) > 3
+
+
+def test_labels_follow_the_pieces(corpus: PreparedCorpus) -> None:
+    pairs = redrawer(corpus, rate=0.9).epoch(0)
+    side = corpus.pipeline.source
+    names = corpus.label_names
+    for i in range(0, len(NOUNS) ** 3, 11):
+        pieces = [side.vocabulary.token(int(token)) for token in pairs.source[i]]
+        pos, ner = pairs.labels["pos"][i].tolist(), pairs.labels["ner"][i].tolist()
+        assert len(pieces) == len(pos) == len(ner)
+        assert pos[-1] == ner[-1] == IGNORE
+        starts = [j for j in range(len(pieces)) if j == 0 or not pieces[j - 1].endswith("@@")][:-1]
+        words = ["DET", "NOUN", "VERB", "DET", "NOUN", "CCONJ", "NOUN"]
+        assert [names["pos"][pos[j]] for j in starts] == words
+        for j in range(len(pieces) - 1):
+            is_first = j in starts
+            word = sum(start <= j for start in starts) - 1
+            kind = {1: "PER", 4: "PER", 6: "LOC"}.get(word)
+            expected = "O" if kind is None else f"{'B' if is_first else 'I'}-{kind}"
+            assert names["ner"][ner[j]] == expected
+
+
+def test_a_side_without_bpe_stays_as_it_is(tmp_path: Path) -> None:
+    text = ParallelText(["ab ab", "abc abc"], ["x y", "y x"])
+    splits = {"train": text, "valid": ParallelText(["ab"], ["x"])}
+    options = PrepareOptions(bpe="none")
+    corpus = prepare(Corpus("none", ("de", "en"), splits), tmp_path / "out", options=options)
+    pairs = redrawer(corpus).epoch(0)
+    assert np.array_equal(pairs.source.flat[0], corpus.pairs("train").source.flat[0])

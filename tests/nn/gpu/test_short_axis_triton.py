@@ -1,0 +1,187 @@
+"""The Triton kernels, run by Triton's interpreter and compiled for a GPU that is not here."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from jtrans.nn.gpu import by_products
+
+pytest.importorskip("triton")
+
+HEADS = 2
+SEED = torch.tensor(2**40 + 7)
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 1e-2}  # of the norm of the difference
+LENGTHS = (1, 2, 15, 16, 17, 31, 33, 64, 65, 127, 128)
+
+# Triton decides at its import whether it interprets, and other tests may have imported it: the
+# interpreter has a process of its own, which answers one pickled call after the other.
+SERVER = """
+import pickle, sys, torch
+from jtrans.nn.gpu import short_axis
+while True:
+    try:
+        name, arguments, options = pickle.load(sys.stdin.buffer)
+    except EOFError:
+        break
+    if "tile" in options:
+        options["tile"] = short_axis.Tile(*options["tile"])
+    pickle.dump(getattr(short_axis, name)(*arguments, **options), sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+"""
+
+Interpreter = Callable[..., Tensor]
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[Interpreter]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
+    )
+    assert process.stdin is not None and process.stdout is not None
+    pipes = process.stdin, process.stdout
+
+    def call(name: str, *arguments: Tensor | None, **options: Any) -> Tensor:
+        pickle.dump((name, arguments, options), pipes[0])
+        pipes[0].flush()
+        answer = pickle.load(pipes[1])
+        assert isinstance(answer, Tensor)
+        return answer
+
+    yield call
+    pipes[0].close()
+    process.wait(timeout=60)
+
+
+def view(
+    length: int, axis: int, dtype: torch.dtype, *, head_width: int = 32, lines: int = 3
+) -> Tensor:
+    """Return [3, B, A, H, L, D] as a view of one tensor [B, T, S, 3E]."""
+    shape = (length, lines) if axis == 1 else (lines, length)
+    x = torch.randn(2, *shape, 3 * HEADS * head_width).to(dtype)
+    return x.view(2, *shape, 3, HEADS, head_width).movedim(-3, 0).movedim(axis + 1, -2)
+
+
+def key_bias(length: int) -> Tensor:
+    bias = torch.zeros(2, length)
+    bias[1, max(1, length - 3) :] = float("-inf")
+    return bias
+
+
+def check(interpreter: Interpreter, qkv: Tensor, bias: Tensor | None, **options: Any) -> None:
+    """Compare result and gradient with products in float64; the noise is the same."""
+    tile = {"tile": options.pop("tile")} if "tile" in options else {}
+    options = {"causal": False, "rate": 0.0, "share_noise": True, **options}
+    seed = SEED if options["rate"] else None
+    out = interpreter("forward", qkv, bias, seed, **options, **tile)
+    expected = by_products.forward(qkv.double(), bias, seed, **options)
+    gradient = torch.randn_like(out)
+    of_qkv = interpreter("backward", gradient, qkv, bias, seed, **options, **tile)
+    of_expected = by_products.backward(gradient.double(), qkv.double(), bias, seed, **options)
+    for ours, theirs in ((out, expected), (of_qkv, of_expected)):
+        assert ours.dtype == qkv.dtype and ours.stride() == theirs.stride()
+        distance = (ours.double() - theirs).norm() / theirs.norm().clamp(min=1e-3)
+        assert distance < TOLERANCE[qkv.dtype]  # false for nan
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_target_attention_of_any_length_is_exact(interpreter: Interpreter, length: int) -> None:
+    check(interpreter, view(length, 1, torch.float32), None, causal=True)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_source_attention_of_any_length_is_exact(interpreter: Interpreter, length: int) -> None:
+    check(interpreter, view(length, 2, torch.float32), key_bias(length))
+
+
+@pytest.mark.parametrize("length", [9, 25, 49, 100])
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("share_noise", [True, False])
+def test_noise_is_that_of_the_other_devices_both_ways(
+    interpreter: Interpreter, length: int, axis: int, share_noise: bool
+) -> None:
+    qkv = view(length, axis, torch.float32)
+    check(interpreter, qkv, None, causal=axis == 1, rate=0.3, share_noise=share_noise)
+
+
+@pytest.mark.parametrize("length", [7, 30, 60, 120])
+def test_bfloat16_stays_within_its_rounding(interpreter: Interpreter, length: int) -> None:
+    check(interpreter, view(length, 1, torch.bfloat16), None, causal=True, rate=0.1)
+    check(interpreter, view(length, 2, torch.bfloat16), key_bias(length))
+
+
+@pytest.mark.parametrize("head_width", [8, 24, 48, 128])
+def test_heads_of_any_width_up_to_128_are_exact(interpreter: Interpreter, head_width: int) -> None:
+    check(interpreter, view(20, 1, torch.float32, head_width=head_width), None, causal=True)
+
+
+@pytest.mark.parametrize("tile", [(16, 1, 1), (16, 2, 1), (16, 4, 1), (32, 2, 1)])
+def test_a_program_may_do_several_lines(interpreter: Interpreter, tile: tuple[int, ...]) -> None:
+    qkv = view(13, 2, torch.float32, lines=5)  # ten lines: the last program has too few
+    check(interpreter, qkv, key_bias(13), causal=True, rate=0.2, tile=tile)
+
+
+def test_separate_tensors_and_other_orders_in_memory_are_read_in_place(
+    interpreter: Interpreter,
+) -> None:
+    stacked = torch.randn(3, 2, 3, 17, HEADS, 32)  # three tensors [B, T, S, E]
+    check(interpreter, stacked.transpose(3, 4), None)
+    time_first = torch.randn(17, 3, 2, 3, HEADS, 32)  # [T, S, B, 3, H, D], as the original has it
+    check(interpreter, time_first.permute(3, 2, 1, 4, 0, 5), None, causal=True)
+
+
+def test_the_gradient_of_a_sum_needs_no_dense_tensor(interpreter: Interpreter) -> None:
+    qkv = view(6, 1, torch.float32)
+    ones = torch.ones(()).expand(qkv.shape[1:])
+    options = {"causal": True, "rate": 0.0, "share_noise": True}
+    ours = interpreter("backward", ones, qkv, None, None, **options)
+    theirs = by_products.backward(ones, qkv, None, None, **options)
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.skipif("TRITON_INTERPRET" in os.environ, reason="nothing is compiled by it")
+@pytest.mark.parametrize("slot", [16, 32, 64, 128])
+def test_the_usual_tiles_compile_for_hopper(
+    slot: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    for kernel in ("_forward_kernel", "_backward_kernel"):
+        compiled = compile_for_hopper(kernel, slot)
+        assert len(compiled.asm["cubin"]) > 0
+        assert compiled.metadata.shared < 114 * 1024  # two programs at a time
+
+
+def compile_for_hopper(name: str, slot: int) -> Any:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from jtrans.nn.gpu import short_axis
+
+    kernel = getattr(short_axis, name)
+    tile = short_axis.tile_for(slot)
+    constants = {
+        "WIDTH": 64, "BLOCK_D": 64, "SLOT": tile.slot, "LINES": tile.lines, "CAUSAL": True,
+        "HAS_BIAS": True, "HAS_NOISE": True, "THRESHOLD": 1 << 20, "KEPT": 1.25, "SHARED": True,
+    }  # fmt: skip
+    pointers = dict.fromkeys(("gradient", "q", "k", "v", "out", "dq", "dk", "dv"), "*bf16")
+    types = {**pointers, "bias": "*fp32", "seed": "*i64", "scale": "fp32"}
+    types |= dict.fromkeys(constants, "constexpr")
+    source = ASTSource(
+        fn=kernel,
+        signature={argument: types.get(argument, "i32") for argument in kernel.arg_names},
+        constexprs={(kernel.arg_names.index(key),): value for key, value in constants.items()},
+    )
+    options = {"num_warps": tile.warps, "num_stages": 1}
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)

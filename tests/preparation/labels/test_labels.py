@@ -1,0 +1,228 @@
+"""Parts of speech and entities: from a tagger's words to the pieces a model reads."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.preparation.labels.project import (
+    IGNORE,
+    LabelVocabulary,
+    Tagged,
+    number_entities,
+    overlaps,
+    project,
+)
+from jtrans.preparation.labels.sources import ConlluLabels, check_labels, open_labels
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
+from jtrans.text.pipeline import TextSide
+
+CODES = "#version: 0.2\nb l\n"  # hardly any merge: nearly every letter is a piece
+
+
+def labels_of(
+    line: str, tagged: Tagged | None, *, segmenter: str = "moses", codes: str | None = CODES
+) -> dict[str, list[str]]:
+    """Return the names of the labels of a line's pieces, "-" for none."""
+    side = TextSide("en", segmenter, codes=codes)
+    entities = [entity.removeprefix("B-").removeprefix("I-") for entity in tagged.entities if
+                entity != "O"] if tagged else []  # fmt: skip
+    vocabulary = LabelVocabulary.of(entities)
+    found = project(tagged, side, side.segment(line), vocabulary)
+    return {
+        kind: ["-" if i == IGNORE else getattr(vocabulary, kind)[i] for i in labels]
+        for kind, labels in found.items()
+    }
+
+
+def test_every_piece_of_a_word_has_its_tag() -> None:
+    found = labels_of("unbelievable !", Tagged(["unbelievable", "!"], ["ADJ", "PUNCT"]))
+    assert found == {"pos": ["ADJ"] * 11 + ["PUNCT", "-"]}
+
+
+def test_pieces_of_an_entity_begin_once_and_go_on() -> None:
+    tagged = Tagged(["New", "York"], ["PROPN"] * 2, ["B-GPE", "I-GPE"])
+    assert labels_of("New York", tagged)["ner"] == ["B-GPE", *["I-GPE"] * 6, "-"]
+
+
+def test_neighbouring_entities_of_one_type_begin_each() -> None:
+    tagged = Tagged(["Ann", "Bob"], ["PROPN"] * 2, ["B-PERSON", "B-PERSON"])
+    found = labels_of("Ann Bob", tagged, codes=None)
+    assert found["ner"] == ["B-PERSON", "B-PERSON", "-"]
+
+
+def test_a_word_of_the_segmenter_takes_the_tag_where_it_begins() -> None:
+    # the tagger parts "don't" otherwise than Moses does, and takes "e.g." as one
+    tagged = Tagged(["I", "do", "n't", "know"], ["PRON", "AUX", "PART", "VERB"])
+    found = labels_of("I don't know", tagged, codes=None)
+    assert found["pos"] == ["PRON", "AUX", "PART", "VERB", "-"]
+
+
+def test_escapes_are_undone_and_other_text_has_no_labels() -> None:
+    tagged = Tagged(["A", "&", "B"], ["X", "CCONJ", "X"])
+    assert labels_of("A & B", tagged, segmenter="moses-escaped", codes=None)["pos"] == [
+        "X", "CCONJ", "X", "-",
+    ]  # fmt: skip
+    assert labels_of("A and B", tagged)["pos"] == ["-"] * 6
+    assert labels_of("A and B", None)["pos"] == ["-"] * 6
+
+
+def test_characters_and_their_spaces_can_be_labelled() -> None:
+    found = labels_of("a b", Tagged(["a", "b"], ["DET", "NOUN"]), segmenter="character", codes=None)
+    assert [found["pos"][0], found["pos"][2]] == ["DET", "NOUN"]
+    assert len(found["pos"]) == 4
+
+
+def test_types_of_ontonotes_make_its_whole_list_and_others_only_themselves() -> None:
+    assert len(LabelVocabulary.of(["GPE", "DATE"]).ner) == 37
+    assert LabelVocabulary.of(["PER", "LOC"]).ner == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert LabelVocabulary.of([]).kinds == ("pos",)
+    assert len(LabelVocabulary.of([]).pos) == 18
+
+
+def test_entities_are_numbered_with_and_without_begin_marks() -> None:
+    assert [number for number, _ in number_entities(["PER", "PER", "O", "LOC"])] == [1, 1, 0, 2]
+    marked = ["B-PER", "B-PER", "I-PER", "O"]
+    assert [number for number, _ in number_entities(marked)] == [1, 2, 2, 0]
+
+
+@given(st.lists(st.text("aBcä", min_size=1, max_size=4), max_size=6), st.data())
+def test_characters_keep_their_words_however_others_cut(words: list[str], data) -> None:
+    text = "".join(words)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=5)) | {0, len(text)})
+    others = [text[a:b] for a, b in pairwise(cuts)]
+    owners = overlaps(words, others)
+    assert owners is not None and [len(owner) for owner in owners] == [len(o) for o in others]
+    assert [i for owner in owners for i in owner] == [i for i, w in enumerate(words) for _ in w]
+
+
+CONLLU = """# text = Anna geht zum See.
+1\tAnna\tAnna\tPROPN\t_\t_\t0\t_\t_\tNER=B-PER
+2\tgeht\tgehen\tVERB\t_\t_\t0\t_\t_\t_
+3-4\tzum\t_\t_\t_\t_\t_\t_\t_\t_
+3\tzu\tzu\tADP\t_\t_\t0\t_\t_\t_
+4\tdem\tder\tDET\t_\t_\t0\t_\t_\t_
+4.1\tleer\t_\tX\t_\t_\t0\t_\t_\t_
+5\tSee\tSee\tNOUN\t_\t_\t0\t_\t_\tSpaceAfter=No
+6\t.\t.\tPUNCT\t_\t_\t0\t_\t_\t_
+
+1\tJa\tja\tINTJ\t_\t_\t0\t_\t_\t_
+"""
+
+
+@pytest.fixture
+def conllu(tmp_path: Path) -> Path:
+    path = tmp_path / "tags.conllu"
+    path.write_text(CONLLU, encoding="utf-8")
+    return path
+
+
+def test_sentences_of_a_conllu_file_are_found_by_their_text(conllu: Path) -> None:
+    labels = ConlluLabels(conllu)
+    first, unknown, last = labels.tag(["anna geht zum See .", "Nein", "Ja"])
+    assert unknown is None and last == Tagged(["Ja"], ["INTJ"])
+    assert first is not None
+    assert list(first.words) == ["Anna", "geht", "zum", "See", "."]
+    assert list(first.tags) == ["PROPN", "VERB", "ADP", "NOUN", "PUNCT"]
+    assert labels.entity_types == ["PER"]
+
+
+def test_labels_of_a_file_reach_the_prepared_corpus(tmp_path: Path, conllu: Path) -> None:
+    text = ParallelText(["Anna geht zum See.", "Nein", "Ja"], ["x y z a", "no", "yes"])
+    splits = {"train": text, "valid": ParallelText(["Ja"], ["yes"])}
+    options = PrepareOptions(bpe="none", max_ratio=3, labels=f"conllu:{conllu}")
+    prepared = prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
+    labels = prepared.pairs("train").labels
+    names = prepared.label_names["pos"]
+    assert [names[i] for i in labels["pos"][0][:-1]] == ["PROPN", "VERB", "ADP", "NOUN", "PUNCT"]
+    assert labels["pos"][1].tolist() == [IGNORE, IGNORE]
+    assert prepared.info["unlabelled"] == {"train": 1, "valid": 0}
+    conllu.write_text(CONLLU.replace("INTJ", "ADV"), encoding="utf-8")
+    with pytest.raises(CorpusError, match="different contents of the labels"):
+        prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
+
+
+def test_labels_of_another_text_are_refused_and_leave_nothing(tmp_path: Path, conllu: Path) -> None:
+    splits = {
+        "train": ParallelText(["etwas anderes"], ["something else"]),
+        "valid": ParallelText(["nichts davon"], ["none of it"]),
+    }
+    options = PrepareOptions(bpe="none", labels=f"conllu:{conllu}")
+    with pytest.raises(CorpusError, match="labels of none of the 2 sentences"):
+        prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("tags.txt", "neither spacy:MODEL nor conllu:FILE"),
+        ("conllu:", "neither spacy:MODEL nor conllu:FILE"),
+        ("conllu:nowhere.conllu", "no such file: nowhere.conllu"),
+    ],
+)
+def test_an_impossible_source_of_labels_is_refused(name: str, part: str) -> None:
+    with pytest.raises((ConfigError, CorpusError), match=part):
+        check_labels(name)
+
+
+def test_a_line_that_is_no_conllu_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.conllu"
+    path.write_text("# text = x\n1 Anna PROPN\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"line 2 has 1 columns instead of 10"):
+        ConlluLabels(path)
+
+
+def test_missing_spacy_is_named_with_the_command_that_installs_it(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ConfigError, match="spaCy is not installed") as caught:
+        check_labels("spacy:de_core_news_sm")
+    assert "jtrans[labels]" in str(caught.value.hint)
+
+
+class FakeModel:
+    """What this project uses of a spaCy pipeline."""
+
+    def has_pipe(self, name: str) -> bool:
+        return name == "ner"
+
+    def get_pipe(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(labels=("PER",))
+
+    def pipe(self, lines, batch_size: int):
+        for line in lines:
+            yield [
+                SimpleNamespace(
+                    text=word, pos_="NOUN" if word[0].isupper() else "VERB", is_space=False,
+                    ent_iob_="B" if word == "Anna" else "O",
+                    ent_type_="PER" if word == "Anna" else "",
+                )
+                for word in line.split()
+            ]  # fmt: skip
+
+
+def test_tags_of_spacy_become_labels(monkeypatch, tmp_path: Path) -> None:
+    spacy = ModuleType("spacy")
+    spacy.__version__ = "3.8.0"
+    spacy.load = lambda name, exclude: FakeModel()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "spacy", spacy)
+    open_labels.cache_clear()
+    text = ParallelText(["Anna geht", "geht  Anna"], ["x y", "y x"])
+    options = PrepareOptions(bpe="none", labels="spacy:any")
+    corpus = Corpus("c", ("de", "en"), {"train": text, "valid": replace(text)})
+    options = replace(options, drop_leaked=False)
+    prepared = prepare(corpus, tmp_path / "out", options=options, workers=1)
+    open_labels.cache_clear()
+    names, labels = prepared.label_names, prepared.pairs("train").labels
+    assert [names["pos"][i] for i in labels["pos"][1][:-1]] == ["VERB", "NOUN"]
+    assert [names["ner"][i] for i in labels["ner"][0][:-1]] == ["B-PER", "O"]

@@ -1,0 +1,80 @@
+"""Cleaning: which pairs stay, and what each dropped pair is counted as."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.preparation.clean import REASONS, Rules, clean
+
+
+def words(count: int) -> str:
+    return " ".join(["w"] * count)
+
+
+def reasons_of(source: str, target: str, **rules: float) -> list[str]:
+    cleaning = clean([source], [target], rules=Rules(**rules))  # type: ignore[arg-type]
+    return [reason for reason, count in cleaning.dropped.items() if count]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "reasons"),
+    [
+        ("ein Haus", "a house", []),
+        ("", "a house", ["empty"]),
+        ("ein Haus", "", ["empty"]),
+        ("ja", "yes", []),
+        (words(175), words(175), []),
+        (words(176), words(170), ["too long"]),
+        (words(170), words(176), ["too long"]),
+        (words(3), words(2), []),
+        (words(2), words(3), []),
+        (words(4), words(2), ["ratio"]),
+        (words(2), words(4), ["ratio"]),
+        (words(200), words(2), ["too long"]),
+    ],
+)
+def test_a_pair_is_dropped_for_the_first_reason_that_applies(source, target, reasons) -> None:
+    assert reasons_of(source, target) == reasons
+
+
+@given(st.integers(10, 40), st.integers(1, 10))
+def test_a_pair_exactly_at_the_ratio_stays(tenths, shorter) -> None:
+    longer, shorter = tenths * shorter, 10 * shorter
+    limits = {"max_ratio": tenths / 10, "max_length": 1000}
+    assert reasons_of(words(longer), words(shorter), **limits) == []
+    assert reasons_of(words(shorter), words(longer + 1), **limits) == ["ratio"]
+
+
+def test_a_repeated_pair_is_kept_once_but_a_repeated_source_stays() -> None:
+    source, target = ["ja", "ja", "ja"], ["yes", "yeah", "yes"]
+    assert clean(source, target, rules=Rules()).kept == [0, 1]
+    assert clean(source, target, rules=Rules(deduplicate=False)).kept == [0, 1, 2]
+
+
+def test_a_pair_of_valid_or_test_is_dropped_but_not_its_source_with_another_target() -> None:
+    source, target, held_out = ["ja", "ja"], ["yes", "yeah"], [("ja", "yes")]
+    cleaning = clean(source, target, rules=Rules(), held_out=held_out)
+    assert cleaning.kept == [1]
+    assert cleaning.dropped["in valid/test"] == 1
+    kept = clean(source, target, rules=Rules(drop_leaked=False), held_out=held_out).kept
+    assert kept == [0, 1]
+
+
+LINE = st.sampled_from(["", "a", "a b", "a b c", "b c d", words(5)])
+PAIRS = st.lists(st.tuples(LINE, LINE), max_size=40)
+
+
+@given(PAIRS, PAIRS)
+def test_kept_and_dropped_add_up_and_cleaning_again_drops_nothing(pairs, held_out) -> None:
+    source, target = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    rules = Rules(max_length=4)
+    cleaning = clean(source, target, rules=rules, held_out=held_out)
+    assert len(cleaning.kept) + sum(cleaning.dropped.values()) == len(pairs)
+    assert tuple(cleaning.dropped) == REASONS
+    assert cleaning.kept == sorted(set(cleaning.kept))
+    kept = [pairs[i] for i in cleaning.kept]
+    again = clean(*([p[i] for p in kept] for i in (0, 1)), rules=rules, held_out=held_out)
+    assert again.kept == list(range(len(kept)))
+    assert not set(kept) & set(held_out)

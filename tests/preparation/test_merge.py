@@ -1,0 +1,207 @@
+"""Parts of a corpus, prepared on several machines with one pipeline and put together."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from jtrans.corpora.catalogue.builtin import grammar_text
+from jtrans.corpora.grammar import generate
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError, CorpusError, WorkError
+from jtrans.preparation.merge import join_prepared
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
+from jtrans.progress import Silent
+
+NOUNS = {"Hund": "dog", "Mann": "man", "Tisch": "table", "Ball": "ball", "Zug": "train"}
+COLOURS = {"alte": "old", "kleine": "small", "rote": "red", "neue": "new", "blaue": "blue"}
+PAIRS = [
+    (f"Der {colour} {noun} sieht den {other}.", f"The {COLOURS[colour]} {NOUNS[noun]} sees the "
+     f"{NOUNS[other]}.")
+    for colour in COLOURS for noun in NOUNS for other in NOUNS
+]  # fmt: skip
+# the second part has pairs of the first, and letters the first does not know
+PARTS = [
+    PAIRS[:60],
+    [*PAIRS[50:90], ("Der Käfer.", "The žuk."), ("", "x"), PAIRS[3], ("Der Käfer.", "The žuk.")],
+]
+
+
+def corpus_of(*parts: list[tuple[str, str]], valid: list[tuple[str, str]] = PAIRS[100:110]):
+    splits = {
+        name: ParallelText([s for s, _ in pairs], [t for _, t in pairs], (name,))
+        for name, pairs in {
+            "train": [pair for part in parts for pair in part],
+            "valid": valid,
+            "test": PAIRS[110:],
+        }.items()
+    }
+    return Corpus("mine", ("de", "en"), splits)
+
+
+def learn(folder: Path, **options) -> PrepareOptions:
+    """Prepare the first part, learning a pipeline; return options that take it."""
+    chosen = {"bpe_merges": 40, **options}
+    prepare(corpus_of(PARTS[0]), folder / "one", options=PrepareOptions(**chosen), workers=1)
+    rules = {name: value for name, value in options.items() if name == "deduplicate"}
+    return PrepareOptions(pipeline=str(folder / "one"), **rules)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+class Listener(Silent):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, str] = {}
+
+    def say(self, label: str, text: str) -> None:
+        self.lines[label] = text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"deduplicate": False},
+        {"lowercase": True, "vocabulary": "joint"},
+        {"bpe": "none", "min_count": 2},
+        {"truecase": True, "bpe": "separate"},
+    ],
+)
+def test_parts_put_together_are_what_one_preparation_gives(tmp_path, options, monkeypatch) -> None:
+    taken = learn(tmp_path, **options)
+    prepare(corpus_of(PARTS[1]), tmp_path / "two", options=taken, workers=1)
+    prepare(corpus_of(*PARTS), tmp_path / "once", options=taken, workers=1)
+    monkeypatch.setattr("jtrans.preparation.merge.SLICE", 7)
+    join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
+    joined, once = contents(tmp_path / "all"), contents(tmp_path / "once")
+    infos = [json.loads(files.pop("corpus.json")) for files in (joined, once)]
+    assert joined == once
+    for info in infos:
+        info["splits"]["train"].pop("sha256")
+        info["splits"]["train"].pop("origin")
+    for figure in ("splits", "cleaning", "joint_size", "vocabulary", "pipeline_sha256"):
+        assert infos[0][figure] == infos[1][figure]
+
+
+def test_a_pipeline_that_is_taken_is_the_very_same(tmp_path) -> None:
+    taken = learn(tmp_path, truecase=True)
+    listener = Listener()
+    two = prepare(
+        corpus_of(PARTS[1]), tmp_path / "two", options=taken, workers=1, progress=listener
+    )
+    one = PreparedCorpus.open(tmp_path / "one")
+    assert two.pipeline.fingerprint() == one.pipeline.fingerprint()
+    assert listener.lines["Pipeline"] == f"that of {tmp_path / 'one'}, nothing learned"
+    assert "BPE" not in listener.lines
+    assert two.info["splits"]["train"]["unknown"]["target"] > 0
+    assert "unknown in train" in listener.lines["Encoding"]
+    side = two.pipeline.source
+    for i, (line, _) in enumerate(PARTS[1][:20]):
+        assert two.pairs("train").source[i].tolist() == side.encode(line)
+
+
+def test_a_preparation_with_another_pipeline_needs_force(tmp_path) -> None:
+    taken = learn(tmp_path)
+    prepare(corpus_of(PARTS[1]), tmp_path / "two", options=taken, workers=1)
+    for options in (PrepareOptions(bpe_merges=40), PrepareOptions(bpe_merges=20)):
+        with pytest.raises(CorpusError, match=r"different text pipeline$"):
+            prepare(corpus_of(PARTS[1]), tmp_path / "two", options=options, workers=1)
+
+
+def test_a_folder_without_a_pipeline_or_with_one_of_other_languages_is_refused(tmp_path) -> None:
+    taken = learn(tmp_path)
+    with pytest.raises(ConfigError, match="no text pipeline in nowhere"):
+        prepare(corpus_of(PARTS[1]), tmp_path / "x", options=PrepareOptions(pipeline="nowhere"))
+    turned = Corpus("mine", ("en", "de"), corpus_of(PARTS[1]).splits)
+    with pytest.raises(ConfigError, match="is for de-en, this text is en-de"):
+        prepare(turned, tmp_path / "x", options=taken)
+
+
+def test_the_same_parts_again_are_no_work_and_other_parts_need_force(tmp_path) -> None:
+    taken = learn(tmp_path)
+    folders = [tmp_path / "one", tmp_path / "two"]
+    prepare(corpus_of(PARTS[1]), folders[1], options=taken, workers=1)
+    join_prepared(folders, tmp_path / "all")
+    before = (tmp_path / "all").stat().st_ino
+    listener = Listener()
+    join_prepared(folders, tmp_path / "all", progress=listener)
+    assert "Unchanged" in listener.lines
+    assert (tmp_path / "all").stat().st_ino == before
+    with pytest.raises(CorpusError, match="another prepared corpus: different text"):
+        join_prepared(folders[::-1], tmp_path / "all")
+    join_prepared(folders[::-1], tmp_path / "all", force=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "all"}
+
+
+@pytest.mark.parametrize(
+    ("options", "valid", "problem"),
+    [
+        ({"bpe_merges": 41}, PAIRS[100:110], "differ in their text pipeline"),
+        (None, PAIRS[100:109], "differ in their valid or test text"),
+        ({"max_length": 9}, PAIRS[100:110], "differ in their rules of cleaning"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(tmp_path, options, valid, problem) -> None:
+    taken = learn(tmp_path)
+    if options and "max_length" in options:
+        options["pipeline"] = taken.pipeline
+    chosen = PrepareOptions(**options) if options else taken
+    prepare(corpus_of(PARTS[1], valid=valid), tmp_path / "two", options=chosen, workers=1)
+    with pytest.raises(CorpusError, match=problem) as caught:
+        join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
+    assert "prepare" in str(caught.value.hint)
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
+
+
+def test_a_part_given_twice_is_refused(tmp_path) -> None:
+    learn(tmp_path)
+    with pytest.raises(CorpusError, match="is given twice"):
+        join_prepared([tmp_path / "one", tmp_path / "one" / "text" / ".."], tmp_path / "all")
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
+    taken = learn(tmp_path)
+    prepare(corpus_of(PARTS[1]), tmp_path / "two", options=taken, workers=1)
+    open_path = Path.open
+
+    def full(path: Path, mode: str = "r", *arguments, **options):
+        if path.name == "train.target.npy" and "w" in mode:
+            raise OSError(errno.ENOSPC, "No space left")
+        return open_path(path, mode, *arguments, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(WorkError, match="the disk is full"):
+        patch.setattr(Path, "open", full)
+        join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
+    assert len(join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all").splits) == 3
+
+
+def test_labels_and_gold_alignments_follow_their_pairs(tmp_path) -> None:
+    pairs = generate(340, seed=3)
+
+    def cut(start: int, stop: int) -> Corpus:
+        splits = {"train": pairs[start:stop], "valid": pairs[300:320], "test": pairs[320:]}
+        texts = {name: grammar_text(part) for name, part in splits.items()}
+        return Corpus("mine", ("de", "en"), texts)
+
+    options = PrepareOptions(bpe_merges=200)
+    prepare(cut(0, 150), tmp_path / "one", options=options, workers=1)
+    taken = PrepareOptions(pipeline=str(tmp_path / "one"))
+    prepare(cut(140, 300), tmp_path / "two", options=taken, workers=1)
+    prepare(cut(0, 300), tmp_path / "once", options=taken, workers=1)
+    join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
+    joined, once = contents(tmp_path / "all"), contents(tmp_path / "once")
+    infos = [json.loads(files.pop("corpus.json")) for files in (joined, once)]
+    assert joined == once and "train.source.pos.npy" in once
+    assert "text/train.alignments.txt" in once
+    assert infos[0]["unlabelled"] == infos[1]["unlabelled"]

@@ -1,0 +1,409 @@
+"""Preparing a corpus: what lands in the folder, what stays the same, what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.preparation import learn as learning
+from jtrans.preparation import segment as segmenting
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
+
+SMALL = PrepareOptions(bpe_merges=30)
+NOUNS = [("Hund", "dog"), ("Mann", "man"), ("Tisch", "table"), ("Ball", "ball"), ("Zug", "train")]
+ADJECTIVES = [("alte", "old"), ("kleine", "small"), ("rote", "red"), ("neue", "new")]
+
+
+def sentences(start: int, stop: int) -> tuple[list[str], list[str]]:
+    """Distinct pairs, as natural text with punctuation."""
+    source, target = [], []
+    for i in range(start, stop):
+        noun, other = NOUNS[i % 5], NOUNS[i // 5 % 5]
+        adjective = ADJECTIVES[i // 25 % 4]
+        source.append(f"Der {adjective[0]} {noun[0]} sieht den {other[0]}.")
+        target.append(f"The {adjective[1]} {noun[1]} sees the {other[1]}.")
+    return source, target
+
+
+def make_corpus(
+    train: tuple[Sequence[str], Sequence[str]] | None = None,
+    valid: tuple[Sequence[str], Sequence[str]] | None = None,
+) -> Corpus:
+    splits = {
+        "train": ParallelText(*(train or sentences(0, 80)), ("corpus/train",)),
+        "valid": ParallelText(*(valid or sentences(80, 90)), ("corpus/valid",)),
+        "test": ParallelText(*sentences(90, 100), ("corpus/test",)),
+    }
+    return Corpus("mine", ("de", "en"), splits)
+
+
+class Listener:
+    """A `Progress` that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, str] = {}
+        self.warnings: list[str] = []
+
+    def say(self, label: str, text: str) -> None:
+        self.lines[label] = text
+
+    def advance(self, task: str, done: int, total: int | None = None) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SMALL,
+        PrepareOptions(bpe="separate", bpe_merges=20, lowercase=True),
+        PrepareOptions(bpe="none", min_count=2),
+        PrepareOptions(bpe_merges=30, vocabulary="joint", source_segment="whitespace"),
+        PrepareOptions(bpe="none", source_segment="character", target_segment="character"),
+    ],
+)
+def test_stored_ids_are_what_the_pipeline_makes_of_the_raw_lines(tmp_path, options) -> None:
+    corpus = make_corpus()
+    prepared = prepare(corpus, tmp_path / "out", options=options, workers=1)
+    for split in prepared.splits:
+        pairs = prepared.pairs(split)
+        assert len(pairs) == len(corpus.splits[split])
+        for i, line in enumerate(corpus.splits[split].source):
+            assert pairs.source[i].tolist() == prepared.pipeline.source.encode(line)
+        for i, line in enumerate(corpus.splits[split].target):
+            assert pairs.target[i].tolist() == prepared.pipeline.target.encode(line)
+            assert pairs.target.lengths[i] == len(pairs.target[i])
+
+
+def test_raw_and_segmented_lines_of_valid_and_test_are_kept(tmp_path) -> None:
+    valid = (["Ein\u2028Hund.", "", "Ja."], ["A dog.", "Nothing.", ""])
+    prepared = prepare(make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1)
+    assert prepared.raw_lines("valid", "source") == valid[0]
+    assert prepared.raw_lines("valid", "target") == valid[1]
+    assert prepared.words_lines("valid", "source") == [["Ein", "Hund", "."], [], ["Ja", "."]]
+    assert (tmp_path / "out/text/test.de").is_file()
+    assert not list((tmp_path / "out/text").glob("train*"))
+    with pytest.raises(CorpusError, match="no text of train"):
+        prepared.raw_lines("train", "source")
+
+
+def test_empty_lines_of_valid_stay_and_are_warned_of(tmp_path) -> None:
+    listener = Listener()
+    valid = (["Ja.", "", "Nein."], ["Yes.", "", "No."])
+    prepared = prepare(
+        make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1, progress=listener
+    )
+    assert prepared.pairs("valid").source.lengths.tolist()[1] == 1
+    assert listener.warnings[0] == "valid has 1 pairs with an empty side (kept)"
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+@pytest.mark.parametrize("lines", [(["", " "], ["", ""]), (["a", ""], ["\t", "b"]), ([], [])])
+def test_a_valid_or_test_set_without_a_pair_of_text_is_refused(tmp_path, split, lines) -> None:
+    corpus = make_corpus()
+    empty = ParallelText(*lines, ("corpus/empty",))
+    corpus = Corpus("mine", ("de", "en"), {**corpus.splits, split: empty})
+    with pytest.raises(CorpusError, match=rf"{split} has only empty lines|has no valid text"):
+        prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_lines_that_segmentation_leaves_empty_are_no_text_either(tmp_path) -> None:
+    corpus = make_corpus(valid=(["\x01", "\x7f"], ["Yes.", "No."]))
+    with pytest.raises(CorpusError, match="valid has only empty lines"):
+        prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_train_is_cleaned_and_counted(tmp_path) -> None:
+    source, target = sentences(0, 60)
+    source += ["", source[0], sentences(80, 81)[0][0], "Ein sehr langer Satz ohne Gegenstück."]
+    target += ["x", target[0], sentences(80, 81)[1][0], "What?"]
+    source += ["Copied text.", "Ein Haus am Meer."]
+    target += ["Copied text.", "海边 的 一座 房子"]
+    listener = Listener()
+    prepared = prepare(
+        make_corpus((source, target)), tmp_path / "out", options=SMALL, workers=1, progress=listener
+    )
+    assert prepared.info["cleaning"] == {
+        "kept": 60,
+        "dropped": {
+            "empty": 1, "too long": 0, "ratio": 1, "identical": 1, "wrong script": 1,
+            "duplicate": 1, "in valid/test": 1,
+        },
+    }  # fmt: skip
+    assert len(prepared.pairs("train")) == 60
+    assert listener.lines["Cleaning"] == (
+        "kept 60 · empty 1 · too long 0 · ratio 1 · identical 1 · wrong script 1 · duplicate 1 · "
+        "in valid/test 1"
+    )
+
+
+def test_sizes_in_corpus_json_are_those_of_the_arrays(tmp_path) -> None:
+    prepared = prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    train = prepared.pairs("train")
+    info = json.loads((tmp_path / "out/corpus.json").read_text(encoding="utf-8"))
+    assert info["joint_size"]["sum"] == (train.source.lengths * train.target.lengths).sum()
+    assert info["splits"]["train"]["tokens"]["source"] == train.source.lengths.sum()
+    assert info["vocabulary"]["target"] == len(prepared.pipeline.target.vocabulary)
+    assert list(info["splits"]) == ["train", "valid", "test"]
+
+
+def test_every_step_is_told(tmp_path) -> None:
+    listener = Listener()
+    prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    labels = "Reading Cleaning Segmenting BPE Vocabulary Encoding Written"
+    assert set(labels.split()) <= set(listener.lines)
+    assert listener.lines["Reading"] == "train 80 · valid 10 · test 10"
+    assert listener.lines["BPE"].startswith("30 joint merges learned")
+    assert "per target token" in listener.lines["Joint size"]
+
+
+def test_preparing_twice_gives_the_same_bytes(tmp_path) -> None:
+    for name in ("first", "second"):
+        prepare(make_corpus(), tmp_path / name, options=SMALL, workers=1)
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+
+
+@pytest.mark.parametrize("shard", [7, 1000])
+def test_neither_workers_nor_shards_change_anything(tmp_path, monkeypatch, shard) -> None:
+    prepare(make_corpus(), tmp_path / "one", options=SMALL, workers=1)
+    monkeypatch.setattr(segmenting, "SMALLEST_SHARD", shard)
+    monkeypatch.setattr(learning, "TYPES_AT_ONCE", 5)
+    prepare(make_corpus(), tmp_path / "three", options=SMALL, workers=3)
+    assert contents(tmp_path / "one") == contents(tmp_path / "three")
+
+
+def test_the_same_request_again_leaves_the_folder_alone(tmp_path) -> None:
+    prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    before = (tmp_path / "out").stat().st_ino
+    listener = Listener()
+    again = prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert isinstance(again, PreparedCorpus)
+    assert "Unchanged" in listener.lines and "Written" not in listener.lines
+    assert (tmp_path / "out").stat().st_ino == before
+
+
+@pytest.mark.parametrize(
+    ("corpus", "options", "difference"),
+    [
+        (make_corpus(), PrepareOptions(bpe_merges=31), r"bpe_merges \(30, now 31\)"),
+        (make_corpus(sentences(0, 79)), SMALL, "different text"),
+    ],
+)
+def test_another_corpus_in_the_folder_is_replaced_only_by_force(
+    tmp_path, corpus, options, difference
+) -> None:
+    folder = tmp_path / "out"
+    prepare(make_corpus(), folder, options=SMALL, workers=1)
+    before = contents(folder)
+    with pytest.raises(CorpusError, match=difference) as caught:
+        prepare(corpus, folder, options=options, workers=1)
+    assert "--force" in str(caught.value.hint)
+    assert contents(folder) == before
+    prepare(corpus, folder, options=options, workers=1, force=True)
+    assert contents(folder) != before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_of_other_things_is_never_replaced(tmp_path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious", encoding="utf-8")
+    with pytest.raises(CorpusError, match="is no prepared corpus"):
+        prepare(make_corpus(), tmp_path, options=SMALL, workers=1, force=True)
+    assert contents(tmp_path) == {"thesis.tex": b"precious"}
+
+
+def test_a_file_in_the_way_is_refused(tmp_path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(CorpusError, match="not a folder"):
+        prepare(make_corpus(), tmp_path / "file" / "out", options=SMALL, workers=1)
+    with pytest.raises(CorpusError, match="is no prepared corpus"):
+        prepare(make_corpus(), tmp_path / "file", options=SMALL, workers=1)
+
+
+def test_a_link_stays_and_what_it_leads_to_is_made(tmp_path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk/corpus", target_is_directory=True)
+    for merges in (30, 20):
+        options = PrepareOptions(bpe_merges=merges)
+        prepare(make_corpus(), tmp_path / "link", options=options, workers=1, force=True)
+        assert (tmp_path / "link").is_symlink()
+        assert {path.name for path in (tmp_path / "disk").iterdir()} == {"corpus"}
+    assert {path.name for path in tmp_path.iterdir()} == {"disk", "link"}
+
+
+def test_the_working_directory_is_not_replaced(tmp_path, monkeypatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(CorpusError, match="this is the working directory") as caught:
+        prepare(make_corpus(), Path(), options=SMALL, workers=1)
+    assert "--out corpus" in str(caught.value.hint)
+
+
+def test_nothing_left_after_cleaning_is_refused_before_anything_is_written(tmp_path) -> None:
+    corpus = make_corpus((["", "a b c d"], ["x", "y"]))
+    with pytest.raises(CorpusError, match=r"no training pair is left.*empty 1.*ratio 1"):
+        prepare(corpus, tmp_path / "deep" / "out", options=SMALL, workers=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_dropped_pairs_are_warned_of(tmp_path) -> None:
+    source, target = sentences(0, 60)
+    listener = Listener()
+    corpus = make_corpus((source, ["Short." if i < 30 else t for i, t in enumerate(target)]))
+    prepare(corpus, tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    expected = "50 % of the training pairs were dropped, most for: ratio (--max-ratio is 1.5)"
+    assert listener.warnings[0] == expected
+
+
+def test_a_line_of_ten_megabytes_is_dropped_from_train_and_refused_in_valid(tmp_path) -> None:
+    long = ["x" * 10_000_000], ["y"]
+    source, target = sentences(0, 60)
+    prepared = prepare(
+        make_corpus((source + long[0], target + long[1])),
+        tmp_path / "out",
+        options=SMALL,
+        workers=1,
+    )
+    assert prepared.info["cleaning"]["dropped"]["too long"] == 1
+    with pytest.raises(
+        CorpusError, match=r"line 2 of the source of valid has 10,000,000"
+    ) as caught:
+        valid = (["Ja.", *long[0]], ["Yes.", *long[1]])
+        prepare(make_corpus(valid=valid), tmp_path / "other", options=SMALL, workers=1)
+    assert caught.value.where == "corpus/valid, line 2"
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_single_training_pair_is_enough_to_be_prepared(tmp_path) -> None:
+    corpus = make_corpus((["Das Haus, das Haus."], ["The house, the house."]))
+    assert len(prepare(corpus, tmp_path / "out", options=SMALL, workers=1).pairs("train")) == 1
+
+
+def test_sides_that_look_exchanged_are_warned_of(tmp_path) -> None:
+    listener = Listener()
+    source, target = sentences(0, 60)
+    corpus = make_corpus((target, source))
+    prepare(corpus, tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert "the sides of train look exchanged" in listener.warnings[0]
+    assert not [text for text in listener.warnings[1:] if "exchanged" in text]
+
+
+def test_a_test_set_exchanged_against_train_is_warned_of_in_any_language(tmp_path) -> None:
+    listener = Listener()
+    corpus = make_corpus()
+    test = ParallelText(corpus.splits["test"].target, corpus.splits["test"].source)
+    # no common words are known of Swedish and Danish, and their script is the same
+    corpus = Corpus("mine", ("sv", "da"), {**corpus.splits, "test": test})
+    options = PrepareOptions(bpe_merges=30)
+    prepare(corpus, tmp_path / "out", options=options, workers=1, progress=listener)
+    exchanged = [text for text in listener.warnings if "look exchanged" in text]
+    assert len(exchanged) == 1
+    assert exchanged[0].startswith(
+        "the sides of test look exchanged: its source has the words of train's target"
+    )
+
+
+def test_text_unlike_train_is_warned_of(tmp_path) -> None:
+    listener = Listener()
+    valid = (["ЩЖ ЮЯ ЭЮ"], ["ŵŷ ẁỳ ǎǒ"])
+    prepare(make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert "% of the tokens of valid are unknown" in listener.warnings[-1]
+
+
+def test_a_side_in_another_script_is_warned_of(tmp_path) -> None:
+    listener = Listener()
+    corpus = Corpus("mine", ("zh", "en"), make_corpus().splits)
+    options = PrepareOptions(bpe_merges=30, source_segment="moses", drop_wrong_script=False)
+    prepare(corpus, tmp_path / "out", options=options, workers=1, progress=listener)
+    assert "100 % of the zh lines of train have no letter" in listener.warnings[0]
+
+
+def test_truecased_words_begin_small_and_come_back_with_a_capital(tmp_path) -> None:
+    source, target = sentences(0, 60)
+    source = [f"Heute sieht der Mann {line[0].lower()}{line[1:]}" for line in source]
+    options = PrepareOptions(bpe="none", truecase=True, max_ratio=9)
+    prepared = prepare(make_corpus((source, target)), tmp_path / "out", options=options, workers=1)
+    side = prepared.pipeline.source
+    line = "Der alte Hund sieht den Ball."
+    assert side.segment(line)[:3] == ["der", "alte", "Hund"]
+    assert side.decode(side.encode(line)) == line
+    assert prepared.words_lines("valid", "source")[0][0] == "der"
+    again = PreparedCorpus.open(tmp_path / "out").pipeline.source
+    assert again.encode(line) == side.encode(line)
+
+
+def test_statistics_are_those_of_the_text(tmp_path) -> None:
+    prepared = prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    train, pairs = prepared.info["splits"]["train"], prepared.pairs("train")
+    words = [
+        prepared.pipeline.source.segment(line) for line in make_corpus().splits["train"].source
+    ]
+    assert train["words"]["source"] == sum(map(len, words))
+    assert prepared.info["types"]["source"] == len({word for line in words for word in line})
+    assert sum(train["lengths"]["source"].values()) == len(pairs)
+    short = int((pairs.source.lengths - 1 <= 10).sum())
+    assert train["lengths"]["source"]["1-10"] == short
+    assert train["joint"] == int((pairs.source.lengths * pairs.target.lengths).sum())
+
+
+def test_several_references_are_kept(tmp_path) -> None:
+    source, target = sentences(90, 100)
+    other = [line.upper() for line in target]
+    test = ParallelText(source, target, references=(target, other))
+    corpus = make_corpus()
+    splits = {**corpus.splits, "test": test}
+    corpus = Corpus(corpus.name, corpus.languages, splits)
+    prepared = prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
+    assert prepared.references("test") == [target, other]
+    assert prepared.references("valid") == [prepared.raw_lines("valid", "target")]
+
+
+def test_joint_vocabulary_is_one_for_both_sides(tmp_path) -> None:
+    options = PrepareOptions(bpe_merges=30, vocabulary="joint")
+    pipeline = prepare(make_corpus(), tmp_path / "out", options=options, workers=1).pipeline
+    assert pipeline.source.vocabulary.tokens == pipeline.target.vocabulary.tokens
+
+
+def test_rare_tokens_are_unknown(tmp_path) -> None:
+    source, target = sentences(0, 60)
+    options = PrepareOptions(bpe="none", min_count=2)
+    corpus = make_corpus((["Selten " + source[0], *source[1:]], ["Rare " + target[0], *target[1:]]))
+    prepared = prepare(corpus, tmp_path / "out", options=options, workers=1)
+    assert "Selten" not in prepared.pipeline.source.vocabulary.tokens
+    assert prepared.info["splits"]["train"]["unknown"] == {"source": 1, "target": 1}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bpe": "joined"},
+        {"vocabulary": "shared"},
+        {"max_ratio": 0.5},
+        {"bpe_merges": 0},
+        {"lowercase": True, "truecase": True},
+    ],
+)
+def test_impossible_options_are_refused(options) -> None:
+    with pytest.raises(ConfigError):
+        PrepareOptions(**options)
+
+
+def test_a_corpus_without_valid_is_refused(tmp_path) -> None:
+    corpus = Corpus("half", ("de", "en"), {"train": ParallelText(["a"], ["b"])})
+    with pytest.raises(CorpusError, match="has no valid text"):
+        prepare(corpus, tmp_path / "out")

@@ -1,0 +1,208 @@
+"""A preparation that is interrupted, killed, or out of disk: nothing half, nothing lost."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.errors import CorpusError, WorkError
+from jtrans.preparation import encode as encoding
+from jtrans.preparation import learn as learning
+from jtrans.preparation import segment as segmenting
+from jtrans.preparation import work
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
+
+SMALL = PrepareOptions(bpe_merges=30)
+NOUNS = {"Hund": "dog", "Mann": "man", "Tisch": "table", "Ball": "ball", "Zug": "train"}
+COLOURS = {"alte": "old", "kleine": "small", "rote": "red", "neue": "new"}
+PAIRS = [
+    (f"Der {colour} {noun} sieht den {other}.", f"The {COLOURS[colour]} {NOUNS[noun]} sees the "
+     f"{NOUNS[other]}.")
+    for colour in COLOURS for noun in NOUNS for other in NOUNS
+]  # fmt: skip
+
+
+def make_corpus(train: int = 80) -> Corpus:
+    """Return a corpus of so many training pairs."""
+    parts = {"train": PAIRS[:train], "valid": PAIRS[80:90], "test": PAIRS[90:]}
+    splits = {
+        name: ParallelText([s for s, _ in part], [t for _, t in part])
+        for name, part in parts.items()
+    }
+    return Corpus("mine", ("de", "en"), splits)
+
+
+class Listener:
+    """A `Progress` that remembers the labels of what it was told."""
+
+    def __init__(self) -> None:
+        self.labels: set[str] = set()
+
+    def say(self, label: str, text: str) -> None:
+        self.labels.add(label)
+
+    def advance(self, task: str, done: int, total: int | None = None) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        pass
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def fail_at(monkeypatch, name: str, failure: BaseException) -> None:
+    """Let the first file whose name holds `name` fail to be opened for writing."""
+    open_path = Path.open
+
+    def fail(path: Path, mode: str = "r", *arguments, **options):
+        if name in path.name and "w" in mode:
+            raise failure
+        return open_path(path, mode, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", fail)
+
+
+STEPS = ["key", "train.00000.source.txt", "facts", "codes.joint", "ids.npy", "test.target.npy"]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, name) -> None:
+    folder = tmp_path / "out"
+    prepare(make_corpus(), folder, options=SMALL, workers=1)
+    before = contents(folder)
+    fail_at(monkeypatch, name, OSError(errno.ENOSPC, "No space left"))
+    with pytest.raises(WorkError, match="the disk is full"):
+        prepare(make_corpus(50), folder, options=SMALL, workers=1, force=True)
+    assert contents(folder) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_an_interrupted_preparation_goes_on_when_run_again(tmp_path, monkeypatch, name) -> None:
+    prepare(make_corpus(), tmp_path / "whole", options=SMALL, workers=1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        fail_at(patch, name, KeyboardInterrupt())
+        prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] != ["whole"]
+    assert not (tmp_path / "out").exists()
+    listener = Listener()
+    prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert ("Continuing" in listener.labels) == (name != "key")
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
+
+
+def test_what_is_done_is_not_done_again(tmp_path, monkeypatch) -> None:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        fail_at(patch, "test.target.npy", KeyboardInterrupt())
+        prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    monkeypatch.setattr(segmenting, "_segment_shard", None)
+    monkeypatch.setattr(encoding, "_encode_part", None)
+    monkeypatch.setattr(learning.bpe, "learn", None)
+    prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+
+
+def test_work_begun_for_another_request_is_not_used(tmp_path, monkeypatch) -> None:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        fail_at(patch, "test.target.npy", KeyboardInterrupt())
+        prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    other = PrepareOptions(bpe_merges=20)
+    prepare(make_corpus(), tmp_path / "out", options=other, workers=1)
+    prepare(make_corpus(), tmp_path / "clean", options=other, workers=1)
+    assert contents(tmp_path / "out") == contents(tmp_path / "clean")
+
+
+def kill_at_write(number: int) -> None:
+    """Let this process be killed when it writes for the `number`-th time."""
+    count = itertools.count(1)
+    open_path = Path.open
+
+    def opened(path: Path, mode: str = "r", *arguments, **options):
+        handle = open_path(path, mode, *arguments, **options)
+        if "w" in mode and next(count) == number:
+            handle.write(b"half" if "b" in mode else "half")
+            handle.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return handle
+
+    Path.open = opened  # type: ignore[method-assign]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
+def test_killed_at_any_write_and_run_again_it_gives_the_same_bytes(tmp_path) -> None:
+    options = PrepareOptions(bpe_merges=30, truecase=True)
+    prepare(make_corpus(), tmp_path / "whole", options=options, workers=1)
+    expected = contents(tmp_path / "whole")
+    died = 0
+    for number in range(1, 60, 4):
+        folder = tmp_path / f"killed{number}"
+        child = os.fork()
+        if child == 0:
+            kill_at_write(number)
+            prepare(make_corpus(), folder, options=options, workers=1)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        died += os.WIFSIGNALED(status)
+        prepare(make_corpus(), folder, options=options, workers=1)
+        assert contents(folder) == expected
+    assert died > 8
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
+    tmp_path, monkeypatch, number
+) -> None:
+    folder = tmp_path / "out"
+    prepare(make_corpus(50), folder, options=SMALL, workers=1)
+    prepare(make_corpus(), tmp_path / "whole", options=SMALL, workers=1)
+    count, rename = itertools.count(1), Path.rename
+
+    def interrupt(path: Path, other: Path) -> Path:
+        if next(count) == number:
+            raise KeyboardInterrupt
+        return rename(path, other)
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(Path, "rename", interrupt)
+        prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
+    prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
+    assert contents(folder) == contents(tmp_path / "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs workers that are forked")
+def test_a_worker_that_dies_is_an_error_and_what_is_done_stays(tmp_path, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(segmenting, "_segment_shard", die)
+        with pytest.raises(WorkError, match="a worker process died"):
+            prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=2)
+    listener = Listener()
+    prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert "Continuing" in listener.labels
+
+
+def die(job: object) -> None:
+    os._exit(9)
+
+
+def test_two_at_once_in_one_folder_are_refused(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(work, "PATIENCE_SECONDS", 0.1)
+    with (
+        work.WorkFolder(tmp_path / "out", "another").opened(),
+        pytest.raises(CorpusError, match="another jtrans prepare is at work"),
+    ):
+        prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
+    prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
