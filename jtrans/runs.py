@@ -6,7 +6,8 @@ run.json             format version, where the data lies, fingerprints, paramete
 checkpoints/step-00012000/{model.safetensors, state.safetensors, state.json, sha256.json}
 checkpoints/pointers.json    which one is `last` and `best`
 log.jsonl            one JSON object per logged event
-translations/  reports/
+translations/, analysis/     results computed from a checkpoint, cached
+reports/             figures, tables and pages
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jtrans.config import Config, SystemConfig, build_config
 from jtrans.errors import CheckpointError, JtransError, did_you_mean
@@ -170,6 +171,17 @@ class Run:
     def update_config(self, config: Config) -> None:
         """Replace the resolved configuration (limits and rates may change between starts)."""
         write_text(self.folder / "config.toml", config.to_toml())
+
+    # Results
+
+    def result_path(self, kind: Literal["translations", "analysis"], name: str) -> Path:
+        """Return where a result of the kind is cached under this name."""
+        return self.folder / kind / name
+
+    @property
+    def reports_folder(self) -> Path:
+        """Where figures, tables and pages go by default."""
+        return self.folder / "reports"
 
     # Checkpoints
 

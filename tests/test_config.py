@@ -9,17 +9,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from jtrans.config import (
     Config,
+    ConfigSection,
+    Count,
     TrainingConfig,
     build_config,
+    explain_fault,
     find_config,
     load_config,
     merge_values,
     recipe_names,
 )
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, CorpusError
 from jtrans.models.systems import ReformerFastConfig
 from jtrans.models.zoo import system_configs
 
@@ -154,6 +158,59 @@ def test_set_without_key_and_value_is_refused(override: str) -> None:
 @pytest.mark.parametrize("override", ["seed=2", "training=3", "training.seed.x=1", "training..x=1"])
 def test_set_to_a_place_that_does_not_exist_is_one_config_error(override: str) -> None:
     error_of(DEMO, override)
+
+
+# Renamed keys
+
+OLD_KEYS = "[training]\npass_tokens = 11\npass_joint = 22\npass_overhead = 33\n"
+SYSTEM = '[model]\nsystem = "transformer"\n'
+
+
+def micro_batches(config: Config) -> tuple[int | None, int, int]:
+    training = config.training
+    return training.micro_batch_tokens, training.micro_batch_joint, training.micro_batch_overhead
+
+
+def test_old_keys_of_a_file_are_read_and_written_under_their_new_names(write: Any) -> None:
+    config = load(write(SYSTEM + OLD_KEYS))
+    assert micro_batches(config) == (11, 22, 33)
+    assert "pass_" not in config.to_toml()
+
+
+def test_an_old_key_of_the_base_gives_way_to_the_new_one_above_it(write: Any) -> None:
+    write(SYSTEM + OLD_KEYS, "base.toml")
+    config = load(write('extends = "base.toml"\n[training]\nmicro_batch_joint = 5\n'))
+    assert micro_batches(config) == (11, 5, 33)
+    write(SYSTEM + "[training]\nmicro_batch_joint = 5\n", "base.toml")
+    config = load(write(f'extends = "base.toml"\n{OLD_KEYS}'))
+    assert micro_batches(config) == (11, 22, 33)
+
+
+@pytest.mark.parametrize("override", ["training.pass_joint=7", "training={pass_joint=7}"])
+def test_old_keys_can_be_set(override: str) -> None:
+    assert load(DEMO, override).training.micro_batch_joint == 7
+
+
+def test_old_keys_of_plain_values_are_read() -> None:
+    values = {"model": {"system": "transformer"}, "training": {"pass_overhead": 7}}
+    config = build_config(values, system_configs(), where="here")
+    assert config.training.micro_batch_overhead == 7
+    assert values["training"] == {"pass_overhead": 7}
+
+
+def test_a_wrong_value_of_an_old_key_is_named_with_the_new_one() -> None:
+    error = error_of(DEMO, "training.pass_joint=0")
+    assert error.message.startswith("training.micro_batch_joint:")
+    assert error.where == "from --set"
+
+
+def test_a_key_under_both_names_is_refused(write: Any) -> None:
+    path = write(f"{SYSTEM}{OLD_KEYS}micro_batch_joint = 5\n")
+    error = error_of(path)
+    assert (error.kind, error.where) == ("config.renamed-key", str(path))
+    error = error_of(DEMO, "training.pass_joint=7", "training.micro_batch_joint=7")
+    assert (error.kind, error.where) == ("config.renamed-key", "--set")
+    assert error.hint == "remove training.pass_joint"
 
 
 # Mistakes
@@ -303,3 +360,35 @@ def test_a_wrong_value_is_explained_in_words_of_the_file(override: str, message:
         load_config("demo/transformer", system_configs(), overrides=[override])
     assert message in caught.value.message
     assert caught.value.where == "from --set"
+
+
+# Faults of other schemas
+
+
+class Garden(ConfigSection):
+    flowers: Count
+    name: str = "ours"
+
+
+@pytest.mark.parametrize(
+    ("values", "message", "kind", "hint"),
+    [
+        ({"flowers": 0}, "flowers: input should be greater than 0 (got 0)", "corpus.value", "dig"),
+        ({}, "flowers: field required", "corpus.value", "dig"),
+        (
+            {"flowers": 1, "nam": "x"},
+            "unknown key nam",
+            "corpus.unknown-key",
+            "did you mean name?",
+        ),
+    ],
+)
+def test_a_fault_of_any_schema_is_explained(
+    values: dict[str, Any], message: str, kind: str, hint: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Garden.model_validate(values)
+    error = explain_fault(caught.value, Garden, CorpusError, where="garden.toml", hint="dig")
+    assert (error.message, error.kind, error.hint) == (message, kind, hint)
+    assert isinstance(error, CorpusError)
+    assert error.where == "garden.toml"

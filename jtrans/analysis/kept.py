@@ -56,9 +56,8 @@ class Kept:
             "text_sha256": _digest(text),
             "options": options,
         }
-        self.path = (
-            run.folder / "analysis" / f"{split}.{found.name}.{what}.{_digest(options)[:8]}.npz"
-        )
+        name = f"{split}.{found.name}.{what}.{_digest(options)[:8]}.npz"
+        self.path = run.result_path("analysis", name)
 
     def read(self) -> dict[str, NDArray[Any]] | None:
         """Return the arrays, None when they are not there, damaged or of something else."""

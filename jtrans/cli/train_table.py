@@ -71,11 +71,12 @@ class TrainTable:
         self._draw(text, share)
 
     def split(self, sentences: int, size: int) -> None:
-        """Say that a pass was too large; nothing is lost, but smaller passes would be faster."""
+        """Say that a micro-batch was too large; smaller ones from the start would be faster."""
         if not self._is_quiet:
             self._line(
-                f"Out of memory with a pass of {sentences:,} pairs (size {size:,}): done in "
-                "halves, same gradient. Smaller from the start: training.pass_joint, pass_tokens",
+                f"Out of memory with a micro-batch of {sentences:,} pairs (size {size:,}): done in "
+                "halves, same gradient. Smaller from the start: training.micro_batch_joint or "
+                "training.micro_batch_tokens",
                 "yellow",
             )
 

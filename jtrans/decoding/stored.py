@@ -89,7 +89,7 @@ def translate_split(
         "options": {**asdict(options), "nbest": 1},
         "precision": precision,
     }
-    path = run.folder / "translations" / _file_name(identity)
+    path = run.result_path("translations", _file_name(identity))
     kept = _read(path, identity)
     if kept is not None:
         return kept

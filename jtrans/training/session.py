@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 # place within an epoch where it stopped.
 FIXED = (
     "training.batch_tokens",
-    "training.pass_tokens",
-    "training.pass_joint",
-    "training.pass_overhead",
+    "training.micro_batch_tokens",
+    "training.micro_batch_joint",
+    "training.micro_batch_overhead",
     "training.bpe_dropout",
     "training.optimiser",
     "training.best_metric",

@@ -37,9 +37,11 @@ class UpdatePlan:
         self.sampler = BatchSampler(
             pairs.source.lengths,
             pairs.target.lengths,
-            max_tokens=min(training.pass_tokens or training.batch_tokens, training.batch_tokens),
-            max_joint=training.pass_joint if is_joint else None,
-            overhead=training.pass_overhead,
+            max_tokens=min(
+                training.micro_batch_tokens or training.batch_tokens, training.batch_tokens
+            ),
+            max_joint=training.micro_batch_joint if is_joint else None,
+            overhead=training.micro_batch_overhead,
             seed=training.seed,
         )
 

@@ -55,8 +55,8 @@ class Validator:
         sampler = BatchSampler(
             self.pairs.source.lengths,
             self.pairs.target.lengths,
-            max_tokens=training.pass_tokens or training.batch_tokens,
-            max_joint=training.pass_joint if is_joint else None,
+            max_tokens=training.micro_batch_tokens or training.batch_tokens,
+            max_joint=training.micro_batch_joint if is_joint else None,
             seed=0,
         )
         self.batches = sampler.batches(0)

@@ -173,8 +173,8 @@ def _config(system: str, settings: list[str], precision: str) -> Config:
 
     options: dict[str, Any] = {
         "training.precision": precision,
-        "training.pass_joint": PASS_POSITIONS,
-        "training.pass_overhead": PASS_OVERHEAD,
+        "training.micro_batch_joint": PASS_POSITIONS,
+        "training.micro_batch_overhead": PASS_OVERHEAD,
     }
     overrides = ["model.tie=all", *settings]
     return load_config(f"{RECIPE}/{system}", system_configs(), overrides=overrides, options=options)

@@ -35,7 +35,7 @@ def test_real_and_padded_work_is_counted(corpus: PreparedCorpus, make_config: An
 def test_a_measurement_is_of_the_whole_epoch_s_padding(
     system: str, corpus: PreparedCorpus, make_config: Any
 ) -> None:
-    config = make_config(system, pass_tokens=30)
+    config = make_config(system, micro_batch_tokens=30)
     found = measure_train(config, data=corpus.folder, device="cpu", seconds=0.05, progress=Silent())
     pairs = corpus.pairs("train")
     is_joint = system != "transformer"

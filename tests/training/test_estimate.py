@@ -12,7 +12,7 @@ def test_an_estimate_counts_the_epoch_and_writes_nothing(
     system: str, corpus: PreparedCorpus, make_config: Any
 ) -> None:
     before = sorted(corpus.folder.rglob("*"))
-    found = estimate(make_config(system, pass_tokens=30), data=corpus.folder)
+    found = estimate(make_config(system, micro_batch_tokens=30), data=corpus.folder)
     pairs = corpus.pairs("train")
     assert (found.pairs, found.tokens) == (len(pairs), int(pairs.target.lengths.sum()))
     assert found.passes > found.updates > 1

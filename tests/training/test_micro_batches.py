@@ -52,7 +52,9 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, most: int, error: Exception) -
 def test_halves_have_the_gradient_of_the_whole(
     error: Exception, corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = make_config("reformer-base", {"dropout": 0.0}, batch_tokens=400, pass_tokens=200)
+    config = make_config(
+        "reformer-base", {"dropout": 0.0}, batch_tokens=400, micro_batch_tokens=200
+    )
     pairs = corpus.pairs("train")
     plan = UpdatePlan(pairs, config.training, is_joint=True)
     update = plan.epoch(0)[0]

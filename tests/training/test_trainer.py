@@ -92,7 +92,7 @@ def frequent_log(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_crashed_run_goes_on_as_if_nothing_had_happened(
     system: str, crash_at: int, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
-    config = make_config(system, max_updates=22, validate_every=4, pass_tokens=30)
+    config = make_config(system, max_updates=22, validate_every=4, micro_batch_tokens=30)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     train(config, data=corpus.folder, run=whole)
     with pytest.raises(CrashError):

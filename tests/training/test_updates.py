@@ -30,7 +30,7 @@ def test_full_passes_are_updates_of_their_own() -> None:
 
 
 def test_an_epoch_holds_every_pair_once_and_repeats(corpus: PreparedCorpus, make_config) -> None:
-    training = make_config(pass_tokens=20).training
+    training = make_config(micro_batch_tokens=20).training
     plan = UpdatePlan(corpus.pairs("train"), training, is_joint=False)
 
     def order(plan: UpdatePlan, epoch: int) -> list[int]:
@@ -43,7 +43,7 @@ def test_an_epoch_holds_every_pair_once_and_repeats(corpus: PreparedCorpus, make
 
 
 def test_joint_passes_keep_within_their_positions(corpus: PreparedCorpus, make_config) -> None:
-    training = make_config(batch_tokens=200, pass_joint=100).training
+    training = make_config(batch_tokens=200, micro_batch_joint=100).training
     plan = UpdatePlan(corpus.pairs("train"), training, is_joint=True)
     passes = [one for update in plan.epoch(0) for one in update]
     assert max(plan.positions([one]) for one in passes) <= 100

@@ -233,12 +233,12 @@ def _write_and_show(
     progress = console.TerminalProgress()
     files = []
     for run, own in zip(runs, pairs, strict=True):
-        folder = out or run.folder / "reports"
+        folder = out or run.reports_folder
         if out is not None and len(runs) > 1:
             folder = out / run.name.replace("/", "-")
         for pair in own:
             files += write_pair(pair, folder, split, progress)
-    page = (out or runs[0].folder / "reports") / PAGE
+    page = (out or runs[0].reports_folder) / PAGE
     _write_page(page, runs, pairs)
     files.append(page)
     if as_json:

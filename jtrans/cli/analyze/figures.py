@@ -310,7 +310,7 @@ def _show(
     from jtrans.analysis.figures.figure import as_json as plain
     from jtrans.analysis.output.tables import write_items, write_links
 
-    folder = out or study.runs[0].folder / "reports"
+    folder = out or study.runs[0].reports_folder
     files = write_items(items, folder, prefix=f"{study.split}.")
     files += write_links(links, folder, prefix=f"{study.split}.")
     if as_json:

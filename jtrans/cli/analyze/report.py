@@ -94,7 +94,7 @@ def report(
         batch_tokens=batch_tokens,
         hypotheses=hyp or [],
     )
-    page, gathered = write_report(study, out or study.runs[0].folder / "reports", progress)
+    page, gathered = write_report(study, out or study.runs[0].reports_folder, progress)
     if as_json:
         from jtrans.analysis.report.report import as_json as plain
 

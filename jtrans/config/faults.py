@@ -1,0 +1,100 @@
+"""What pydantic found wrong, said in the words of a configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel
+
+from jtrans.errors import JtransError, did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+Error = TypeVar("Error", bound=JtransError)
+
+
+def explain_fault(
+    error: ValidationError,
+    schema: type[BaseModel],
+    error_type: type[Error],
+    *,
+    where: str,
+    hint: str,
+    prefix: str = "",
+    origins: Mapping[str, str] | None = None,
+) -> Error:
+    """Turn the first fault that pydantic found into an error a user can act on.
+
+    Args:
+        error: what `schema.model_validate` raised.
+        schema: names the valid keys.
+        error_type: the class of the error; its default kind begins the error's kind.
+        where: the file or option, unless `origins` knows better.
+        hint: what to do about a wrong value; a wrong key gets the nearest valid one.
+        prefix: the section that `schema` describes, put before each key.
+        origins: where single keys were set, by dotted key.
+    """
+    fault = error.errors()[0]
+    parts = _key_parts(fault)
+    key = ".".join([prefix, *parts] if prefix else parts)
+    place = _origin(key, origins or {}) or where
+    kind = f"{error_type.default_kind}.value"
+    if fault["type"] == "extra_forbidden":
+        valid = _sibling_keys(schema, parts)
+        near = did_you_mean(parts[-1], valid)
+        section = "".join(f"{part}." for part in key.split(".")[:-1])
+        hint = f"did you mean {section}{near}?" if near else f"valid keys: {', '.join(valid)}"
+        kind = f"{error_type.default_kind}.unknown-key"
+        return error_type(f"unknown key {key}", where=place, hint=hint, kind=kind)
+    if fault["type"] == "value_error":
+        message = str(fault["msg"]).removeprefix("Value error, ")
+        place = f"{key}, {place}" if key else place
+        return error_type(message, where=place, hint=hint, kind=kind)
+    shown = "" if fault["type"] == "missing" else f" (got {fault['input']!r})"
+    # a value may be of several types, each with its own fault: "epoch", or a number
+    rules = [_rule(other) for other in error.errors() if _key_parts(other) == parts]
+    message = f"{key}: {', or '.join(dict.fromkeys(rules))}{shown}"
+    return error_type(message, where=place, hint=hint, kind=kind)
+
+
+def _origin(key: str, origins: Mapping[str, str]) -> str | None:
+    # the fault of a section (sizes that do not fit) comes from one of its keys, and vice versa
+    for name, origin in origins.items():
+        if f"{name}.".startswith(f"{key}.") or f"{key}.".startswith(f"{name}."):
+            return origin
+    return None
+
+
+def _key_parts(fault: Mapping[str, Any]) -> list[str]:
+    """Return the parts of the key, without pydantic's names of the types it tried."""
+    types = ("constrained-int", "int", "float", "str")
+    parts = [str(part) for part in fault["loc"]]
+    return [
+        part
+        for part in parts
+        if part not in types and not part.startswith(("function", "literal["))
+    ]
+
+
+def _rule(fault: Mapping[str, Any]) -> str:
+    rules = {"tuple_type": "input should be a list", "model_type": "input should be a section"}
+    text = rules.get(fault["type"], str(fault["msg"]))
+    return text[0].lower() + text[1:]
+
+
+def _sibling_keys(schema: type[BaseModel], parts: list[str]) -> list[str]:
+    for part in parts[:-1]:
+        field = schema.model_fields.get(part)
+        if field is None:
+            break
+        sections = [
+            section
+            for section in (field.annotation, *getattr(field.annotation, "__args__", ()))
+            if isinstance(section, type) and issubclass(section, BaseModel)
+        ]
+        if not sections:
+            break
+        schema = sections[0]
+    return sorted(schema.model_fields)

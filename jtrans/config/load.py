@@ -1,0 +1,263 @@
+"""From a recipe or a TOML file to a checked `Config`.
+
+Precedence: defaults < `extends` < file < `--set` < named options. A run keeps the result with
+every value written out, and that file can be trained again as it is. Keys that were renamed are
+still read under their old names.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from jtrans.config.faults import explain_fault
+from jtrans.config.schema import Config, SystemConfig
+from jtrans.errors import ConfigError, did_you_mean
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+SHARED = "_shared"  # the folder of RECIPES with what recipes of one corpus have in common
+# Old names of keys: files and runs written with them are read for ever.
+RENAMED = {
+    "training.pass_tokens": "training.micro_batch_tokens",
+    "training.pass_joint": "training.micro_batch_joint",
+    "training.pass_overhead": "training.micro_batch_overhead",
+}
+
+
+def recipe_names() -> list[str]:
+    """Return the names of all recipes, sorted."""
+    paths = [path.relative_to(RECIPES) for path in RECIPES.rglob("*.toml")]
+    return sorted(path.with_suffix("").as_posix() for path in paths if path.parts[0] != SHARED)
+
+
+def find_config(name: str) -> Path:
+    """Return the file of a recipe name or of a path to a TOML file.
+
+    Raises:
+        ConfigError: no such recipe or file.
+    """
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise ConfigError(
+                f"no such configuration file: {name}",
+                hint="jtrans recipes NAME --copy my.toml makes one to start from",
+                kind="config.missing",
+            )
+        return path
+    recipe = RECIPES / f"{name}.toml"
+    if name in recipe_names():
+        return recipe
+    near = did_you_mean(name, recipe_names())
+    raise ConfigError(
+        f"no such recipe: {name}",
+        hint=f"did you mean {near}?" if near else "jtrans recipes lists them",
+        kind="config.unknown-recipe",
+    )
+
+
+def load_config(
+    name: str,
+    systems: Mapping[str, type[SystemConfig]],
+    *,
+    overrides: Iterable[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Config:
+    """Load a recipe or a TOML file.
+
+    Args:
+        name: a recipe's name or a path ending in .toml.
+        systems: the configuration class of each system (`models.zoo.system_configs`).
+        overrides: `--set` values, each `section.key=value`; the value is TOML, or plain text.
+        options: values of named options, by dotted key; None values are ignored.
+
+    Raises:
+        ConfigError: unknown file, key, type or value, naming the nearest valid key.
+    """
+    path = find_config(name)
+    values = _read(path)
+    base = values.pop("extends", None)
+    if base is not None:
+        values = merge_values(_read_base(path, str(base)), values)
+    origins: dict[str, str] = {}
+    for key, value in _parse_overrides(overrides):
+        _assign(values, key, value, origins, "from --set")
+    for key, value in (options or {}).items():
+        if value is not None:
+            _assign(values, key, value, origins, "from an option")
+    return build_config(values, systems, where=str(path), origins=origins)
+
+
+def build_config(
+    values: Mapping[str, Any],
+    systems: Mapping[str, type[SystemConfig]],
+    *,
+    where: str,
+    origins: Mapping[str, str] | None = None,
+) -> Config:
+    """Check plain values and make them a `Config`.
+
+    Args:
+        values: sections of keys, as TOML has them.
+        systems: the configuration class of each system.
+        where: their file, for errors.
+        origins: where single keys were set, by dotted key.
+
+    Raises:
+        ConfigError: an unknown key, type or value, naming the nearest valid key.
+    """
+    values = _rename_keys(values, where)
+    model = values.get("model") or {}
+    if not isinstance(model, Mapping):
+        raise ConfigError(
+            f"model is a section with keys of its own (got {model!r})",
+            where=(origins or {}).get("model", where),
+            hint="for example [model] and below it width = 256",
+            kind="config.value",
+        )
+    system = model.get("system")
+    if system is None:
+        raise ConfigError(
+            "model.system is missing",
+            where=where,
+            hint=f"one of: {', '.join(systems)}",
+            kind="config.missing-key",
+        )
+    if system not in systems:
+        near = did_you_mean(str(system), systems)
+        raise ConfigError(
+            f"unknown system: {system}",
+            where=(origins or {}).get("model.system", where),
+            hint=f"did you mean {near}?" if near else "jtrans models lists them",
+            kind="config.unknown-system",
+        )
+    try:
+        values["model"] = systems[system].model_validate(model)
+    except ValidationError as error:
+        hint = "jtrans models NAME shows the options of a system"
+        raise explain_fault(
+            error,
+            systems[system],
+            ConfigError,
+            where=where,
+            hint=hint,
+            prefix="model",
+            origins=origins,
+        ) from error
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        hint = "jtrans recipes shows examples"
+        raise explain_fault(
+            error, Config, ConfigError, where=where, hint=hint, origins=origins
+        ) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"not valid TOML: {error}", where=str(path), kind="config.toml") from None
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the configuration: {error.strerror}", where=str(path)
+        ) from None
+    return _rename_keys(values, str(path))
+
+
+def _rename_keys(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return `values` with every key under its present name."""
+    renamed = dict(values)
+    for old, new in RENAMED.items():
+        section, old_key = old.split(".")
+        keys = renamed.get(section)
+        if isinstance(keys, Mapping) and old_key in keys:
+            new_key = new.removeprefix(f"{section}.")
+            if new_key in keys:
+                raise _named_twice(old, new, where)
+            renamed[section] = {
+                new_key if key == old_key else key: value for key, value in keys.items()
+            }
+    return renamed
+
+
+def _named_twice(old: str, new: str, where: str) -> ConfigError:
+    return ConfigError(
+        f"{old} is the old name of {new}, and both are set",
+        where=where,
+        hint=f"remove {old}",
+        kind="config.renamed-key",
+    )
+
+
+def _read_base(path: Path, base: str) -> dict[str, Any]:
+    """Read what `path` extends. A recipe counts as one file, with what it shares with others."""
+    base_path = path.parent / base
+    if not base_path.is_file():
+        base_path = find_config(base)
+    values = _read(base_path)
+    shared = values.pop("extends", None)
+    if shared is None:
+        return values
+    if RECIPES not in base_path.parents:
+        raise ConfigError(
+            f"{base} itself extends another file; one level is the limit",
+            where=str(path),
+            hint=f"extend {shared} instead",
+            kind="config.extends",
+        )
+    return merge_values(_read(base_path.parent / str(shared)), values)
+
+
+def merge_values(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` with the keys of `top` put over it, section by section."""
+    merged = dict(base)
+    for key, value in top.items():
+        old = merged.get(key)
+        merged[key] = (
+            merge_values(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        )
+    return merged
+
+
+def _parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
+    parsed = [_parse_override(override) for override in overrides]
+    keys = {key for key, _ in parsed}
+    for old, new in RENAMED.items():
+        if {old, new} <= keys:
+            raise _named_twice(old, new, "--set")
+    return [(RENAMED.get(key, key), value) for key, value in parsed]
+
+
+def _parse_override(override: str) -> tuple[str, Any]:
+    key, equals, text = override.partition("=")
+    key = key.strip()
+    if not equals or not key or not text.strip():
+        raise ConfigError(
+            f"--set needs KEY=VALUE, not {override!r}",
+            where="--set",
+            hint="for example --set training.learning_rate=1e-3",
+            kind="config.override",
+        )
+    try:
+        return key, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, text.strip()  # plain text needs no quotes
+
+
+def _assign(
+    values: dict[str, Any], key: str, value: Any, origins: dict[str, str], origin: str
+) -> None:
+    *sections, last = key.split(".")
+    place = values
+    for section in sections:
+        inner = place.setdefault(section, {})
+        if not isinstance(inner, dict):
+            inner = place[section] = {}
+        place = inner
+    place[last] = value
+    origins[key] = origin

@@ -1,0 +1,124 @@
+"""The schema of the configuration: a frozen class a section, with types, defaults and bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
+
+Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class ConfigSection(BaseModel):
+    """A section of the configuration: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class SystemConfig(ConfigSection):
+    """The section `[model]`: each system adds its own sizes and options (`models/systems.py`)."""
+
+    system: str
+
+
+class DataConfig(ConfigSection):
+    """Where the training data comes from."""
+
+    corpus: str | None = None  # the corpus this recipe is meant for; --data wins
+
+
+class OptimiserConfig(ConfigSection):
+    """The optimiser of the update."""
+
+    name: Literal["adam"] = "adam"
+    betas: tuple[Rate, Rate] = (0.9, 0.98)
+    eps: Annotated[float, Field(gt=0.0)] = 1e-8
+
+
+class ScheduleConfig(ConfigSection):
+    """The learning rate as a function of the update (docs/systems.md 0.7)."""
+
+    name: Literal["inverse-sqrt", "noam", "constant"] = "inverse-sqrt"
+    warmup: Annotated[int, Field(ge=0)] = 4000
+    warmup_init: Annotated[float, Field(ge=0.0)] = 1e-7  # inverse-sqrt: rate at update 0
+    floor: Annotated[float, Field(ge=0.0)] = 1e-9  # training ends below this rate
+
+
+class StopConfig(ConfigSection):
+    """Early stopping: no better validation among the last `patience` ones."""
+
+    metric: Literal["valid-bleu", "valid-loss"] = "valid-loss"
+    patience: Count = 10
+
+
+class KeepConfig(ConfigSection):
+    """How many checkpoints stay on disk."""
+
+    last: Count = 5
+    best: Count = 1
+
+
+class TrainingConfig(ConfigSection):
+    """How a model is trained."""
+
+    batch_tokens: Count = 4096  # target tokens per update, over all its micro-batches
+    micro_batch_tokens: Count | None = None  # target tokens; default: batch_tokens
+    micro_batch_joint: Count = 65536  # padded joint positions B*T*S (joint systems)
+    # the fixed cost of a micro-batch, in joint positions: about 200 on a CPU, 5000 on a GPU
+    micro_batch_overhead: Count = 200
+    optimiser: OptimiserConfig = OptimiserConfig()
+    learning_rate: Annotated[float, Field(gt=0.0)] = 7e-4
+    schedule: ScheduleConfig = ScheduleConfig()
+    label_smoothing: Rate = 0.1
+    smoothing_form: Literal["all", "others"] = "all"  # docs/systems.md 0.6
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.0  # decoupled
+    clip_norm: Annotated[float, Field(ge=0.0)] = 25.0  # 0: off
+    bpe_dropout: Rate = 0.0  # probability of leaving a merge out (0.1 is usual); 0: off
+    max_epochs: Count | None = None
+    max_updates: Count | None = None
+    max_minutes: Annotated[float, Field(gt=0.0)] | None = None
+    validate_every: Literal["epoch"] | Count = "epoch"  # or a number of updates
+    validate_sentences: Annotated[int, Field(ge=0)] = 1000  # translated for BLEU; 0: no BLEU
+    validate_beam: Count = 1
+    best_metric: Literal["valid-bleu", "valid-loss"] = "valid-loss"
+    stop: StopConfig | None = None
+    keep: KeepConfig = KeepConfig()
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, else fp32
+    recompute: Literal["none", "hidden", "layer"] = "none"  # in the backward pass, to save memory
+    compile: Literal["auto", "on", "off"] = "auto"  # torch.compile of layers; auto: on CUDA
+    deterministic: bool = False  # on CUDA: only deterministic kernels
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # the range that all our generators accept
+
+
+class DecodingConfig(ConfigSection):
+    """How a run of this recipe translates by default."""
+
+    beam: Count = 5
+    length_penalty: float = 1.0
+    length_penalty_form: Literal["power", "gnmt"] = "power"
+    max_length: str = "S+50"  # target tokens with </s>: a number, S+N or N*S+M
+
+
+class ExpectBand(ConfigSection):
+    """The band within which a score of this recipe is expected."""
+
+    metric: Literal["bleu", "chrf", "ter", "multi-bleu"]
+    low: float
+    high: float
+
+
+class Config(ConfigSection):
+    """A whole configuration."""
+
+    data: DataConfig = DataConfig()
+    model: SerializeAsAny[SystemConfig]
+    training: TrainingConfig = TrainingConfig()
+    decoding: DecodingConfig = DecodingConfig()
+    expect: dict[str, ExpectBand] = {}
+
+    def to_toml(self) -> str:
+        """Return the resolved configuration as TOML, every default written out."""
+        import tomli_w
+
+        return tomli_w.dumps(self.model_dump(mode="json", exclude_none=True))
