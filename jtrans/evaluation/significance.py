@@ -12,15 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jtrans.errors import ConfigError, CorpusError
-from jtrans.evaluation.scores import (
-    METRICS,
-    SAMPLES,
-    SEED,
-    bootstrap_seed,
-    check_bootstrap,
-    check_lines,
-    make_metric,
-)
+from jtrans.evaluation.bootstrap import SAMPLES, SEED, bootstrap_seed, check_bootstrap
+from jtrans.evaluation.scores import METRICS, check_lines, make_metric
 
 
 @dataclass(frozen=True)

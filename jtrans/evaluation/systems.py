@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jtrans.errors import ConfigError, did_you_mean
-from jtrans.evaluation.scores import METRICS, MultiBleu, Score, multi_bleu, sacrebleu_scores
+from jtrans.evaluation.bleu import MultiBleu, multi_bleu
+from jtrans.evaluation.scores import METRICS, Score, sacrebleu_scores
 from jtrans.evaluation.significance import PairedResult, paired_bootstrap
 
 MULTI_BLEU = "multi-bleu"

@@ -7,7 +7,7 @@ import statistics
 import pytest
 
 from jtrans.errors import ConfigError
-from jtrans.evaluation.scores import multi_bleu
+from jtrans.evaluation.bleu import multi_bleu
 from jtrans.evaluation.systems import (
     System,
     check_metrics,

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.analysis.figures.bins import Binning, Bins
-from jtrans.analysis.figures.bleu import bleu_counts, bleu_of
 from jtrans.analysis.figures.figure import Cell, Table
-from jtrans.analysis.figures.intervals import SAMPLES
 from jtrans.errors import ConfigError
-from jtrans.evaluation.scores import MAX_ORDER
+from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of
+from jtrans.evaluation.bootstrap import SAMPLES, p_value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,19 +59,6 @@ def compare_tables(
         tables.append(_sentences(study, first, other, shown, ending))
         tables.append(_ngrams(study, first, other, shown, ending))
     return tables
-
-
-def p_value(drawn: NDArray[np.float64], difference: float) -> float:
-    """Return how likely chance alone makes such a difference: sacreBLEU's paired bootstrap.
-
-    Args:
-        drawn: the difference on every drawn test set.
-        difference: on the real one; 0 has p = 1.
-    """
-    if difference == 0:
-        return 1.0
-    centred = np.abs(drawn - drawn.mean())
-    return (float((centred > abs(difference)).sum()) + 1) / (len(drawn) + 1)
 
 
 def _significance(study: Study, binning: Binning) -> Table:

@@ -1,14 +1,9 @@
-"""Intervals by bootstrap: draw test sets from the one there is, and see how a number moves.
-
-The draws are those of sacreBLEU (same generator, seed and number), so the interval of a corpus
-score is the one that sacreBLEU reports.
-"""
+"""The series of a figure: values by bin, with bootstrap intervals and the spread of seeds."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,43 +14,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jtrans.analysis.study.study import Subject
+    from jtrans.evaluation.bootstrap import Bootstrap
 
-SAMPLES = 1000
-SEED = 12345
 LEVEL = 95.0  # percent
-ROWS_AT_ONCE = 100
 FEWEST = 2  # sentences: one alone says nothing of how much sentences differ
 
 Values = list[float | None]
-
-
-class Bootstrap:
-    """Test sets drawn with replacement from `sentences` sentences, the same at every run."""
-
-    def __init__(self, sentences: int, *, samples: int = SAMPLES, seed: int = SEED) -> None:
-        self.sentences = sentences
-        self.samples = samples
-        self.seed = seed
-
-    @cached_property
-    def weights(self) -> NDArray[np.float32]:
-        """How often each sentence is in each drawn set, [samples, sentences]."""
-        generator = np.random.default_rng(self.seed)
-        n = self.sentences
-        drawn = generator.choice(n, size=(self.samples, n), replace=True)
-        weights = np.zeros((self.samples, n), dtype=np.float32)
-        for row, sample in zip(weights, drawn, strict=True):
-            row[:] = np.bincount(sample, minlength=n)
-        return weights
-
-    def sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Sum values of sentences, [sentences, ...], over each drawn set, [samples, ...]."""
-        flat = values.reshape(self.sentences, -1).astype(np.float64)
-        summed = [  # in parts: weights become float64 for exact sums of whole numbers
-            self.weights[first : first + ROWS_AT_ONCE].astype(np.float64) @ flat
-            for first in range(0, self.samples, ROWS_AT_ONCE)
-        ]
-        return np.concatenate(summed).reshape(self.samples, *values.shape[1:])
 
 
 def by_bin(

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.analysis.figures.intervals import Bootstrap
 from jtrans.analysis.study.members import (
     FileMember,
     How,
@@ -20,6 +19,7 @@ from jtrans.analysis.study.members import (
 )
 from jtrans.data.prepared import PreparedCorpus, Side
 from jtrans.errors import ConfigError, CorpusError
+from jtrans.evaluation.bootstrap import Bootstrap
 from jtrans.progress import Progress
 
 if TYPE_CHECKING:

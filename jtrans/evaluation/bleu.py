@@ -1,0 +1,135 @@
+"""BLEU from counts: of any set of sentences, and as the script multi-bleu.perl computes it.
+
+`bleu_counts` gives what sacreBLEU counts in each sentence of raw text, `bleu_of` the corpus BLEU
+of summed counts. `multi_bleu` reads words (BPE undone) and gives the papers' tokenised BLEU, so
+that numbers compare with the tables of the papers, and with nothing else.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtrans.evaluation.scores import check_lines, tokenizer_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAX_ORDER = 4
+COLUMNS = 2 + 2 * MAX_ORDER  # hypothesis length, reference length, matches, n-grams
+# multi-bleu.perl lower-cases bytes, hence A-Z only
+_ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def bleu_counts(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    target_language: str,
+    lowercase: bool,
+) -> NDArray[np.int64]:
+    """Return what BLEU counts in every sentence, [sentences, COLUMNS].
+
+    Args:
+        hypotheses: raw text.
+        references: reference sets, each as long.
+        target_language: decides the tokenizer.
+        lowercase: compare without case.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU(
+        lowercase=lowercase,
+        tokenize=tokenizer_name(target_language),
+        force=True,
+        effective_order=True,  # changes no count, and keeps sentence_score from warning
+    )
+    rows = []
+    for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):
+        score = metric.sentence_score(hypothesis, alternatives)
+        rows.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
+    return np.array(rows, dtype=np.int64).reshape(-1, COLUMNS)
+
+
+def bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Return corpus BLEU of summed counts, [..., COLUMNS] -> [...]; nan where there are none."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    flat = counts.reshape(-1, COLUMNS)
+    scores = np.full(len(flat), np.nan)
+    for number, row in enumerate(flat.tolist()):
+        if row[1] > 0 or row[0] > 0:
+            scores[number] = BLEU.compute_bleu(
+                correct=row[2 : 2 + MAX_ORDER],
+                total=row[2 + MAX_ORDER :],
+                sys_len=int(row[0]),
+                ref_len=int(row[1]),
+                smooth_method="exp",
+            ).score
+    return scores.reshape(counts.shape[:-1])
+
+
+@dataclass(frozen=True)
+class MultiBleu:
+    """The papers' tokenised BLEU, score and precisions in percent.
+
+    Its text form is the line that multi-bleu.perl prints.
+    """
+
+    score: float
+    precisions: tuple[float, ...]
+    brevity_penalty: float
+    hypothesis_length: int
+    reference_length: int
+
+    @property
+    def length_ratio(self) -> float:
+        """Return hypothesis words per reference word (0 for empty references)."""
+        return self.hypothesis_length / self.reference_length if self.reference_length else 0.0
+
+    def __str__(self) -> str:
+        precisions = "/".join(f"{precision:.1f}" for precision in self.precisions)
+        return (
+            f"BLEU = {self.score:.2f}, {precisions} (BP={self.brevity_penalty:.3f}, "
+            f"ratio={self.length_ratio:.3f}, hyp_len={self.hypothesis_length}, "
+            f"ref_len={self.reference_length})"
+        )
+
+
+def multi_bleu(
+    hypotheses: Sequence[Sequence[str]],
+    references: Sequence[Sequence[Sequence[str]]],
+    *,
+    lowercase: bool = False,
+) -> MultiBleu:
+    """Score words as multi-bleu.perl does: corpus BLEU-4 of the words as given, not smoothed.
+
+    The score is zero when any n-gram order has no match. Where the script would divide by
+    zero (no words at all on one side), everything but the lengths is zero.
+
+    Args:
+        hypotheses: the words of each line, BPE undone; no word holds white space.
+        references: reference sets, each as long as the hypotheses.
+        lowercase: the script's ``-lc``, which turns A-Z into a-z and leaves other letters.
+
+    Raises:
+        CorpusError: no hypotheses, or numbers of lines that differ.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    check_lines(hypotheses, references)
+
+    def joined(lines: Sequence[Sequence[str]]) -> list[str]:
+        text = [" ".join(words) for words in lines]
+        return [line.translate(_ASCII_LOWER) for line in text] if lowercase else text
+
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    score = metric.corpus_score(joined(hypotheses), [joined(lines) for lines in references])
+    lengths = score.sys_len, score.ref_len
+    if not all(lengths):
+        return MultiBleu(0.0, (0.0,) * MAX_ORDER, 0.0, *lengths)
+    return MultiBleu(score.score, tuple(score.precisions), score.bp, *lengths)

@@ -1,0 +1,97 @@
+"""Bootstrap resampling: draw test sets from the one there is, and see how a number moves.
+
+The draws are those of sacreBLEU (same generator, seed and number), so the interval of a corpus
+score is the one that sacreBLEU reports.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtrans.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SAMPLES = 1000
+SEED = 12345  # sacreBLEU's own default, so that its command line gives the same intervals
+ROWS_AT_ONCE = 100
+
+
+class Bootstrap:
+    """Test sets drawn with replacement from `sentences` sentences, the same in every run."""
+
+    def __init__(self, sentences: int, *, samples: int = SAMPLES, seed: int = SEED) -> None:
+        self.sentences = sentences
+        self.samples = samples
+        self.seed = seed
+
+    @cached_property
+    def weights(self) -> NDArray[np.float32]:
+        """How often each sentence is in each drawn set, [samples, sentences]."""
+        generator = np.random.default_rng(self.seed)
+        n = self.sentences
+        drawn = generator.choice(n, size=(self.samples, n), replace=True)
+        weights = np.zeros((self.samples, n), dtype=np.float32)
+        for row, sample in zip(weights, drawn, strict=True):
+            row[:] = np.bincount(sample, minlength=n)
+        return weights
+
+    def sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Sum values of sentences, [sentences, ...], over each drawn set, [samples, ...]."""
+        flat = values.reshape(self.sentences, -1).astype(np.float64)
+        summed = [  # in parts: weights become float64 for exact sums of whole numbers
+            self.weights[first : first + ROWS_AT_ONCE].astype(np.float64) @ flat
+            for first in range(0, self.samples, ROWS_AT_ONCE)
+        ]
+        return np.concatenate(summed).reshape(self.samples, *values.shape[1:])
+
+
+def p_value(drawn: NDArray[np.float64], difference: float) -> float:
+    """Return how likely chance alone makes such a difference: sacreBLEU's paired bootstrap.
+
+    Args:
+        drawn: the difference on every drawn test set.
+        difference: on the real one; 0 has p = 1.
+    """
+    if difference == 0:
+        return 1.0
+    centred = np.abs(drawn - drawn.mean())
+    return (float((centred > abs(difference)).sum()) + 1) / (len(drawn) + 1)
+
+
+def check_bootstrap(samples: int, seed: int) -> None:
+    """Refuse a number of samples or a seed that sacreBLEU would quietly replace.
+
+    Raises:
+        ConfigError: naming the value.
+    """
+    if samples < 2:
+        raise ConfigError(f"{samples} bootstrap samples: at least 2 are needed")
+    if seed < 1:
+        # sacreBLEU takes 0 for "no seed", and numpy refuses negative ones
+        raise ConfigError(f"bootstrap seed {seed}: must be at least 1")
+
+
+@contextmanager
+def bootstrap_seed(seed: int) -> Iterator[None]:
+    """Have sacreBLEU draw its samples from a seed, whatever the environment asks for.
+
+    It reads the seed from an environment variable and from nowhere else; the former value is
+    put back. Two threads must not do this at the same time.
+    """
+    former = os.environ.get("SACREBLEU_SEED")
+    os.environ["SACREBLEU_SEED"] = str(seed)
+    try:
+        yield
+    finally:
+        if former is None:
+            del os.environ["SACREBLEU_SEED"]
+        else:
+            os.environ["SACREBLEU_SEED"] = former
