@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,11 @@ def shown(cell: Cell, digits: int = DIGITS) -> str:
     if isinstance(cell, float):
         return f"{cell:.{digits}f}"
     return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def is_numeric(cells: Iterable[str]) -> bool:
+    """Whether the cells of a column are numbers, intervals and "no data" only."""
+    return all(cell == NO_DATA or re.match(r"[-+±\d]", cell) for cell in cells)
 
 
 def _value(figure: Figure, number: int, place: int) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.analysis.figures.figure import NO_DATA, Figure, Table
+from jtrans.analysis.figures.figure import Figure, Table
 from jtrans.analysis.figures.figure import as_json as item_json
 from jtrans.analysis.output.charts import draw, draw_curves
-from jtrans.analysis.output.tables import shown_table, write_items
+from jtrans.analysis.output.tables import is_numeric, shown_table, write_items
 from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import UNSPACED
 from jtrans.analysis.report.pages import explorer, render
@@ -174,7 +173,7 @@ def _entry(item: Figure | Table) -> dict[str, Any]:
         "note": item.note,
         "columns": columns,
         "rows": rows,
-        "right": [_is_numeric([row[n] for row in rows]) for n in range(len(columns))],
+        "right": [is_numeric(row[n] for row in rows) for n in range(len(columns))],
         "svg": None,
     }
     if isinstance(item, Figure):
@@ -182,11 +181,6 @@ def _entry(item: Figure | Table) -> dict[str, Any]:
         entry["question"] = item.question
         entry["names"] = [(series.system, series.index) for series in item.series]
     return entry
-
-
-def _is_numeric(cells: list[str]) -> bool:
-    """Whether a column holds numbers, intervals and "no data" only."""
-    return all(cell == NO_DATA or re.match(r"[-+±\d]", cell) for cell in cells)
 
 
 def as_json(data: ReportData) -> dict[str, Any]:

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jtrans.cli import console
+from jtrans.cli.analyze.options import data_option, grouped, out_option, split_option
 from jtrans.cli.decoding_options import Device, WhichCheckpoint
 from jtrans.cli.options import Json
 from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
     from jtrans.analysis.attention.files import ExplainedPair, Slices
-    from jtrans.decoding.translator import Translator
     from jtrans.runs import Run
 
-SENTENCE, SHOWN, OUTPUT = "Sentence", "What to show", "Output"
+SENTENCE, SHOWN = "Sentence", "What to show"
 PAGE = "attention.html"
 
 
-def attention(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One run or several.")],
+@dataclass(frozen=True)
+class SentenceOptions:
+    """Which sentences to look at."""
+
     sentence: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Raw source text.", rich_help_panel=SENTENCE),
-    ] = None,
+    ] = None
     target: Annotated[
         str | None,
         typer.Option(
@@ -36,7 +39,7 @@ def attention(
             show_default="the run's own",
             rich_help_panel=SENTENCE,
         ),
-    ] = None,
+    ] = None
     sentences: Annotated[
         str | None,
         typer.Option(
@@ -44,19 +47,46 @@ def attention(
             help="Lines of the split instead, counted from 1.",
             rich_help_panel=SENTENCE,
         ),
-    ] = None,
-    split: Annotated[
-        str, typer.Option(help="Split of the prepared corpus.", rich_help_panel=SENTENCE)
-    ] = "test",
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Prepared corpus.",
-            show_default="the run's own",
-            rich_help_panel=SENTENCE,
-        ),
-    ] = None,
+    ] = None
+    split: Annotated[str, split_option(SENTENCE)] = "test"
+    data: Annotated[Path | None, data_option(SENTENCE)] = None
+
+    def check(self) -> None:
+        """Refuse options that contradict each other.
+
+        Raises:
+            ConfigError: not exactly one way to name sentences, or a target without a sentence.
+        """
+        if (self.sentence is None) == (self.sentences is None):
+            raise ConfigError(
+                "no sentence to look at"
+                if self.sentence is None
+                else "--sentence and --sentences exclude each other",
+                hint='--sentence "raw text", or --sentences 3,17 for lines of the test set',
+                kind="command.usage",
+            )
+        if self.target is not None and self.sentence is None:
+            raise ConfigError(
+                "--target belongs to --sentence",
+                hint='--sentence "..." --target "..."',
+                kind="command.usage",
+            )
+
+    def lines(self, run: Run) -> list[tuple[int | None, str]]:
+        """Return (line of the split or None, raw text) of all sentences."""
+        if self.sentence is not None:
+            return [(None, self.sentence)]
+        from jtrans.analysis.study.study import open_corpus
+
+        lines = open_corpus(run, self.data).raw_lines(self.split, "source")
+        numbers = line_numbers(str(self.sentences), len(lines), self.split)
+        return [(line, lines[line]) for line in numbers]
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """Which layers, heads and slices to show."""
+
     layer: Annotated[
         str | None,
         typer.Option(
@@ -65,7 +95,7 @@ def attention(
             show_default="the last",
             rich_help_panel=SHOWN,
         ),
-    ] = None,
+    ] = None
     head: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +104,7 @@ def attention(
             show_default="the mean",
             rich_help_panel=SHOWN,
         ),
-    ] = None,
+    ] = None
     source_token: Annotated[
         str | None,
         typer.Option(
@@ -83,7 +113,7 @@ def attention(
             show_default="of the strongest cell",
             rich_help_panel=SHOWN,
         ),
-    ] = None,
+    ] = None
     target_token: Annotated[
         str | None,
         typer.Option(
@@ -92,18 +122,29 @@ def attention(
             show_default="of the strongest cell",
             rich_help_panel=SHOWN,
         ),
-    ] = None,
+    ] = None
+
+    def slices(self) -> Slices:
+        """Return what to show.
+
+        Raises:
+            ConfigError: a layer or head that is no number.
+        """
+        from jtrans.analysis.attention.files import Slices
+
+        layer = number_or_all("--layer", self.layer)
+        head = number_or_all("--head", self.head)
+        return Slices(layer, head, self.source_token, self.target_token)
+
+
+@grouped()
+def attention(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One run or several.")],
+    text: SentenceOptions,
+    shown: ViewOptions,
     checkpoint: WhichCheckpoint = "best",
     device: Device = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for the files.",
-            show_default="reports/ of each run",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    out: Annotated[Path | None, out_option("reports/ of each run")] = None,
     as_json: Json = False,
 ) -> None:
     """Show where systems look when they translate a sentence: every attention map.
@@ -117,35 +158,35 @@ def attention(
 
       jtrans analyze attention runs/base runs/fast --sentences 3,17 --layer all
     """
-    from jtrans.analysis.attention.files import Slices
     from jtrans.runs import find_run
 
-    if (sentence is None) == (sentences is None):
-        raise ConfigError(
-            "no sentence to look at"
-            if sentence is None
-            else "--sentence and --sentences exclude each other",
-            hint='--sentence "raw text", or --sentences 3,17 for lines of the test set',
-            kind="command.usage",
-        )
-    if target is not None and sentence is None:
-        raise ConfigError(
-            "--target belongs to --sentence",
-            hint='--sentence "..." --target "..."',
-            kind="command.usage",
-        )
-    slices = Slices(
-        number_or_all("--layer", layer), number_or_all("--head", head), source_token, target_token
-    )
-    found = [find_run(name) for name in runs]
-    for run in found:
+    text.check()
+    slices = shown.slices()
+    opened = [find_run(name) for name in runs]
+    for run in opened:
         run.checkpoint(checkpoint)
-    lines = [_source_lines(run, sentence, sentences, split, data) for run in found]
-    pairs = []
-    for run, own in zip(found, lines, strict=True):
-        translator = _load(run, checkpoint, device)
-        pairs.append(_explain(translator, run, own, target, slices))
-    _write_and_show(found, pairs, split, out, as_json)
+    lines = [text.lines(run) for run in opened]
+    pairs = [
+        _explain(run, own, text.target, slices, checkpoint, device)
+        for run, own in zip(opened, lines, strict=True)
+    ]
+    page = (out or opened[0].reports_folder) / PAGE
+    files = [*_write_pairs(opened, pairs, text.split, out), page]
+    _write_page(page, opened, pairs)
+    if as_json:
+        console.print_json(
+            {
+                "analysis": "attention",
+                "split": text.split,
+                "sentences": [pair.to_json() for own in pairs for pair in own],
+                "files": [path.as_posix() for path in files],
+            }
+        )
+        return
+    for own in pairs:
+        for pair in own:
+            _print(pair)
+    console.talk(f"{'Written':<12} {len(files)} files; to explore: {page}")
 
 
 def number_or_all(option: str, value: str | None) -> int | str | None:
@@ -158,7 +199,7 @@ def number_or_all(option: str, value: str | None) -> int | str | None:
         return value
     if not (value.isascii() and value.isdecimal() and int(value) > 0):
         raise ConfigError(
-            f"{value!r} is no number from 1, and not all",
+            f"{value!r} is neither a number from 1 nor all",
             where=option,
             hint=f"{option} 1 or {option} all",
             kind="command.usage",
@@ -186,34 +227,19 @@ def line_numbers(text: str, count: int, split: str) -> list[int]:
     return list(dict.fromkeys(result))
 
 
-def _source_lines(
-    run: Run, sentence: str | None, sentences: str | None, split: str, data: Path | None
-) -> list[tuple[int | None, str]]:
-    """Return (line of the split or None, raw text) of all sentences."""
-    if sentence is not None:
-        return [(None, sentence)]
-    from jtrans.analysis.study.study import open_corpus
-
-    lines = open_corpus(run, data).raw_lines(split, "source")
-    return [(line, lines[line]) for line in line_numbers(str(sentences), len(lines), split)]
-
-
-def _load(run: Run, checkpoint: str, device: str | None) -> Translator:
-    from jtrans.decoding.translator import Translator
-    from jtrans.nn.device import resolve_device
-
-    return Translator.from_runs([run], checkpoint, resolve_device(device))
-
-
 def _explain(
-    translator: Translator,
     run: Run,
     lines: Sequence[tuple[int | None, str]],
     target: str | None,
     slices: Slices,
+    checkpoint: str,
+    device: str | None,
 ) -> list[ExplainedPair]:
     from jtrans.analysis.attention.files import explain_pair
+    from jtrans.decoding.translator import Translator
+    from jtrans.nn.device import resolve_device
 
+    translator = Translator.from_runs([run], checkpoint, resolve_device(device))
     progress = console.TerminalProgress()
     return [
         explain_pair(translator, run.name, text, target, line, slices, progress)
@@ -221,13 +247,9 @@ def _explain(
     ]
 
 
-def _write_and_show(
-    runs: Sequence[Run],
-    pairs: Sequence[Sequence[ExplainedPair]],
-    split: str,
-    out: Path | None,
-    as_json: bool,
-) -> None:
+def _write_pairs(
+    runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]], split: str, out: Path | None
+) -> list[Path]:
     from jtrans.analysis.attention.files import write_pair
 
     progress = console.TerminalProgress()
@@ -238,23 +260,7 @@ def _write_and_show(
             folder = out / run.name.replace("/", "-")
         for pair in own:
             files += write_pair(pair, folder, split, progress)
-    page = (out or runs[0].reports_folder) / PAGE
-    _write_page(page, runs, pairs)
-    files.append(page)
-    if as_json:
-        console.print_json(
-            {
-                "analysis": "attention",
-                "split": split,
-                "sentences": [pair.to_json() for own in pairs for pair in own],
-                "files": [path.as_posix() for path in files],
-            }
-        )
-        return
-    for own in pairs:
-        for pair in own:
-            _print(pair)
-    console.talk(f"{'Written':<12} {len(files)} files; to explore: {page}")
+    return files
 
 
 def _write_page(page: Path, runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]]) -> None:

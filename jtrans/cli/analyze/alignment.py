@@ -1,0 +1,52 @@
+"""`jtrans analyze alignment`: word alignments read off the attention."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions, grouped
+from jtrans.cli.analyze.show import show
+
+
+@grouped(without=TRANSLATING)
+def alignment(
+    *,
+    gold: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Gold word alignments, Pharaoh format.",
+            show_default="the corpus' own",
+        ),
+    ] = None,
+    layer: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only this attention map.", show_default="all"),
+    ] = None,
+    study: StudyOptions,
+    output: OutputOptions,
+) -> None:
+    """Read word alignments off the attention, and measure them where there are gold ones.
+
+    The alignments of the best layer (the last one without gold) are written for every run.
+
+    [bold]Examples[/bold]
+
+      jtrans analyze alignment runs/fast
+
+      jtrans analyze alignment runs/fast --gold test.links --layer reduction
+    """
+    from jtrans.analysis.attention.alignment import alignment_tables, best_alignment, find_gold
+
+    systems = study.load()
+    gold_alignments = find_gold(systems, gold)
+    tables = alignment_tables(systems, gold_alignments, layer=layer)
+    best = [
+        (member.name, best_alignment(member, gold_alignments, layer))
+        for subject in systems.with_model
+        for member in subject.run_members
+    ]
+    show("alignment", systems, tables, output, alignments=best)

@@ -1,0 +1,184 @@
+"""The options that the `analyze` commands share, each declared once, and what they turn into.
+
+A command names a group of options as one parameter, such as ``study: StudyOptions``;
+`grouped` spreads it into one option a field, as Typer wants them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.decoding_options import (
+    PRECISIONS,
+    BatchTokens,
+    Beam,
+    Device,
+    Precision,
+    WhichCheckpoint,
+    check_choice,
+)
+from jtrans.cli.options import Json
+
+if TYPE_CHECKING:
+    from jtrans.analysis.figures.bins import Binning
+    from jtrans.analysis.study.study import Study
+
+OUTPUT = "Output"
+TRANSLATING = ("hyp", "beam", "batch_tokens")  # of no use where nothing is translated
+
+
+def split_option(panel: str | None = None) -> Any:
+    """Declare ``--split``."""
+    return typer.Option(help="Split of the prepared corpus.", rich_help_panel=panel)
+
+
+def data_option(panel: str | None = None) -> Any:
+    """Declare ``--data``."""
+    return typer.Option(
+        metavar="DIR", help="Prepared corpus.", show_default="the run's own", rich_help_panel=panel
+    )
+
+
+def out_option(default: str) -> Any:
+    """Declare ``--out``."""
+    return typer.Option(
+        metavar="DIR", help="Folder for the files.", show_default=default, rich_help_panel=OUTPUT
+    )
+
+
+Edges = Annotated[
+    str | None,
+    typer.Option(metavar="N,N,...", help="Where bins begin.", show_default="those of the paper"),
+]
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Which systems are analysed, on which text, and how their models are run."""
+
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Runs; those that differ only by seed are one system.",
+            show_default=False,
+        ),
+    ]
+    split: Annotated[str, split_option()] = "test"
+    data: Annotated[Path | None, data_option()] = None
+    hyp: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Translations of the split by another tool; give it again for more.",
+            show_default=False,
+        ),
+    ] = None
+    checkpoint: WhichCheckpoint = "best"
+    beam: Beam = None
+    batch_tokens: BatchTokens = None
+    device: Device = None
+    precision: Precision = "auto"
+
+    def load(self) -> Study:
+        """Gather what the options name; models are loaded only when they are needed."""
+        from jtrans.analysis.study.study import load_subjects
+        from jtrans.runs import find_run
+
+        check_choice("--precision", self.precision, PRECISIONS)
+        return load_subjects(
+            [find_run(name) for name in self.runs],
+            self.split,
+            device=self.device,
+            precision=self.precision,
+            progress=console.TerminalProgress(),
+            data=self.data,
+            checkpoint=self.checkpoint,
+            search={} if self.beam is None else {"beam": self.beam},
+            batch_tokens=self.batch_tokens,
+            hypotheses=self.hyp or [],
+        )
+
+
+@dataclass(frozen=True)
+class BinOptions:
+    """Which bins a figure has."""
+
+    bins: Annotated[
+        str,
+        typer.Option(
+            metavar="reference|quantile",
+            help="As in the paper, or with equal numbers of items.",
+        ),
+    ] = "reference"
+    edges: Edges = None
+
+    def binning(self) -> Binning:
+        """Return the bins asked for.
+
+        Raises:
+            ConfigError: no such kind of bins, or edges that are not rising numbers.
+        """
+        from jtrans.analysis.figures.bins import Binning, parse_edges
+
+        return Binning(self.bins, parse_edges(self.edges))
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where the results of an analysis go."""
+
+    out: Annotated[Path | None, out_option("reports/ of the first run")] = None
+    as_json: Json = False
+
+    def folder(self, study: Study) -> Path:
+        """Return the folder for the files."""
+        return self.out or study.runs[0].reports_folder
+
+
+def grouped(
+    *, without: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Spread every parameter of a command that is a group of options into its options.
+
+    Args:
+        without: options of the groups that this command does not have.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters = inspect.signature(command, eval_str=True).parameters
+        groups = {
+            name: _options_of(parameter.annotation, without)
+            for name, parameter in parameters.items()
+            if is_dataclass(parameter.annotation)
+        }
+        spread: list[inspect.Parameter] = []
+        for name, parameter in parameters.items():
+            own = groups.get(name, [parameter])
+            spread += [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in own]
+
+        def run(**values: Any) -> None:
+            for name, options in groups.items():
+                group = {option.name: values.pop(option.name) for option in options}
+                values[name] = parameters[name].annotation(**group)
+            command(**values)
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__signature__ = inspect.Signature(spread)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def _options_of(group: Any, without: Collection[str]) -> list[inspect.Parameter]:
+    """Return the options of a group."""
+    names = {field.name for field in fields(group)} - set(without)
+    parameters = inspect.signature(group, eval_str=True).parameters
+    return [parameter for name, parameter in parameters.items() if name in names]
