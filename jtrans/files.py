@@ -1,19 +1,30 @@
-"""Files that are either whole or absent: write under a temporary name, then rename."""
+"""Files that are either whole or absent, their digests, and locks.
+
+Everything is written under a temporary name and then renamed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import itertools
 import json
 import os
 import re
 import shutil
+import socket
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from jtrans.errors import JtransError, WorkError, did_you_mean
+
+# What a short digest has: enough to tell millions of keys apart.
+SHORT_DIGEST_BYTES = 16
+_LINES_AT_ONCE = 10_000
 
 
 @contextlib.contextmanager
@@ -60,15 +71,21 @@ def _error_number(error: Exception) -> int | None:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path` that becomes `path` when the block succeeds."""
+def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """Yield a temporary path beside `path` that becomes `path` when the block succeeds.
+
+    Args:
+        path: the file to write.
+        durable: whether to wait until the disk has it, so that it survives a power cut.
+    """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             yield temporary
-            with temporary.open("rb") as handle:
-                os.fsync(handle.fileno())
+            if durable:
+                with temporary.open("rb") as handle:
+                    os.fsync(handle.fileno())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -114,10 +131,27 @@ def path_hint(path: Path) -> str:
     return f"check the path: {folder.absolute()} has no file with a name like it"
 
 
+def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = True) -> None:
+    """Write bytes, whole or not at all (see `whole_file`)."""
+    with whole_file(path, durable=durable) as temporary:
+        temporary.write_bytes(data)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text with Unix line ends, whole or not at all."""
-    with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_lines(path: Path, lines: Iterable[str], *, durable: bool = True) -> None:
+    """Write lines, none of which holds a line feed, whole or not at all (see `whole_file`)."""
+    with whole_file(path, durable=durable) as temporary, temporary.open("wb") as handle:
+        for block in _line_blocks(lines):
+            handle.write(block)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read what `write_lines` wrote; text from elsewhere is read by `jtrans.corpora.lines`."""
+    return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -141,3 +175,102 @@ def read_json(path: Path) -> Any:
             hint="make it again with the command that wrote it",
             kind="file.damaged",
         ) from error
+
+
+def text_digest(text: str) -> str:
+    """Return the sha256 of a text as UTF-8."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def lines_digest(lines: Iterable[str]) -> str:
+    """Return the sha256 of lines, each ended by a line feed."""
+    sha = hashlib.sha256()
+    for block in _line_blocks(lines):
+        sha.update(block)
+    return sha.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def short_digest(data: bytes) -> bytes:
+    """Return `SHORT_DIGEST_BYTES` that stand for `data` as a key in memory."""
+    return hashlib.blake2b(data, digest_size=SHORT_DIGEST_BYTES).digest()
+
+
+@contextlib.contextmanager
+def exclusive(
+    owner_file: Path,
+    busy: Callable[[str], JtransError],
+    *,
+    patience_seconds: float = 0.0,
+    settle_seconds: float = 0.0,
+    respect_other_hosts: bool = False,
+) -> Iterator[None]:
+    """Keep other processes out while the block runs.
+
+    The operating system holds the lock and frees it when this process ends, even when it is
+    killed. It lies on the file `owner_file` without its ending; `owner_file` itself says who
+    holds it, and both go when the block ends.
+
+    Args:
+        owner_file: a file with an ending of its own, such as ``lock.json``.
+        busy: makes the error for a lock that is held; it is given "process 12 on a-host".
+        patience_seconds: how long to wait for the lock.
+        settle_seconds: how long to wait after a holder that was killed, whose own worker
+            processes end a moment later.
+        respect_other_hosts: whether an owner file that names another host is believed although
+            the lock is free: file systems shared by machines do not always share locks.
+
+    Raises:
+        JtransError: another process holds the lock.
+    """
+    import filelock
+
+    lock = filelock.FileLock(owner_file.with_suffix(""))
+    with disk_errors(owner_file):
+        owner_file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=patience_seconds, poll_interval=0.1)
+        except filelock.Timeout:
+            raise busy(_describe_owner(_read_owner(owner_file))) from None
+    try:
+        owner = _read_owner(owner_file)
+        if owner and respect_other_hosts and owner[0] != socket.gethostname():
+            raise busy(_describe_owner(owner))
+        if owner:
+            time.sleep(settle_seconds)
+        record = json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
+        with disk_errors(owner_file):
+            owner_file.write_text(record, encoding="utf-8")
+        try:
+            yield
+        finally:
+            owner_file.unlink(missing_ok=True)
+    finally:
+        with contextlib.suppress(OSError):  # Windows removes the file only after the release
+            Path(lock.lock_file).unlink()
+        lock.release()
+
+
+def _read_owner(path: Path) -> tuple[str, int] | None:
+    """Return host and process in an owner file; None where it is missing or damaged."""
+    try:
+        owner = json.loads(path.read_text(encoding="utf-8"))
+        return str(owner["host"]), int(owner["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _describe_owner(owner: tuple[str, int] | None) -> str:
+    return f"process {owner[1]} on {owner[0]}" if owner else "another process"
+
+
+def _line_blocks(lines: Iterable[str]) -> Iterator[bytes]:
+    """Yield lines, each ended by a line feed, many at a time."""
+    iterator = iter(lines)
+    while block := list(itertools.islice(iterator, _LINES_AT_ONCE)):
+        yield "".join(f"{line}\n" for line in block).encode("utf-8")

@@ -13,12 +13,10 @@ reports/             figures, tables and pages
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
 import shutil
-import socket
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +26,15 @@ from typing import Any, Literal
 
 from jtrans.config import Config, SystemConfig, build_config
 from jtrans.errors import CheckpointError, JtransError, did_you_mean
-from jtrans.files import disk_errors, read_json, whole_folder, write_json, write_text
+from jtrans.files import (
+    disk_errors,
+    exclusive,
+    file_digest,
+    read_json,
+    whole_folder,
+    write_json,
+    write_text,
+)
 from jtrans.text.pipeline import TextPipeline
 
 FORMAT = 1
@@ -69,7 +75,7 @@ class Checkpoint:
         digests = read_json(path)
         for name in names:
             file = self.folder / name
-            if file.is_file() and digests.get(name) != _digest(file):
+            if file.is_file() and digests.get(name) != file_digest(file):
                 raise CheckpointError(
                     "the checkpoint is damaged: its content is not what was written",
                     where=str(file),
@@ -205,7 +211,7 @@ class Run:
         name = f"step-{which:08d}" if isinstance(which, int) else which
         with whole_folder(self.checkpoints_folder / name) as temporary:
             yield temporary
-            digests = {path.name: _digest(path) for path in sorted(temporary.iterdir())}
+            digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
             write_json(temporary / SEAL, digests)
 
     def remove_leftovers(self) -> None:
@@ -295,17 +301,19 @@ class Run:
         Raises:
             JtransError: another live process holds it. A dead owner's lock is taken over.
         """
+
+        def busy(owner: str) -> JtransError:
+            return JtransError(
+                f"the run is in use by {owner}",
+                where=str(self.folder),
+                hint="wait for it or stop it; or choose another --run. If it is gone for certain, "
+                f"delete {path}",
+                kind="run.locked",
+            )
+
         path = self.folder / "lock.json"
-        _acquire(path)
-        try:
+        with exclusive(path, busy, respect_other_hosts=True):
             yield
-        finally:
-            path.unlink(missing_ok=True)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def find_run(name: str) -> Run:
@@ -335,46 +343,3 @@ def find_run(name: str) -> Run:
 def list_runs() -> list[Path]:
     """Return the folders of all runs under runs/."""
     return sorted(path.parent for path in RUNS.rglob("run.json")) if RUNS.is_dir() else []
-
-
-def _acquire(path: Path) -> None:
-    owner = {"host": socket.gethostname(), "pid": os.getpid()}
-    for _ in range(2):
-        with disk_errors(path), contextlib.suppress(FileExistsError):
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json.dump(owner, stream)
-            return
-        holder = _holder(path)
-        if holder is not None and _is_alive(holder):
-            raise JtransError(
-                f"the run is in use by process {holder['pid']} on {holder['host']}",
-                where=str(path.parent),
-                hint="wait for it or stop it; or choose another --run",
-                kind="run.locked",
-            )
-        path.unlink(missing_ok=True)
-    raise JtransError("the run's lock changed hands twice", where=str(path), kind="run.locked")
-
-
-def _holder(path: Path) -> dict[str, Any] | None:
-    try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    is_holder = isinstance(holder, dict) and isinstance(holder.get("pid"), int)
-    return holder if is_holder and isinstance(holder.get("host"), str) else None
-
-
-def _is_alive(holder: Mapping[str, Any]) -> bool:
-    if holder["host"] != socket.gethostname():
-        return True  # nobody can tell from here
-    if holder["pid"] == os.getpid():
-        return True
-    try:
-        os.kill(holder["pid"], 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

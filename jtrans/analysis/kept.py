@@ -8,7 +8,6 @@ only for the very weights and text it was made from.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zipfile
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.errors import JtransError
-from jtrans.files import whole_file
+from jtrans.files import file_digest, text_digest, whole_file
 from jtrans.progress import Progress
 
 if TYPE_CHECKING:
@@ -80,11 +79,9 @@ class Kept:
 
 
 def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return text_digest(json.dumps(value, sort_keys=True, ensure_ascii=False))
 
 
 @lru_cache(maxsize=64)
 def _weights_digest(path: Path, _changed: int) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+    return file_digest(path)

@@ -37,9 +37,9 @@ class LineInput:
         self.is_prompt = name == "-" and sys.stdin.isatty()
         self.lines: list[str] | None = None
         if name != "-":
-            from jtrans.corpora.formats.plain import read_lines
+            from jtrans.corpora.lines import read_line_file
 
-            self.lines = read_lines(Path(name))
+            self.lines = read_line_file(Path(name))
 
     @property
     def total(self) -> int | None:

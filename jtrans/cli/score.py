@@ -252,9 +252,9 @@ def _score_files(
 
 
 def _lines(name: str) -> list[str]:
-    from jtrans.corpora.formats.plain import read_lines
+    from jtrans.corpora.lines import read_line_file
 
-    lines = read_lines(Path(name))
+    lines = read_line_file(Path(name))
     if not lines:
         raise CorpusError(
             f"{name} is empty", hint="name a file with one line per sentence", kind="corpus.empty"

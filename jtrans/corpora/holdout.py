@@ -6,10 +6,10 @@ release of the corpus keeps nearly all of them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 from jtrans.corpora.parallel import ParallelText
+from jtrans.files import text_digest
 
 # Shorter target sentences say little about a system.
 SHORTEST_WORDS = 3
@@ -74,4 +74,4 @@ def _bare(line: str) -> str:
 
 def _rank(text: ParallelText, group: Sequence[int]) -> str:
     keys = (f"{_bare(text.source[i])}\n{_bare(text.target[i])}" for i in group)
-    return min(hashlib.sha256(key.encode("utf-8")).hexdigest() for key in keys)
+    return min(text_digest(key) for key in keys)

@@ -175,7 +175,7 @@ class Chain(Sequence[str]):
         return lines
 
 
-def read_lines(path: Path) -> list[str]:
+def read_line_file(path: Path) -> list[str]:
     """Read all lines of a UTF-8 file, packed or not, into a list (see `LineFile`).
 
     Raises:

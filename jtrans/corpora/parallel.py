@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jtrans.corpora.lines import Chain
+from jtrans.files import lines_digest
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ParallelText:
 
     def sha256(self) -> dict[str, str]:
         """Return a digest of each side's lines, the same whether they came plain or packed."""
-        return {"source": digest(self.source), "target": digest(self.target)}
+        return {"source": lines_digest(self.source), "target": lines_digest(self.target)}
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,3 @@ def describe_notes(splits: Mapping[str, ParallelText]) -> list[str]:
         for split, text in splits.items()
         if text.notes
     ]
-
-
-def digest(lines: Iterable[str]) -> str:
-    """Return the sha256 of lines, each ended by a line feed."""
-    sha = hashlib.sha256()
-    for line in lines:
-        sha.update(line.encode("utf-8"))
-        sha.update(b"\n")
-    return sha.hexdigest()

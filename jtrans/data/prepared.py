@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jtrans.errors import CorpusError, JtransError, did_you_mean
-from jtrans.files import read_json
+from jtrans.files import read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
 
 if TYPE_CHECKING:
@@ -219,10 +219,9 @@ class PreparedCorpus:
             )
         name = f"text/{split}.{ending}"
         try:
-            text = (self.folder / name).read_bytes().decode("utf-8")
+            lines = read_lines(self.folder / name)
         except (OSError, UnicodeDecodeError) as error:
             raise _damaged(self.folder, f"cannot read {name}") from error
-        lines = text.split("\n")[:-1]
         if len(lines) != self.info["splits"][split]["pairs"]:
             raise _damaged(self.folder, f"{name} has {len(lines)} lines")
         return lines

@@ -8,7 +8,6 @@ very weights and source lines it was made from.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.errors import JtransError
-from jtrans.files import read_json, write_json
+from jtrans.files import file_digest, read_json, text_digest, write_json
 from jtrans.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -84,8 +83,8 @@ def translate_split(
         "format": FORMAT,
         "split": split,
         "checkpoint": found.name,
-        "weights_sha256": _file_digest(found.weights),
-        "source_sha256": _digest("\n".join(source)),
+        "weights_sha256": file_digest(found.weights),
+        "source_sha256": text_digest("\n".join(source)),
         "options": {**asdict(options), "nbest": 1},
         "precision": precision,
     }
@@ -117,7 +116,7 @@ def _make(
 
 def _file_name(identity: dict[str, Any]) -> str:
     chosen = json.dumps([identity["options"], identity["precision"]], sort_keys=True)
-    return f"{identity['split']}.{identity['checkpoint']}.{_digest(chosen)[:8]}.json"
+    return f"{identity['split']}.{identity['checkpoint']}.{text_digest(chosen)[:8]}.json"
 
 
 def _read(path: Path, identity: dict[str, Any]) -> SplitTranslation | None:
@@ -131,12 +130,3 @@ def _read(path: Path, identity: dict[str, Any]) -> SplitTranslation | None:
         )
     except (JtransError, OSError, KeyError, TypeError):
         return None
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

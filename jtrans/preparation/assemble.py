@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.data.prepared import SIDES
-from jtrans.files import write_json
+from jtrans.files import write_json, write_lines
 from jtrans.preparation.labels.gold import gold_lines
 
 if TYPE_CHECKING:
@@ -93,20 +93,20 @@ def _write_texts(
     """Write raw and segmented lines of valid and test, and gold data of all splits."""
     if name != "train":
         for language, raw in zip(pipeline.languages, (text.source, text.target), strict=True):
-            write_lines(folder / f"{name}.{language}", _chosen(raw, parts))
+            write_lines(folder / f"{name}.{language}", _chosen(raw, parts), durable=False)
         for number, raw in enumerate(text.references):
             path = folder / f"{name}.{number}.{pipeline.languages[1]}"
-            write_lines(path, _chosen(raw, parts))
+            write_lines(path, _chosen(raw, parts), durable=False)
         for i, side in enumerate((pipeline.source, pipeline.target)):
-            words = _words(parts, i, pipeline)
-            write_lines(folder / f"{name}.tok.{side.language}", (" ".join(line) for line in words))
+            words = (" ".join(line) for line in _words(parts, i, pipeline))
+            write_lines(folder / f"{name}.tok.{side.language}", words, durable=False)
     if text.gold is None:
         return 0
     places = (place for part in parts for place in part.places())
     both = zip(_words(parts, 0, pipeline), _words(parts, 1, pipeline), strict=True)
     files, lost = gold_lines(text.gold, places, both, pipeline)
     for ending, lines in files.items():
-        write_lines(folder / f"{name}.{ending}", lines)
+        write_lines(folder / f"{name}.{ending}", lines, durable=False)
     return lost
 
 
@@ -121,10 +121,3 @@ def _words(parts: Sequence[Part], index: int, pipeline: TextPipeline) -> Iterato
         for line in part.words(index):
             words = line.split(" ") if line else []
             yield side.recase(words) if side.truecaser else words
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines as they come."""
-    with path.open("w", encoding="utf-8", newline="\n") as handle:
-        for line in lines:
-            handle.write(f"{line}\n")

@@ -11,13 +11,13 @@ bytes, so that millions of pairs fit into memory.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jtrans.files import short_digest
 from jtrans.text.language import is_wrong_script
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ REASONS = (
 )
 # The number of a reason in arrays; 0 is none.
 REASON_CODES: dict[str | None, int] = {reason: i for i, reason in enumerate((None, *REASONS))}
-KEY_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -150,10 +149,7 @@ def shape_reason(
 
 def pair_keys(pairs: Iterable[tuple[str, str]]) -> NDArray[np.uint64]:
     """Return a digest of each segmented pair as two numbers, [pairs, 2]."""
-    digests = [
-        hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=KEY_BYTES).digest()
-        for source, target in pairs
-    ]
+    digests = [short_digest(f"{source}\n{target}".encode()) for source, target in pairs]
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
 
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jtrans.files import write_bytes
 from jtrans.preparation.labels.project import LabelVocabulary, Tagged, project
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.statistics import Statistics
-from jtrans.preparation.work import write_array, write_bytes
+from jtrans.preparation.work import write_array
 from jtrans.preparation.workers import run_jobs
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.vocabulary import EOS, UNK
@@ -132,7 +133,7 @@ def _encode_part(job: _Job) -> None:
     statistics.joint = int((lengths[0] * lengths[1]).sum())
     if job.labelling is not None:
         statistics.unlabelled = _write_labels(job, encoders[0].side, lines[0])
-    write_bytes(_done(job.part), json.dumps(vars(statistics)).encode("ascii"))
+    write_bytes(_done(job.part), json.dumps(vars(statistics)).encode("ascii"), durable=False)
 
 
 def _write_labels(job: _Job, side: TextSide, lines: Sequence[str]) -> int:

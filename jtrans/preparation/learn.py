@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jtrans.preparation.work import read_lines, write_bytes, write_lines
+from jtrans.files import file_digest, read_lines, write_bytes, write_lines
 from jtrans.preparation.workers import run_jobs
 from jtrans.text import bpe
 from jtrans.text.pipeline import TextPipeline, TextSide
@@ -79,7 +78,7 @@ def learn_truecasers(
                     total.update(count)
                 progress.advance("Learning case", done, len(parts))
         for path, count in zip(paths, counts, strict=True):
-            write_lines(path, Truecaser.learn(count).small)
+            write_lines(path, Truecaser.learn(count).small, durable=False)
     return paths
 
 
@@ -90,7 +89,7 @@ def keep_truecasers(pipeline: TextPipeline, folder: Path) -> tuple[Path, Path] |
         return None
     paths = folder / "casing.source.txt", folder / "casing.target.txt"
     for path, truecaser in zip(paths, truecasers, strict=True):
-        write_lines(path, truecaser.small if truecaser else [])
+        write_lines(path, truecaser.small if truecaser else [], durable=False)
     return paths
 
 
@@ -145,7 +144,7 @@ def count_words(
     parts: Sequence[Part], casing: tuple[Path, Path] | None, *, workers: int, progress: Progress
 ) -> tuple[WordCounts, WordCounts]:
     """Count the words of source and target, truecased with what `casing` holds."""
-    digests = None if casing is None else tuple(_digest(path) for path in casing)
+    digests = None if casing is None else tuple(file_digest(path) for path in casing)
     jobs = ((part, casing, digests) for part in parts)
     counts = (Counter[str](), Counter[str]())
     with closing(run_jobs(_count_part, jobs, workers=workers)) as results:
@@ -200,7 +199,7 @@ def _codes(
         if not path.exists():
             progress.advance("Learning BPE", 0)
             text = bpe.learn(words, options.bpe_merges, min_frequency=options.bpe_min_frequency)
-            write_bytes(path, text.encode("utf-8"))
+            write_bytes(path, text.encode("utf-8"), durable=False)
         texts.append(path.read_bytes().decode("utf-8"))
     return texts[0], texts[-1]
 
@@ -239,7 +238,3 @@ def _bpe(codes: str) -> bpe.Bpe:
 @functools.lru_cache(maxsize=2)
 def _truecaser(path: Path, _digest: str) -> Truecaser:
     return Truecaser(read_lines(path))
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

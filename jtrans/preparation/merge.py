@@ -9,7 +9,6 @@ counts as repeated are pairs of the same ids, none of them unknown, not of the s
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections import Counter
@@ -21,11 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jtrans import __version__
+from jtrans.corpora.lines import LineFile
 from jtrans.data.prepared import FORMAT, SIDES, IdStore, ParallelIds, PreparedCorpus
 from jtrans.errors import CorpusError
-from jtrans.files import write_json
-from jtrans.preparation.assemble import write_arrays, write_lines
-from jtrans.preparation.clean import KEY_BYTES, Rules, decide
+from jtrans.files import short_digest, text_digest, write_json, write_lines
+from jtrans.preparation.assemble import write_arrays
+from jtrans.preparation.clean import Rules, decide
 from jtrans.preparation.request import is_up_to_date, request_key
 from jtrans.preparation.statistics import Statistics, describe, joint_size
 from jtrans.preparation.work import WorkFolder
@@ -145,16 +145,16 @@ def _facts(corpora: Sequence[PreparedCorpus]) -> dict[str, Any]:
         "origin": [str(corpus.folder) for corpus in corpora],
         "lines": sum(one["lines"] for one in trains),
         "sha256": {
-            side: hashlib.sha256("\n".join(one["sha256"][side] for one in trains).encode("ascii"))
-            .hexdigest() for side in SIDES
+            side: text_digest("\n".join(train["sha256"][side] for train in trains))
+            for side in SIDES
         },
-    }  # fmt: skip
+    }
     text = json.dumps(infos, sort_keys=True)
     return {
         "languages": infos[0]["languages"],
         "options": infos[0]["options"],
         "splits": {**infos[0]["splits"], "train": train},
-        "parts_digest": hashlib.sha256(text.encode("ascii")).hexdigest(),
+        "parts_digest": text_digest(text),
     }
 
 
@@ -219,7 +219,7 @@ def _keys(pairs: ParallelIds, number: int) -> NDArray[np.uint64]:
         data = source.tobytes() + target.tobytes()
         if (source == UNK).any() or (target == UNK).any():
             data += f"{number} {i}".encode("ascii")
-        digest = hashlib.blake2b(data, digest_size=KEY_BYTES).digest()
+        digest = short_digest(data)
         keys[i] = np.frombuffer(digest, dtype="<u8")
     return keys
 
@@ -238,18 +238,12 @@ def _write_gold(folder: Path, parts: Sequence[Part], progress: Progress) -> None
             lines = (
                 line
                 for part, path in zip(parts, paths, strict=True)
-                for line, stays in zip(_lines(path), part.kept, strict=True)
+                for line, stays in zip(LineFile(path), part.kept, strict=True)
                 if stays
             )
-            write_lines(folder / f"train.{ending}", lines)
+            write_lines(folder / f"train.{ending}", lines, durable=False)
         elif there:
             progress.warn(f"train.{ending} left out: not all parts have it")
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", newline="\n") as handle:
-        for line in handle:
-            yield line.removesuffix("\n")
 
 
 def _statistics(parts: Sequence[Part]) -> Statistics:

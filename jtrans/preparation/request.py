@@ -6,7 +6,6 @@ what is wrong with it before anything is written.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans import __version__
 from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info
 from jtrans.errors import ConfigError, CorpusError
-from jtrans.files import disk_errors
+from jtrans.files import disk_errors, lines_digest, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
 from jtrans.preparation.languages import notice_languages
 from jtrans.preparation.options import PIPELINE_OPTIONS
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 # Characters of a line of valid and test, which are not cleaned: nobody translates such a line.
 LONGEST_LINE = 50_000
-LINES_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Request:
 def request_key(facts: Mapping[str, Any]) -> str:
     """Return a digest of what decides a result."""
     text = json.dumps([FORMAT, __version__, facts], sort_keys=True)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+    return text_digest(text)
 
 
 def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) -> Request:
@@ -98,7 +96,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
                 "origin": list(text.origin),
                 "lines": len(text),
                 **({"references": len(text.references)} if text.references else {}),
-                "sha256": _read(name, text),
+                "sha256": _digests(name, text),
             }
             for name, text in corpus.splits.items()
         },
@@ -112,7 +110,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         check_labels(options.labels)
         facts["labels_digest"] = labels_digest(options.labels)
     if dictionary is not None:
-        facts["dictionary_digest"] = hashlib.sha256(dictionary.encode("utf-8")).hexdigest()
+        facts["dictionary_digest"] = text_digest(dictionary)
     notice_languages(corpus, progress)
     return Request(corpus, options, sides, facts, pipeline)
 
@@ -297,31 +295,30 @@ def _changes(info: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
     return changes
 
 
-def _read(name: str, text: ParallelText) -> dict[str, str]:
+def _digests(name: str, text: ParallelText) -> dict[str, str]:
     """Read a split through; return the digest of each side's lines, and of further references."""
-    digests = {}
     more = [(f"reference {n}", lines) for n, lines in enumerate(text.references[1:], start=2)]
-    for side, lines in (("source", text.source), ("target", text.target), *more):
-        sha = hashlib.sha256()
-        for start, chunk in _chunks(lines):
-            longest = max(map(len, chunk))
-            if name != "train" and longest > LONGEST_LINE:
-                number = start + max(range(len(chunk)), key=lambda i: len(chunk[i])) + 1
-                raise CorpusError(
-                    f"line {number:,} of the {side} of {name} has {longest:,} characters, "
-                    f"more than {LONGEST_LINE:,}",
-                    where=f"{', '.join(text.origin) or name}, line {number}",
-                    hint="one sentence in a line is meant: take that line out of both files",
-                    kind="corpus.line-length",
-                )
-            sha.update("".join(f"{line}\n" for line in chunk).encode("utf-8"))
-        digests[side] = sha.hexdigest()
-    return digests
+    sides = (("source", text.source), ("target", text.target), *more)
+    if name == "train":
+        return {side: lines_digest(lines) for side, lines in sides}
+    where = ", ".join(text.origin) or name
+    return {
+        side: lines_digest(_checked(lines, f"{side} of {name}", where)) for side, lines in sides
+    }
 
 
-def _chunks(lines: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
-    for start in range(0, len(lines), LINES_AT_ONCE):
-        yield start, lines[start : start + LINES_AT_ONCE]
+def _checked(lines: Sequence[str], side: str, where: str) -> Iterator[str]:
+    """Yield lines of valid or test, none of them longer than `LONGEST_LINE`."""
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_LINE:
+            raise CorpusError(
+                f"line {number:,} of the {side} has {len(line):,} characters, "
+                f"more than {LONGEST_LINE:,}",
+                where=f"{where}, line {number}",
+                hint="one sentence in a line is meant: take that line out of both files",
+                kind="corpus.line-length",
+            )
+        yield line
 
 
 def _read_dictionary(path: str) -> str | None:

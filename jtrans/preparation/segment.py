@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jtrans.files import read_lines, write_lines
 from jtrans.preparation.clean import REASON_CODES, Rules, pair_keys, shape_reason
-from jtrans.preparation.work import read_lines, write_array, write_lines
+from jtrans.preparation.work import write_array
 from jtrans.preparation.workers import run_jobs
 from jtrans.progress import Progress
 from jtrans.text.pipeline import TextSide
@@ -149,8 +150,8 @@ def _segment_shard(job: _Job) -> int:
         if limit and max(len(job.lines[0][i]), len(job.lines[1][i])) > limit:
             reason = "too long"
         facts["reason"][i] = REASON_CODES[reason]
-    write_lines(job.shard.path("source.txt"), source)
-    write_lines(job.shard.path("target.txt"), target)
+    write_lines(job.shard.path("source.txt"), source, durable=False)
+    write_lines(job.shard.path("target.txt"), target, durable=False)
     write_array(job.shard.path("facts.npy"), facts)
     return len(source)
 

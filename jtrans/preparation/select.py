@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jtrans.corpora.parallel import digest
 from jtrans.errors import CorpusError
+from jtrans.files import lines_digest
 from jtrans.preparation.clean import REASON_CODES, decide, hold_out
 from jtrans.preparation.learn import Part
 from jtrans.preparation.request import no_text
@@ -121,7 +121,7 @@ def _describe_valid(parts: Sequence[Part], request: Request) -> dict[str, Any]:
     return {
         "origin": [f"1 of {request.valid_every} clean pairs of train"],
         "lines": len(lines[0]),
-        "sha256": {"source": digest(lines[0]), "target": digest(lines[1])},
+        "sha256": {"source": lines_digest(lines[0]), "target": lines_digest(lines[1])},
     }
 
 

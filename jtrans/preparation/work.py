@@ -11,7 +11,6 @@ import contextlib
 import io
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.errors import CorpusError
-from jtrans.files import disk_errors
+from jtrans.files import disk_errors, exclusive, write_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A killed preparation's workers need a moment to notice, and hold its lock so long.
 PATIENCE_SECONDS = 5.0
+# So long the workers of a killed preparation may still write.
+SETTLE_SECONDS = 0.5
 
 
 class WorkFolder:
@@ -54,18 +54,35 @@ class WorkFolder:
             CorpusError: another process is preparing the same folder.
             WorkError: the disk is full.
         """
-        made = _make_parents(self.folder)
-        with disk_errors(self.named), _locked(self.folder, self.named):
-            try:
-                self._begin()
-                yield self
-            except Exception as error:  # not an interrupt
-                if not _can_continue(error):
-                    self.remove()
-                    for folder in made:
-                        with contextlib.suppress(OSError):
-                            folder.rmdir()
-                raise
+        missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        try:
+            with disk_errors(self.named), self._exclusive():
+                self.folder.mkdir(exist_ok=True)
+                try:
+                    self._begin()
+                    yield self
+                except Exception as error:  # not an interrupt
+                    if not _can_continue(error):
+                        self.remove()
+                    raise
+        except Exception:
+            for folder in missing:  # innermost first; those that hold something stay
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            raise
+
+    def _exclusive(self) -> contextlib.AbstractContextManager[None]:
+        def busy(owner: str) -> CorpusError:
+            return CorpusError(
+                f"{owner} is preparing {self.named}",
+                hint="wait for it, or choose another --out",
+                kind="corpus.busy",
+            )
+
+        owner_file = self.folder.with_name(f"{self.folder.name}.lock.json")
+        return exclusive(
+            owner_file, busy, patience_seconds=PATIENCE_SECONDS, settle_seconds=SETTLE_SECONDS
+        )
 
     def _begin(self) -> None:
         key = self.folder / "key"
@@ -73,9 +90,8 @@ class WorkFolder:
             self.is_continued = True
         else:
             for path in self.folder.iterdir():
-                if path.name != "lock":
-                    _remove(path)
-            write_bytes(key, self.key.encode("utf-8"))
+                _remove(path)
+            write_bytes(key, self.key.encode("utf-8"), durable=False)
         self.restore()
 
     def restore(self) -> None:
@@ -101,74 +117,17 @@ class WorkFolder:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def write_bytes(path: Path, data: bytes | memoryview) -> None:
-    """Write a file that appears whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data)
-    temporary.replace(path)
-
-
 def write_array(path: Path, array: NDArray[Any]) -> None:
     """Write an array that appears whole."""
     # np.save writing to a file itself does not say why it failed (no errno when the disk is full)
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    write_bytes(path, buffer.getbuffer())
-
-
-def write_lines(path: Path, lines: list[str]) -> None:
-    """Write lines, none of which holds a line feed, to a file that appears whole."""
-    write_bytes(path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
-
-
-def read_lines(path: Path) -> list[str]:
-    """Read what `write_lines` wrote."""
-    return path.read_bytes().decode("utf-8").split("\n")[:-1]
-
-
-@contextlib.contextmanager
-def _locked(folder: Path, target: Path) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such lock: there two at once are the user's affair
-        yield
-        return
-    path = folder / "lock"
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists() and os.fstat(handle).st_ino == path.stat().st_ino:
-                break
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(handle)
-                raise CorpusError(
-                    f"another jtrans prepare is at work on {target}",
-                    hint="wait for it, or choose another --out",
-                    kind="corpus.busy",
-                ) from None
-        os.close(handle)
-        time.sleep(0.1)
-    try:
-        yield
-    finally:
-        os.close(handle)
+    write_bytes(path, buffer.getbuffer(), durable=False)
 
 
 def _can_continue(error: Exception) -> bool:
     """Say whether the same command may get further next time, with fewer workers or more memory."""
     return isinstance(error, MemoryError) or getattr(error, "kind", "") == "work.worker"
-
-
-def _make_parents(folder: Path) -> list[Path]:
-    """Make the folder; return what was made, innermost first."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    return missing
 
 
 def _remove(path: Path) -> None:

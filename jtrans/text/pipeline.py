@@ -9,7 +9,6 @@ analysis can never disagree about segmentation.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
@@ -19,7 +18,7 @@ from random import Random
 from typing import Any
 
 from jtrans.errors import CorpusError, JtransError
-from jtrans.files import read_json, write_json
+from jtrans.files import read_json, text_digest, write_json
 from jtrans.text.bpe import Bpe, check_codes
 from jtrans.text.normalise import normalise
 from jtrans.text.segment import Segmenter, make_segmenter, resolve_segmenter
@@ -228,7 +227,7 @@ class TextPipeline:
     def fingerprint(self) -> str:
         """Return the sha256 of the pipeline's JSON: equal exactly when pipelines are equal."""
         text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True)
-        return hashlib.sha256(text.encode("ascii")).hexdigest()
+        return text_digest(text)
 
     def save(self, path: Path) -> None:
         """Write the pipeline as JSON."""

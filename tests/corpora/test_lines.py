@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jtrans.corpora import lines as lines_module
 from jtrans.corpora import packed as packed_module
-from jtrans.corpora.lines import Chain, LineFile, one_line, read_lines
+from jtrans.corpora.lines import Chain, LineFile, one_line, read_line_file
 from jtrans.errors import CorpusError
 
 TEXT = st.lists(
@@ -97,12 +97,12 @@ def packed(name: str, data: bytes) -> bytes:
 def test_packed_files_are_read_whole_or_refused(tmp_path: Path, name: str) -> None:
     data = "".join(f"Zeile {i}\n" for i in range(5000)).encode()
     path = write(tmp_path / name, packed(name, data))
-    assert read_lines(path) == data.decode().split("\n")[:-1]
+    assert read_line_file(path) == data.decode().split("\n")[:-1]
     write(path, packed(name, data) + packed(name, b"mehr\n"))
-    assert read_lines(path)[-1] == "mehr"
+    assert read_line_file(path)[-1] == "mehr"
     for spoiled in (packed(name, data)[:-20], b"nothing packed"):
         with pytest.raises(CorpusError, match="not a whole"):
-            read_lines(write(path, spoiled))
+            read_line_file(write(path, spoiled))
 
 
 def test_a_large_packed_file_goes_through_a_temporary_file(tmp_path: Path, monkeypatch) -> None:
@@ -118,7 +118,7 @@ def test_without_a_zstandard_package_the_way_to_get_it_is_shown(tmp_path, monkey
 
     monkeypatch.setattr(packed_module.importlib, "import_module", absent)
     with pytest.raises(CorpusError, match="zstandard") as caught:
-        read_lines(write(tmp_path / "t.de.zst", b"x"))
+        read_line_file(write(tmp_path / "t.de.zst", b"x"))
     assert "pip install 'jtrans[zstd]'" in str(caught.value.hint)
 
 

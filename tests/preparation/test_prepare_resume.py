@@ -202,7 +202,7 @@ def test_two_at_once_in_one_folder_are_refused(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(work, "PATIENCE_SECONDS", 0.1)
     with (
         work.WorkFolder(tmp_path / "out", "another").opened(),
-        pytest.raises(CorpusError, match="another jtrans prepare is at work"),
+        pytest.raises(CorpusError, match=rf"process {os.getpid()} on .* is preparing"),
     ):
         prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
     prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)

@@ -11,7 +11,7 @@ import pytest
 from jtrans.corpora.catalogue.load import find_entry
 from jtrans.corpora.download.places import Places
 from jtrans.corpora.formats.readers import read_choice
-from jtrans.corpora.lines import read_lines
+from jtrans.corpora.lines import read_line_file
 from jtrans.corpora.parallel import join_texts
 from jtrans.preparation.clean import Rules, clean
 from jtrans.text.pipeline import TextSide
@@ -38,7 +38,7 @@ def test_the_raw_test_sets_give_the_published_text(folder: Path, side: int) -> N
     language = entry.languages[side]
     segmenter = TextSide(language, "moses-escaped", lowercase=True)
     ours = [" ".join(segmenter.segment(line)) for line in (text.source, text.target)[side]]
-    published = read_lines(folder / f"test.{language}.gz")
+    published = read_line_file(folder / f"test.{language}.gz")
     pairs = list(zip(ours, published, strict=True))
     assert len(pairs) == entry.sentences["test"] == 6750
     different = [i for i, (our, theirs) in enumerate(pairs, start=1) if our != theirs]
@@ -49,6 +49,6 @@ def test_the_published_valid_set_is_clean_by_our_rules(folder: Path) -> None:
     options = find_entry("iwslt14-de-en").options
     chosen = {rule.name: options[rule.name] for rule in fields(Rules)}
     rules = Rules(**chosen)  # type: ignore[arg-type]
-    sides = [read_lines(folder / f"valid.{language}.gz") for language in ("de", "en")]
+    sides = [read_line_file(folder / f"valid.{language}.gz") for language in ("de", "en")]
     cleaning = clean(*sides, rules=rules)
     assert (len(cleaning.kept), sum(cleaning.dropped.values())) == (7283, 0)

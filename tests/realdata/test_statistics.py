@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from subword_nmt.apply_bpe import BPE
 
-from jtrans.corpora.lines import read_lines
+from jtrans.corpora.lines import read_line_file
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
@@ -52,7 +52,7 @@ def texts() -> dict[str, list[list[str]]]:
         pytest.skip("JTRANS_TEST_CORPORA names no folder")
     folder = Path(place) / "multi30k"
     splits = ("train", "valid", "test")
-    texts = {s: [read_lines(folder / f"{s}.{one}.gz") for one in LANGUAGES] for s in splits}
+    texts = {s: [read_line_file(folder / f"{s}.{one}.gz") for one in LANGUAGES] for s in splits}
     # something for every rule to find
     for side in (0, 1):
         texts["train"][side] += ["", *texts["train"][side][:7], *texts["valid"][side][:3]]

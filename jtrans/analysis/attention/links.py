@@ -44,9 +44,9 @@ def read_gold(
     Raises:
         CorpusError: another number of lines, no Pharaoh format, or a word that is not there.
     """
-    from jtrans.corpora.formats.plain import read_lines
+    from jtrans.corpora.lines import read_line_file
 
-    lines = read_lines(path)
+    lines = read_line_file(path)
     if len(lines) != len(source):
         raise CorpusError(
             f"{path} has {len(lines):,} lines, the split {len(source):,} sentences",

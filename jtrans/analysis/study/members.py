@@ -243,10 +243,10 @@ class FileMember:
     run: None = None
 
     def __init__(self, path: Path, text: SplitText, common: TextPipeline) -> None:
-        from jtrans.corpora.formats.plain import read_lines
+        from jtrans.corpora.lines import read_line_file
 
         self.name = path.name
-        self.hypotheses = list(read_lines(path))
+        self.hypotheses = list(read_line_file(path))
         check_lines(self.hypotheses, text, str(path))
         self._common = common
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jtrans.corpora.download.fetch import downloads_folder, fetch, file_digest, recorded
+from jtrans.corpora.download.fetch import downloads_folder, fetch, recorded
 from jtrans.corpora.download.places import Found, Places, find_ready, fits
 from jtrans.corpora.download.unpack import is_archive, unpack
 from jtrans.corpora.entry import Entry, Options, Part
@@ -16,6 +15,7 @@ from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.holdout import split_off
 from jtrans.corpora.parallel import Corpus, ParallelText, describe_notes, join_texts
 from jtrans.errors import CorpusError
+from jtrans.files import file_digest, text_digest
 from jtrans.progress import Progress, Silent
 
 # Of the files that were looked for, an error names so many.
@@ -135,7 +135,7 @@ def _unpacked(entry: Entry, archive: Path, sha256: str) -> Path:
     """Unpack what the entry reads, unless that was done before, and return the folder."""
     patterns = sorted({pattern for part in _parts(entry) for pattern in _patterns(part)})
     made_from = "\n".join([sha256, *patterns])
-    digest = hashlib.sha256(made_from.encode("utf-8")).hexdigest()[:12]
+    digest = text_digest(made_from)[:12]
     # named after the archive inside: patterns may begin with its name (a catalogue number)
     stem = archive.name.split(".tar")[0].removesuffix(".tgz").removesuffix(".zip")
     folder = downloads_folder() / entry.folder / "unpacked" / digest / stem

@@ -8,18 +8,16 @@ runs, and continued from where it ended.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from jtrans.corpora.download.transfer import RefusedError, StoppedError, transfer
 from jtrans.corpora.entry import Mirror, Source
 from jtrans.errors import JtransError, WorkError
-from jtrans.files import disk_errors, read_json, write_json
+from jtrans.files import disk_errors, exclusive, file_digest, read_json, write_json
 from jtrans.progress import Progress, Silent
 
 OFFLINE, CACHE = "JTRANS_OFFLINE", "JTRANS_CACHE"
@@ -126,7 +124,7 @@ def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Pat
     known = recorded(folder).get(mirror.file, {})
     sha256 = mirror.sha256 or str(known.get("sha256", ""))
     part = folder / f"{mirror.file}.part"
-    with _alone(part):
+    with _exclusive(part):
         started, failures, restarts = time.monotonic(), 0, 0
         while True:
             before = part.stat().st_size if part.exists() else 0
@@ -188,30 +186,14 @@ def forget(part: Path) -> None:
     part.with_name(f"{part.name}.json").unlink(missing_ok=True)
 
 
-def file_digest(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+def _exclusive(part: Path) -> contextlib.AbstractContextManager[None]:
+    """Keep other processes from writing the same partial file."""
 
+    def busy(owner: str) -> WorkError:
+        return WorkError(
+            f"{owner} is downloading {part.name.removesuffix('.part')}",
+            hint="wait for it, then run the same command again",
+            kind="download.busy",
+        )
 
-@contextlib.contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """Keep other processes from writing the same partial file.
-
-    Raises:
-        WorkError: one is writing it.
-    """
-    lock = part.with_name(f"{part.name}.lock")
-    with lock.open("w", encoding="utf-8") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise WorkError(
-                f"another process is downloading {part.name.removesuffix('.part')}",
-                hint="wait for it, then run the same command again",
-                kind="download.busy",
-            ) from error
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
+    return exclusive(part.with_name(f"{part.name}.lock.json"), busy)

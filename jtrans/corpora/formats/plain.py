@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jtrans.corpora.lines import Chain, LineFile, notes_of, read_lines
+from jtrans.corpora.lines import Chain, LineFile, notes_of
 from jtrans.corpora.packed import PACKINGS, find_packed, without_packing
 from jtrans.corpora.pairing import check_counts
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError, did_you_mean
-
-__all__ = ["find_file", "read_files", "read_lines", "read_pair"]
 
 
 def read_pair(

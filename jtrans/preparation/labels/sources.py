@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from jtrans.errors import ConfigError, CorpusError
+from jtrans.files import file_digest, short_digest
 from jtrans.preparation.labels.project import Tagged
 from jtrans.text.normalise import normalise
 
@@ -68,7 +68,7 @@ def labels_digest(name: str) -> str:
     """Return what, beside its name, tells one source of labels from another."""
     kind, _, value = name.partition(":")
     if kind == "conllu":
-        return hashlib.sha256(Path(value).read_bytes()).hexdigest()
+        return file_digest(Path(value))
     return str(_spacy().__version__)
 
 
@@ -206,7 +206,7 @@ def _entity(misc: str) -> str:
 
 def _key(words: Iterable[str]) -> bytes:
     text = "".join(normalise(word).replace(" ", "") for word in words).lower()
-    return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
+    return short_digest(text.encode("utf-8"))
 
 
 def _spacy() -> Any:

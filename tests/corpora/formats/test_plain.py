@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jtrans.corpora.formats.plain import read_lines, read_pair
+from jtrans.corpora.formats.plain import read_pair
+from jtrans.corpora.lines import read_line_file
 from jtrans.corpora.own_files import name_test_splits, read_corpus
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError
 
@@ -43,7 +44,7 @@ def test_line_i_of_one_side_belongs_to_line_i_of_the_other(tmp_path: Path) -> No
 def test_lines_end_at_line_feeds_only(tmp_path: Path, data: bytes, lines: list[str]) -> None:
     path = tmp_path / "text.de"
     path.write_bytes(data)
-    assert read_lines(path) == lines
+    assert read_line_file(path) == lines
 
 
 LINE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\x00\ufeff"))
@@ -55,7 +56,7 @@ def test_written_lines_are_read_back_plain_or_packed(tmp_path_factory, lines, pa
     path = tmp_path_factory.mktemp("lines") / ("text.de.gz" if packed else "text.de")
     data = "".join(f"{line}\n" for line in lines).encode()
     path.write_bytes(gzip.compress(data) if packed else data)
-    assert read_lines(path) == lines
+    assert read_line_file(path) == lines
 
 
 def test_a_packed_file_is_found_by_the_same_prefix(tmp_path: Path) -> None:
@@ -102,13 +103,13 @@ def test_a_damaged_gzip_file_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "train.de.gz"
     path.write_bytes(data)
     with pytest.raises(CorpusError, match="not a whole gzip file"):
-        read_lines(path)
+        read_line_file(path)
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "train.de").mkdir()
     with pytest.raises(CorpusError, match="is a folder"):
-        read_lines(tmp_path / "train.de")
+        read_line_file(tmp_path / "train.de")
 
 
 def test_a_missing_file_suggests_the_nearest_prefix(tmp_path: Path) -> None:
