@@ -3,53 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from plugins.command_line import Jtrans
+from plugins.random_runs import RunOn
 
-from jtrans.cli import console, main
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.runs import Run
-
-from ..analysis.conftest import corpus, make_run, run_on
-
-__all__ = ["corpus", "make_run", "run_on"]
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Jtrans = Callable[..., Result]
-RunOn = Callable[..., Run]
-
-
-@pytest.fixture
-def jtrans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Jtrans]:
-    """Run the command in a folder of its own."""
-    monkeypatch.setattr(main, "COMMANDS", {n: main.COMMANDS[n] for n in ("analyze", "score")})
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
-    monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as left:
-            main.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Result(int(left.value.code or 0), out, err)
-
-    yield call
-    signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.fixture
@@ -151,13 +111,3 @@ def test_bad_input_is_refused(
     assert (result.code, result.out) == (2, "")
     assert message in result.err
     assert not (runs[0] / "reports").exists()
-
-
-def test_help_loads_neither_torch_nor_matplotlib() -> None:
-    code = (
-        "import sys\nfrom jtrans.cli.main import main\n"
-        "try:\n    main(['analyze', 'length', '--help'])\nexcept SystemExit:\n    pass\n"
-        "print([name for name in ('torch', 'matplotlib', 'numpy') if name in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines()[-1] == "[]"

@@ -3,55 +3,18 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from plugins.command_line import Jtrans
+from plugins.random_runs import JOINT, RunOn
 
-from jtrans.cli import console, main
 from jtrans.cli.analyze.attention import line_numbers
-from jtrans.runs import Run
-
-from ..analysis.conftest import JOINT, corpus, make_run, run_on
-
-__all__ = ["corpus", "make_run", "run_on"]
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Jtrans = Callable[..., Result]
-RunOn = Callable[..., Run]
+from jtrans.data.prepared import PreparedCorpus
 
 
 @pytest.fixture
-def jtrans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Jtrans]:
-    """Run the command in a folder of its own."""
-    monkeypatch.setattr(main, "COMMANDS", {"analyze": main.COMMANDS["analyze"]})
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
-    monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as left:
-            main.main(["analyze", *(str(argument) for argument in arguments)])
-        out, err = capsys.readouterr()
-        return Result(int(left.value.code or 0), out, err)
-
-    yield call
-    signal.signal(signal.SIGTERM, handler)
-
-
-@pytest.fixture
-def runs(corpus: object, run_on: RunOn) -> list[Path]:
+def runs(corpus: PreparedCorpus, run_on: RunOn) -> list[Path]:
     """A Transformer and a joint system."""
     return [
         run_on(corpus, "one").folder,
@@ -62,7 +25,8 @@ def runs(corpus: object, run_on: RunOn) -> list[Path]:
 def test_attention_of_a_typed_sentence_is_drawn_and_printed(
     jtrans: Jtrans, runs: list[Path]
 ) -> None:
-    result = jtrans("attention", runs[1], "--sentence", "Hund Katze", "--target", "Dog Cat")
+    pair = ("--sentence", "Hund Katze", "--target", "Dog Cat")
+    result = jtrans("analyze", "attention", runs[1], *pair)
     assert result.code == 0
     assert "Source attention of" in result.out
     folder = runs[1] / "reports"
@@ -77,7 +41,7 @@ def test_attention_of_lines_of_the_split_is_one_json_object(
     jtrans: Jtrans, runs: list[Path]
 ) -> None:
     options = ("--sentences", "3", "--layer", "all", "--head", "all", "--out", "here", "--json")
-    result = json.loads(jtrans("attention", *runs, *options).out)
+    result = json.loads(jtrans("analyze", "attention", *runs, *options).out)
     assert [(s["system"], s["line"]) for s in result["sentences"]] == [("one", 3), ("two", 3)]
     cross = result["sentences"][0]["views"][-1]
     assert cross["kind"] == "decoder.cross"
@@ -113,14 +77,14 @@ def test_lines_are_counted_from_one_and_named_once() -> None:
 def test_bad_input_for_attention_is_refused(
     jtrans: Jtrans, runs: list[Path], options: list[str], kind: str
 ) -> None:
-    result = jtrans("attention", runs[1], *options, "--json")
+    result = jtrans("analyze", "attention", runs[1], *options, "--json")
     assert result.code == 2
     assert json.loads(result.out)["error"]["kind"] == kind
     assert not (runs[1] / "reports").exists()
 
 
 def test_the_report_is_written_to_the_first_run(jtrans: Jtrans, runs: list[Path]) -> None:
-    result = jtrans("report", *runs)
+    result = jtrans("analyze", "report", *runs)
     page = runs[0] / "reports" / "report.html"
     assert result.code == 0
     assert page.is_file()
@@ -133,7 +97,8 @@ def test_the_report_opens_in_a_browser_when_asked(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    result = json.loads(jtrans("report", runs[0], "--out", "here", "--open", "--json").out)
+    options = ("--out", "here", "--open", "--json")
+    result = json.loads(jtrans("analyze", "report", runs[0], *options).out)
     assert result["page"] == "here/report.html"
     assert opened == [(Path("here") / "report.html").resolve().as_uri()]
     assert result["systems"][0]["name"] == "one"
@@ -151,7 +116,7 @@ def test_the_report_opens_in_a_browser_when_asked(
 def test_bad_input_for_a_report_is_refused(
     jtrans: Jtrans, runs: list[Path], options: list[str], kind: str
 ) -> None:
-    result = jtrans("report", runs[0], *options, "--json")
+    result = jtrans("analyze", "report", runs[0], *options, "--json")
     assert result.code == 2
     assert json.loads(result.out)["error"]["kind"] == kind
     assert not (runs[0] / "reports").exists()

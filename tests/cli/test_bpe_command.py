@@ -7,10 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from jtrans.cli.bpe import bpe
-from jtrans.errors import JtransError
+from plugins.command_line import Jtrans
 
 GERMAN = "das alte  haus am meer \r\n\nund das neue haus\u2028am see\ndie häuser am see a@@ </w>"
 ENGLISH = "the old house at the sea\t\nand the new house\x85by the lake\n  the houses \n"
@@ -25,14 +22,6 @@ def texts(tmp_path: Path) -> tuple[Path, Path]:
     return german, english
 
 
-def jtrans_bpe(*arguments: object, stdin: bytes = b"") -> bytes:
-    """Run a command and return its standard output."""
-    result = CliRunner().invoke(bpe, [str(argument) for argument in arguments], input=stdin)
-    if result.exception is not None:
-        raise result.exception
-    return result.stdout_bytes
-
-
 def subword_nmt(*arguments: object, stdin: bytes = b"") -> bytes:
     """Run the library's own command and return its standard output."""
     code = "from subword_nmt.subword_nmt import main; main()"
@@ -42,55 +31,57 @@ def subword_nmt(*arguments: object, stdin: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("min_frequency", [2, 3])
 def test_learning_from_one_text_writes_the_library_s_bytes(
-    tmp_path: Path, texts: tuple[Path, Path], min_frequency: int
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path], min_frequency: int
 ) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    jtrans_bpe("learn", "--merges", 30, "--input", texts[0], "--output", ours,
-               "--min-frequency", min_frequency)  # fmt: skip
+    files = ("--input", texts[0], "--output", ours)
+    jtrans("bpe", "learn", "--merges", 30, *files, "--min-frequency", min_frequency)
     subword_nmt("learn-bpe", "-s", 30, "-i", texts[0], "-o", theirs,
                 "--min-frequency", min_frequency)  # fmt: skip
     assert ours.read_bytes() == theirs.read_bytes()
 
 
 def test_learning_from_two_texts_writes_the_library_s_joint_bytes(
-    tmp_path: Path, texts: tuple[Path, Path]
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path]
 ) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    jtrans_bpe("learn", "--merges", 25, "--input", texts[0], "--input", texts[1], "--output", ours)
+    files = ("--input", texts[0], "--input", texts[1], "--output", ours)
+    jtrans("bpe", "learn", "--merges", 25, *files)
     subword_nmt("learn-joint-bpe-and-vocab", "-s", 25, "-i", *texts, "-o", theirs,
                 "--write-vocabulary", tmp_path / "v1", tmp_path / "v2")  # fmt: skip
     assert ours.read_bytes() == theirs.read_bytes()
 
 
-def test_applying_writes_the_library_s_bytes(tmp_path: Path, texts: tuple[Path, Path]) -> None:
+def test_applying_writes_the_library_s_bytes(
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path]
+) -> None:
     codes = tmp_path / "codes"
-    jtrans_bpe("learn", "--merges", 20, "--input", texts[0], "--output", codes)
+    jtrans("bpe", "learn", "--merges", 20, "--input", texts[0], "--output", codes)
     for text in texts:
-        ours = jtrans_bpe("apply", "--codes", codes, stdin=text.read_bytes())
+        ours = jtrans("bpe", "apply", "--codes", codes, stdin=text.read_bytes()).out.encode()
         assert ours == subword_nmt("apply-bpe", "-c", codes, stdin=text.read_bytes())
 
 
 def test_learning_fewer_merges_than_asked_for_is_said(
-    tmp_path: Path, texts: tuple[Path, Path]
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path]
 ) -> None:
-    arguments = ["learn", "--merges", "9999", "--input", str(texts[0]), "--output"]
-    result = CliRunner().invoke(bpe, [*arguments, str(tmp_path / "codes")])
-    assert "warning: 9,999 merges were asked for" in result.stderr
-    assert "Next: jtrans bpe apply --codes" in result.stderr
-    assert result.stdout == ""
+    files = ("--input", texts[0], "--output", tmp_path / "codes")
+    result = jtrans("bpe", "learn", "--merges", 9999, *files)
+    assert "warning: 9,999 merges were asked for" in result.err
+    assert "Next: jtrans bpe apply --codes" in result.err
+    assert result.out == ""
 
 
 @pytest.mark.parametrize("content", [None, b"H\xe4user\n", "haus haus".encode("utf-16"), b"", b"a"])
 def test_unusable_input_is_refused_and_nothing_is_written(
-    tmp_path: Path, content: bytes | None
+    jtrans: Jtrans, tmp_path: Path, content: bytes | None
 ) -> None:
     text, codes = tmp_path / "text", tmp_path / "codes"
     if content is not None:
         text.write_bytes(content)
-    with pytest.raises(JtransError) as caught:
-        jtrans_bpe("learn", "--merges", 5, "--input", text, "--output", codes)
-    assert caught.value.exit_code == 2
-    assert caught.value.hint
+    result = jtrans("bpe", "learn", "--merges", 5, "--input", text, "--output", codes)
+    assert result.code == 2
+    assert "hint: " in result.err
     assert not codes.exists()
 
 
@@ -100,37 +91,36 @@ def test_unusable_input_is_refused_and_nothing_is_written(
      ("a b c", [], "--input")],
 )  # fmt: skip
 def test_hints_name_this_command_s_own_options(
-    tmp_path: Path, text: str, options: list[object], named: str
+    jtrans: Jtrans, tmp_path: Path, text: str, options: list[object], named: str
 ) -> None:
     (tmp_path / "text").write_text(text, encoding="utf-8")
     where = ("--input", tmp_path / "text", "--output", tmp_path / "codes")
-    with pytest.raises(JtransError) as caught:
-        jtrans_bpe("learn", "--merges", 5, *where, *options)
-    assert named in str(caught.value.hint)
-    assert "--bpe" not in str(caught.value.hint)
+    result = jtrans("bpe", "learn", "--merges", 5, *where, *options)
+    hint = result.err.partition("hint: ")[2]
+    assert named in hint
+    assert "--bpe" not in hint
 
 
 @pytest.mark.parametrize("content", [None, b"this is no codes file\n", b"\xff\xfe", b""])
-def test_unusable_codes_are_refused(tmp_path: Path, content: bytes | None) -> None:
+def test_unusable_codes_are_refused(jtrans: Jtrans, tmp_path: Path, content: bytes | None) -> None:
     codes = tmp_path / "codes"
     if content is not None:
         codes.write_bytes(content)
-    with pytest.raises(JtransError) as caught:
-        jtrans_bpe("apply", "--codes", codes, stdin=b"haus\n")
-    assert (caught.value.exit_code, bool(caught.value.hint)) == (2, True)
+    result = jtrans("bpe", "apply", "--codes", codes, stdin=b"haus\n")
+    assert result.code == 2
+    assert "hint: " in result.err
 
 
 def test_applying_to_text_that_is_not_utf8_names_the_line(
-    tmp_path: Path, texts: tuple[Path, Path]
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path]
 ) -> None:
     codes = tmp_path / "codes"
-    jtrans_bpe("learn", "--merges", 5, "--input", texts[0], "--output", codes)
-    with pytest.raises(JtransError, match="standard input is not UTF-8") as caught:
-        jtrans_bpe("apply", "--codes", codes, stdin=b"haus\nh\xe4user\n")
-    assert caught.value.where == "line 2"
+    jtrans("bpe", "learn", "--merges", 5, "--input", texts[0], "--output", codes)
+    result = jtrans("bpe", "apply", "--codes", codes, stdin=b"haus\nh\xe4user\n")
+    assert result.err.startswith("error: standard input is not UTF-8")
+    assert "(line 2)" in result.err
 
 
 @pytest.mark.parametrize("command", [[], ["learn"], ["apply"]])
-def test_help_shows_two_examples(command: list[str]) -> None:
-    help_text = CliRunner().invoke(bpe, [*command, "--help"], env={"COLUMNS": "100"}).stdout
-    assert help_text.count("jtrans bpe ") >= 2
+def test_help_shows_two_examples(jtrans: Jtrans, command: list[str]) -> None:
+    assert jtrans("bpe", *command, "--help").out.count("jtrans bpe ") >= 2

@@ -8,15 +8,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from plugins.command_line import Jtrans, environment, run_process
 
-import jtrans
-from jtrans.cli import console, main
+from jtrans.cli import main
 from jtrans.cli.main import COMMANDS
 
-ROOT = str(Path(jtrans.__file__).parents[1])  # also where jtrans is not installed
 HEAVY = ("torch", "sacremoses", "jieba", "matplotlib", "sacrebleu", "subword_nmt")
 
 # Runs each command line of argv[1] in a process of its own making: forked before any import of
@@ -43,7 +42,10 @@ for number, arguments in enumerate(json.loads(sys.argv[1])):
     os._exit(0)
 """
 
-HELP = [[name, "--help"] for name in COMMANDS] + [["bpe", "learn", "--help"]]
+HELP = [[name, "--help"] for name in COMMANDS] + [
+    ["bpe", "learn", "--help"],
+    ["analyze", "length", "--help"],
+]
 ANSWERS: list[tuple[list[str], int]] = [
     ([], 0),
     (["--help"], 0),
@@ -78,7 +80,7 @@ class Answers:
         ran = subprocess.run(
             [sys.executable, "-c", PROGRAM, json.dumps(commands)],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": ROOT, "TERM": "dumb", "COLUMNS": "100"},
+            env=environment(TERM="dumb", COLUMNS="100"),
             stdout=subprocess.PIPE,
             check=True,
             timeout=300,
@@ -121,23 +123,8 @@ def test_lists_and_refusals_load_nothing_heavy(
         assert out
 
 
-Outcome = tuple[int, str, str]
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
-    with pytest.raises(SystemExit) as left:
-        main.main(list(arguments))
-    out, err = capsys.readouterr()
-    return int(left.value.code or 0), out, err
-
-
-@pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "settings", console.Settings())
-
-
-def test_an_error_as_json_is_one_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, "train", "demo/transformerr", "--json")
+def test_an_error_as_json_is_one_object_on_stdout(jtrans: Jtrans) -> None:
+    code, out, err = jtrans("train", "demo/transformerr", "--json")
     error: dict[str, Any] = json.loads(out)["error"]
     assert (code, err) == (2, "")
     assert error["kind"] == "config.unknown-recipe"
@@ -146,40 +133,30 @@ def test_an_error_as_json_is_one_object_on_stdout(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("given", [["--workers", "-3"], ["--workers=-3"]])
-def test_a_wrong_option_shows_the_value_that_was_given(
-    given: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = call(capsys, "prepare", *given)
+def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans: Jtrans) -> None:
+    code, _, err = jtrans("prepare", *given)
     assert code == 2
     assert "--workers" in err
     assert "(got '-3')" in err
 
 
 def test_the_unexpected_is_one_paragraph_without_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, jtrans: Jtrans
 ) -> None:
-    def broken(_: list[str]) -> int:
+    def broken() -> NoReturn:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(main, "_run", broken)
-    code, out, err = call(capsys, "info")
+    monkeypatch.setattr(main, "build_app", broken)
+    code, out, err = jtrans("info")
     assert (code, out) == (1, "")
     assert err.startswith("error: ZeroDivisionError: division by zero\nhint: this is a bug")
     with pytest.raises(ZeroDivisionError):
-        main.main(["--debug", "info"])
+        jtrans("--debug", "info")
 
 
 def test_a_reader_who_leaves_is_no_failure(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as pipe:
-        ran = subprocess.run(
-            [sys.executable, "-m", "jtrans", "recipes"],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": ROOT},
-            stdout=pipe,
-            stderr=subprocess.PIPE,
-            check=False,
-            timeout=300,
-        )
-    assert (ran.returncode, ran.stderr) == (0, b"")
+        result = run_process("recipes", folder=tmp_path, stdout=pipe)
+    assert (result.code, result.err) == (0, "")

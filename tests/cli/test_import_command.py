@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-import typer
-from typer.testing import CliRunner
+from plugins.command_line import Jtrans
 
-from jtrans.cli.import_ import import_
-from jtrans.errors import CheckpointError, ConfigError
 from jtrans.runs import Run
 
 E = 4
-
-
-@pytest.fixture
-def run() -> Callable[..., str]:
-    """Return a function that runs the command and returns its standard output."""
-    app = typer.Typer()
-    app.command()(import_)
-
-    def call(*arguments: object) -> str:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-        if result.exception is not None:
-            raise result.exception
-        return result.stdout
-
-    return call
 
 
 @pytest.fixture
@@ -72,10 +53,8 @@ def arguments(files: dict[str, Path], source_format: str = "reformer-fairseq") -
     ]
 
 
-def test_an_import_makes_a_run_and_says_what_it_is(
-    run: Callable[..., str], files: dict[str, Path]
-) -> None:
-    answer = json.loads(run(*arguments(files), "--json"))
+def test_an_import_makes_a_run_and_says_what_it_is(jtrans: Jtrans, files: dict[str, Path]) -> None:
+    answer = json.loads(jtrans("import", *arguments(files), "--json").out)
     assert answer["system"] == "reformer-base"
     assert answer["source_vocabulary"] == answer["target_vocabulary"] == 6
     assert answer["run"] == str(files["run"])
@@ -83,24 +62,21 @@ def test_an_import_makes_a_run_and_says_what_it_is(
 
 
 def test_without_json_nothing_goes_to_standard_output(
-    run: Callable[..., str], files: dict[str, Path]
+    jtrans: Jtrans, files: dict[str, Path]
 ) -> None:
-    assert run(*arguments(files)) == ""
+    assert jtrans("import", *arguments(files)).out == ""
     assert Run.exists(files["run"])
 
 
-def test_an_unknown_format_gets_the_nearest_one(
-    run: Callable[..., str], files: dict[str, Path]
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        run(*arguments(files, "reformer-fairsek"))
-    assert caught.value.hint == "did you mean reformer-fairseq?"
+def test_an_unknown_format_gets_the_nearest_one(jtrans: Jtrans, files: dict[str, Path]) -> None:
+    result = jtrans("import", *arguments(files, "reformer-fairsek"))
+    assert result.code == 2
+    assert "hint: did you mean reformer-fairseq?" in result.err
 
 
-def test_a_damaged_checkpoint_makes_no_run(run: Callable[..., str], files: dict[str, Path]) -> None:
+def test_a_damaged_checkpoint_makes_no_run(jtrans: Jtrans, files: dict[str, Path]) -> None:
     data = files["checkpoint.pt"].read_bytes()
     files["checkpoint.pt"].write_bytes(data[: len(data) // 2])
-    with pytest.raises(CheckpointError) as caught:
-        run(*arguments(files))
-    assert caught.value.exit_code == 2
+    result = jtrans("import", *arguments(files))
+    assert result.code == 2
     assert not files["run"].exists()

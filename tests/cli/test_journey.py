@@ -2,57 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 import random
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from plugins.command_line import Jtrans, run_process
 
-import jtrans
-
-ROOT = str(Path(jtrans.__file__).parents[1])
 NOUNS = {"Hund": "dog", "Katze": "cat", "Vogel": "bird", "Fisch": "fish", "Maus": "mouse"}
 VERBS = {"sieht": "sees", "jagt": "hunts", "ruft": "calls"}
 SIZES = ("model.width=16", "model.ffn_width=32", "model.heads=2", "training.batch_tokens=300")
 LIMITS = ("training.max_updates=4", "training.validate_every=2", "training.validate_sentences=4")
 
 
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Jtrans = Callable[..., Result]
-
-
-def run_jtrans(folder: Path, *arguments: str, stdin: str = "") -> Result:
-    ran = subprocess.run(
-        [sys.executable, "-m", "jtrans", *arguments],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": ROOT,
-            "OMP_NUM_THREADS": "1",
-            "JTRANS_DEVICE": "cpu",
-        },
-        input=stdin.encode(),
-        capture_output=True,
-        check=False,
-        timeout=300,
-    )
-    return Result(ran.returncode, ran.stdout.decode("utf-8"), ran.stderr.decode("utf-8"))
-
-
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
     """A folder with the files of a small corpus."""
-    folder = tmp_path_factory.mktemp("journey")
     draw = random.Random(1)
     pairs: dict[str, str] = {}
     while len(pairs) < 120:
@@ -63,16 +29,14 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         chosen = list(pairs.items())[slice(*part)]
         for ending, side in (("de", 0), ("en", 1)):
             text = "".join(f"{pair[side]}\n" for pair in chosen)
-            (folder / f"{name}.{ending}").write_text(text, encoding="utf-8", newline="\n")
-    return folder
+            (tmp_path / f"{name}.{ending}").write_text(text, encoding="utf-8", newline="\n")
+    return tmp_path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def jtrans_here(workplace: Path) -> Jtrans:
-    def call(*arguments: str, stdin: str = "") -> Result:
-        return run_jtrans(workplace, *arguments, stdin=stdin)
-
-    return call
+    """Run commands in the workplace."""
+    return functools.partial(run_process, folder=workplace)
 
 
 def test_the_whole_path(workplace: Path, jtrans_here: Jtrans) -> None:
@@ -92,7 +56,8 @@ def test_the_whole_path(workplace: Path, jtrans_here: Jtrans) -> None:
 
     lines = "Hund sieht Katze.\n\n  \nVogel ruft Maus."
     ensemble = ("runs/transformer", "runs/reformer-fast", "--max-length", "8")
-    done = jtrans_here("translate", *ensemble, "--format", "jsonl", "--n-best", "2", stdin=lines)
+    options = ("--format", "jsonl", "--n-best", "2")
+    done = jtrans_here("translate", *ensemble, *options, stdin=lines.encode())
     assert done.code == 0, done.err
     found = [json.loads(line) for line in done.out.splitlines()]
     assert [entry["source"] for entry in found] == lines.split("\n")

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from plugins.command_line import Jtrans
+from plugins.random_runs import RunOn
 
-from jtrans.cli import console, main
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.files import path_hint
-
-from ..analysis.conftest import corpus, make_run, run_on
-
-__all__ = ["corpus", "make_run", "run_on"]
 
 
 @pytest.fixture
-def run(corpus: object, run_on: Callable[..., object], tmp_path: Path) -> Iterator[str]:
+def run(corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path) -> Path:
     """A run, and a file there.en beside it."""
     (tmp_path / "there.en").write_text("Dog\n", encoding="utf-8")
-    run_on(corpus)
-    handler = signal.getsignal(signal.SIGTERM)
-    yield str(tmp_path / "run")
-    signal.signal(signal.SIGTERM, handler)
+    return run_on(corpus).folder
 
 
 COMMANDS = [
@@ -42,24 +35,11 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_missing_file_gets_a_hint(
-    run: str,
-    command: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    name = command.split(maxsplit=1)[0]
-    monkeypatch.setattr(main, "COMMANDS", {name: main.COMMANDS[name]})
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as left:
-        main.main([run if word == "RUN" else word for word in command.split()])
-    error = capsys.readouterr().err
-    assert left.value.code == 2
-    assert "thear.en" in error.splitlines()[0]
-    assert error.splitlines()[1] == "hint: did you mean there.en?"
+def test_a_missing_file_gets_a_hint(jtrans: Jtrans, run: Path, command: str) -> None:
+    result = jtrans(*[run if word == "RUN" else word for word in command.split()])
+    assert result.code == 2
+    assert "thear.en" in result.err.splitlines()[0]
+    assert result.err.splitlines()[1] == "hint: did you mean there.en?"
 
 
 def test_the_hint_names_a_missing_folder_or_says_that_nothing_is_like_it(tmp_path: Path) -> None:

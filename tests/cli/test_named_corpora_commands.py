@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-
-from jtrans.cli import console, main
 
 WORDS = [
     "ein",
@@ -30,36 +22,6 @@ WORDS = [
     "alten",
     "Wald",
 ]
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys) -> Iterator[Run]:
-    """Run the command line in a folder of its own, without a network."""
-    names = ("prepare", "corpora")
-    monkeypatch.setattr(main, "COMMANDS", {name: main.COMMANDS[name] for name in names})
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.setenv("JTRANS_OFFLINE", "1")
-    monkeypatch.delenv("JTRANS_CACHE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: str) -> Result:
-        with pytest.raises(SystemExit) as left:
-            main.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Result(int(left.value.code or 0), out, err)
-
-    yield call
-    signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.fixture
@@ -81,8 +43,8 @@ def wit3(tmp_path) -> Path:
     return folder
 
 
-def test_iwslt14_is_cleaned_and_split_by_the_published_rule(run, wit3, tmp_path) -> None:
-    result = run("prepare", "iwslt14-de-en", "--from", "wit3", "--workers", "1")
+def test_iwslt14_is_cleaned_and_split_by_the_published_rule(jtrans, wit3, tmp_path) -> None:
+    result = jtrans("prepare", "iwslt14-de-en", "--from", "wit3", "--workers", "1")
     assert result.code == 0, result.err
     prepared = tmp_path / "data/prepared/iwslt14-de-en"
     info = json.loads((prepared / "corpus.json").read_text("utf-8"))
@@ -98,10 +60,10 @@ def test_iwslt14_is_cleaned_and_split_by_the_published_rule(run, wit3, tmp_path)
     assert test[0] == "wie geht &apos; s dir ."
 
 
-def test_the_same_command_again_changes_nothing(run, wit3, tmp_path) -> None:
+def test_the_same_command_again_changes_nothing(jtrans, wit3, tmp_path) -> None:
     command = ("prepare", "iwslt14-en-de", "--from", "wit3", "--workers", "1")
-    assert run(*command).code == 0
-    again = run(*command)
+    assert jtrans(*command).code == 0
+    again = jtrans(*command)
     assert again.code == 0 and "Unchanged" in again.err
     info = json.loads((tmp_path / "data/prepared/iwslt14-en-de/corpus.json").read_text("utf-8"))
     assert info["languages"] == ["en", "de"]
@@ -121,22 +83,22 @@ BAD: dict[str, tuple[list[str], str]] = {
 
 @pytest.mark.parametrize(("arguments", "part"), BAD.values(), ids=BAD.keys())
 def test_bad_input_is_one_paragraph_exit_2_and_nothing_written(
-    run, wit3, tmp_path, arguments, part
+    jtrans, wit3, tmp_path, arguments, part
 ) -> None:
     before = sorted(tmp_path.rglob("*"))
-    result = run("prepare", *arguments)
+    result = jtrans("prepare", *arguments)
     assert result.code == 2
     assert part in result.err
     assert result.err.count("error: ") == 1 and "hint: " in result.err
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_line_files_tables_and_memories_are_read_alike(run, tmp_path) -> None:
+def test_line_files_tables_and_memories_are_read_alike(jtrans, tmp_path) -> None:
     rows = [f"Satz {i} steht hier .\tSentence {i} is here ." for i in range(20)]
     (tmp_path / "train.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
     line = {"de": "Der letzte Satz .", "en": "The last sentence ."}
     (tmp_path / "valid.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
-    result = run(
+    result = jtrans(
         "prepare", "--train", "train.tsv", "--valid", "valid.jsonl", "--languages", "de-en",
         "--bpe-merges", "10", "--workers", "1", "--out", "mine",
     )  # fmt: skip
@@ -144,12 +106,12 @@ def test_line_files_tables_and_memories_are_read_alike(run, tmp_path) -> None:
     assert (tmp_path / "mine/text/valid.de").read_text("utf-8") == "Der letzte Satz .\n"
 
 
-def test_odd_separators_in_own_files_are_told_and_break_nothing(run, tmp_path) -> None:
+def test_odd_separators_in_own_files_are_told_and_break_nothing(jtrans, tmp_path) -> None:
     for name, count in (("train", 20), ("valid", 2)):
         for language in ("de", "en"):
             text = "".join(f"Satz\u2028{i} {language}\x0c .\n" for i in range(count))
             (tmp_path / f"{name}.{language}").write_bytes(text.encode())
-    result = run(
+    result = jtrans(
         "prepare", "--train", "train", "--valid", "valid", "--languages", "de-en",
         "--bpe-merges", "5", "--workers", "1", "--out", "mine",
     )  # fmt: skip
@@ -159,61 +121,48 @@ def test_odd_separators_in_own_files_are_told_and_break_nothing(run, tmp_path) -
     assert words == "Satz 0 de .\nSatz 1 de .\n"
 
 
-def test_one_corpus_is_shown_with_sources_checksums_licence_and_citation(run) -> None:
-    result = run("corpora", "multi30k-de-en")
+def test_one_corpus_is_shown_with_sources_checksums_licence_and_citation(jtrans) -> None:
+    result = jtrans("corpora", "multi30k-de-en")
     assert result.code == 0
     for part in ("licence", "citation", "training.tar.gz", "https://www.quest.dcs.shef.ac.uk/",
                  "20140d013d05dd9a72dfde46478663ba05737ce983f478f960c1123c6671be5e",
                  "multi30k-en-de"):  # fmt: skip
         assert part in result.out
-    unknown = run("corpora", "iwslt14-de-en")
+    unknown = jtrans("corpora", "iwslt14-de-en")
     assert "not known: the first download records it" in unknown.out
-    assert "jtrans prepare nist-zh-en --from FOLDER" in run("corpora", "nist-zh-en").err
+    assert "jtrans prepare nist-zh-en --from FOLDER" in jtrans("corpora", "nist-zh-en").err
 
 
-def test_corpora_says_what_is_read_and_what_can_be_turned_round(run) -> None:
-    shown = run("corpora", "iwslt14-de-en").out
+def test_corpora_says_what_is_read_and_what_can_be_turned_round(jtrans) -> None:
+    shown = jtrans("corpora", "iwslt14-de-en").out
     assert "train.tags.de-en.de and train.tags.de-en.en (wit3-tags)" in shown
-    parts = json.loads(run("corpora", "nist-zh-en", "--json").out)["parts"]
+    parts = json.loads(jtrans("corpora", "nist-zh-en", "--json").out)["parts"]
     assert parts["train"][0][0]["source"] == "LDC2000T46/*.zh"
-    listed = run("corpora").err
+    listed = jtrans("corpora").err
     assert (
         "iwslt14-en-de" in listed and "but not grammar-de-en, grammar-zh-en, nist-zh-en" in listed
     )
 
 
-def test_what_is_missing_is_named_without_listing_every_file_name(run, tmp_path) -> None:
+def test_what_is_missing_is_named_without_listing_every_file_name(jtrans, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
-    result = run("prepare", "nist-zh-en", "--from", str(tmp_path / "empty"))
+    result = jtrans("prepare", "nist-zh-en", "--from", str(tmp_path / "empty"))
     assert result.code == 2
     assert "LDC2007T09 (ISI Chinese-English" in result.err and "LDC2010T21" in result.err
     assert "28 more (jtrans corpora nist-zh-en lists them)" in result.err
 
 
-def test_corpora_says_which_files_are_here(run, tmp_path) -> None:
+def test_corpora_says_which_files_are_here(jtrans, tmp_path) -> None:
     folder = tmp_path / "data/downloads/tatoeba-de-en"
     folder.mkdir(parents=True)
     (folder / "deu-eng.zip").write_bytes(b"12345")
     facts = {"deu-eng.zip": {"sha256": "ab" * 32, "size": 5, "url": "https://x/deu-eng.zip"}}
     (folder / "checksums.json").write_text(json.dumps(facts), encoding="utf-8")
-    shown = json.loads(run("corpora", "tatoeba-de-en", "--json").out)
+    shown = json.loads(jtrans("corpora", "tatoeba-de-en", "--json").out)
     assert shown["sources"][0]["here"] == "data/downloads/tatoeba-de-en/deu-eng.zip"
     assert shown["sources"][0]["sha256_here"] == "ab" * 32
     assert shown["sources"][0]["mirrors"][0]["sha256"] is None
-    assert "1 of 1 files" in run("corpora").out
+    assert "1 of 1 files" in jtrans("corpora").out
     (folder / "deu-eng.zip").write_bytes(b"1234")  # cut off
-    assert json.loads(run("corpora", "tatoeba-de-en", "--json").out)["sources"][0]["here"] is None
-
-
-def test_the_catalogue_answers_without_heavy_imports() -> None:
-    code = (
-        "import sys; from jtrans.cli.main import main\n"
-        "try: main(['corpora'])\n"
-        "finally: print([m for m in ('torch', 'sacremoses', 'jieba') "
-        "if m in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ
-    )
-    assert done.returncode == 0
-    assert done.stderr.splitlines()[-1] == "[]"
+    shown = json.loads(jtrans("corpora", "tatoeba-de-en", "--json").out)
+    assert shown["sources"][0]["here"] is None

@@ -4,47 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from jtrans.cli import console, main
 from jtrans.corpora.catalogue import load as catalogue
 from jtrans.corpora.parallel import Corpus, ParallelText
 
 SOURCE = [f"Der Hund Nummer {i} sieht den Ball." for i in range(30)]
 TARGET = [f"The dog number {i} sees the ball." for i in range(30)]
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys) -> Iterator[Run]:
-    """Run the command line in a folder of its own, with only the commands under test."""
-    names = ("prepare", "corpora")
-    monkeypatch.setattr(main, "COMMANDS", {name: main.COMMANDS[name] for name in names})
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: str) -> Result:
-        with pytest.raises(SystemExit) as left:
-            main.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Result(int(left.value.code or 0), out, err)
-
-    yield call
-    signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.fixture
@@ -83,8 +52,8 @@ def info_of(folder: Path) -> dict:
     return json.loads((folder / "corpus.json").read_text("utf-8"))
 
 
-def test_own_files_are_prepared_and_the_next_command_is_given(run, files, tmp_path) -> None:
-    result = run(*OWN, "--test", "corpus/test", *OUT)
+def test_own_files_are_prepared_and_the_next_command_is_given(jtrans, files, tmp_path) -> None:
+    result = jtrans(*OWN, "--test", "corpus/test", *OUT)
     assert result.code == 0
     assert result.out == ""
     labels = [line.split("  ")[0] for line in result.err.splitlines()]
@@ -98,34 +67,34 @@ def test_own_files_are_prepared_and_the_next_command_is_given(run, files, tmp_pa
     assert list(info["splits"]) == ["train", "valid", "test"]
 
 
-def test_json_gives_one_object_on_stdout(run, files, tmp_path) -> None:
-    result = run(*OWN, *OUT, "--json")
+def test_json_gives_one_object_on_stdout(jtrans, files, tmp_path) -> None:
+    result = jtrans(*OWN, *OUT, "--json")
     assert json.loads(result.out) == {
         "folder": "prepared/mine",
         **info_of(tmp_path / "prepared/mine"),
     }
 
 
-def test_the_same_command_again_does_nothing(run, files, tmp_path) -> None:
-    run(*OWN, *OUT)
-    result = run(*OWN, *OUT)
+def test_the_same_command_again_does_nothing(jtrans, files, tmp_path) -> None:
+    jtrans(*OWN, *OUT)
+    result = jtrans(*OWN, *OUT)
     assert result.code == 0
     assert "Unchanged" in result.err and "Written" not in result.err
 
 
-def test_other_options_need_force(run, files, tmp_path) -> None:
-    run(*OWN, *OUT)
-    refused = run(*OWN, *OUT, "--lowercase")
+def test_other_options_need_force(jtrans, files, tmp_path) -> None:
+    jtrans(*OWN, *OUT)
+    refused = jtrans(*OWN, *OUT, "--lowercase")
     assert refused.code == 2
     assert (
         "lowercase (False, now True)" in refused.err
         and "hint: replace it with --force" in refused.err
     )
-    assert run(*OWN, *OUT, "--lowercase", "--force").code == 0
+    assert jtrans(*OWN, *OUT, "--lowercase", "--force").code == 0
     assert info_of(tmp_path / "prepared/mine")["options"]["lowercase"] is True
 
 
-def test_every_option_reaches_the_corpus(run, files, tmp_path) -> None:
+def test_every_option_reaches_the_corpus(jtrans, files, tmp_path) -> None:
     given = {
         "--segment": "whitespace", "--target-segment": "moses", "--bpe": "separate",
         "--bpe-merges": "7", "--bpe-min-frequency": "3", "--vocabulary": "joint",
@@ -133,7 +102,7 @@ def test_every_option_reaches_the_corpus(run, files, tmp_path) -> None:
     }  # fmt: skip
     flags = ["--lowercase", "--no-deduplicate", "--keep-leaked", "--keep-identical"]
     flags += ["--keep-wrong-script"]
-    result = run(*OWN, *OUT, *[part for pair in given.items() for part in pair], *flags)
+    result = jtrans(*OWN, *OUT, *[part for pair in given.items() for part in pair], *flags)
     assert result.code == 0, result.err
     assert info_of(tmp_path / "prepared/mine")["options"] == {
         "source_segment": "whitespace", "target_segment": "moses", "lowercase": True,
@@ -145,8 +114,8 @@ def test_every_option_reaches_the_corpus(run, files, tmp_path) -> None:
     }  # fmt: skip
 
 
-def test_train_and_test_may_repeat(run, files, tmp_path) -> None:
-    result = run(
+def test_train_and_test_may_repeat(jtrans, files, tmp_path) -> None:
+    result = jtrans(
         *OWN,
         "--train",
         "corpus/test",
@@ -164,18 +133,18 @@ def test_train_and_test_may_repeat(run, files, tmp_path) -> None:
     assert list(splits) == ["train", "valid", "test", "test2"]
 
 
-def test_parts_prepared_with_one_pipeline_are_put_together(run, files, tmp_path) -> None:
+def test_parts_prepared_with_one_pipeline_are_put_together(jtrans, files, tmp_path) -> None:
     text = ["--valid", "corpus/valid", "--languages", "de-en", "--workers", "1"]
     one = ["prepare", "--train", "corpus/train", *text, "--bpe-merges", "20", "--out", "parts/1"]
     two = ["prepare", "--train", "corpus/test", *text, "--pipeline", "parts/1", "--out", "parts/2"]
     join = ["prepare", "--train", "parts/1", "--train", "parts/2", "--out", "prepared/all"]
-    results = [run(*command) for command in (one, two, join)]
+    results = [jtrans(*command) for command in (one, two, join)]
     assert [result.code for result in results] == [0, 0, 0], results
     assert "Pipeline     that of parts/1, nothing learned" in results[1].err
     assert "Cleaning     kept 25 ·" in results[2].err
     assert "Next: jtrans train demo/reformer-fast --data prepared/all" in results[2].err
     assert info_of(tmp_path / "prepared/all")["splits"]["train"]["pairs"] == 25
-    assert "Unchanged" in run(*join).err
+    assert "Unchanged" in jtrans(*join).err
 
 
 @pytest.mark.parametrize(
@@ -187,18 +156,20 @@ def test_parts_prepared_with_one_pipeline_are_put_together(run, files, tmp_path)
         (["--valid", "corpus/valid"], "--valid does not go with prepared corpora"),
     ],
 )
-def test_what_cannot_be_put_together_is_refused(run, files, tmp_path, arguments, message) -> None:
-    run(*OWN, "--out", "parts/1")
-    result = run("prepare", "--train", "parts/1", *arguments, "--out", "all")
+def test_what_cannot_be_put_together_is_refused(
+    jtrans, files, tmp_path, arguments, message
+) -> None:
+    jtrans(*OWN, "--out", "parts/1")
+    result = jtrans("prepare", "--train", "parts/1", *arguments, "--out", "all")
     assert result.code == 2 and message in result.err
     assert not (tmp_path / "all").exists()
 
 
-def test_a_pipeline_decides_about_words_and_pieces(run, files, tmp_path) -> None:
-    result = run(*OWN, *OUT, "--pipeline", "nowhere")
+def test_a_pipeline_decides_about_words_and_pieces(jtrans, files, tmp_path) -> None:
+    result = jtrans(*OWN, *OUT, "--pipeline", "nowhere")
     assert result.code == 2 and "--pipeline decides about bpe merges already" in result.err
     own = OWN[: OWN.index("--bpe-merges")]
-    result = run(*own, *OUT, "--pipeline", "nowhere")
+    result = jtrans(*own, *OUT, "--pipeline", "nowhere")
     assert result.code == 2 and "no text pipeline in nowhere" in result.err
     assert not (tmp_path / "prepared").exists()
 
@@ -243,11 +214,11 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
 
 @pytest.mark.parametrize(("change", "extra", "part"), BAD_INPUT.values(), ids=BAD_INPUT.keys())
 def test_bad_input_is_one_paragraph_exit_2_and_nothing_written(
-    run, files, tmp_path, change, extra, part
+    jtrans, files, tmp_path, change, extra, part
 ) -> None:
     change(files)
     before = sorted(tmp_path.rglob("*"))
-    result = run(*OWN, *OUT, *extra)
+    result = jtrans(*OWN, *OUT, *extra)
     assert result.code == 2
     assert part in result.err
     assert result.err.count("error: ") == 1 and "hint: " in result.err
@@ -255,32 +226,34 @@ def test_bad_input_is_one_paragraph_exit_2_and_nothing_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_errors_as_json(run, files) -> None:
+def test_errors_as_json(jtrans, files) -> None:
     (files / "train.en").write_bytes(b"one\n")
-    error = json.loads(run(*OWN, *OUT, "--json").out)["error"]
+    error = json.loads(jtrans(*OWN, *OUT, "--json").out)["error"]
     assert error["kind"] == "corpus.line-counts"
     assert set(error) == {"kind", "message", "hint", "where"}
 
 
-def test_missing_options_are_named_together(run) -> None:
-    result = run("prepare", "--train", "corpus/train")
+def test_missing_options_are_named_together(jtrans) -> None:
+    result = jtrans("prepare", "--train", "corpus/train")
     assert result.code == 2
     assert "--valid and --languages and --out missing" in result.err
 
 
-def test_a_full_disk_is_exit_1_and_nothing_half_written(run, files, tmp_path, monkeypatch) -> None:
+def test_a_full_disk_is_exit_1_and_nothing_half_written(
+    jtrans, files, tmp_path, monkeypatch
+) -> None:
     def full(path: Path, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    result = run(*OWN, *OUT)
+    result = jtrans(*OWN, *OUT)
     assert result.code == 1
     assert "error: the disk is full" in result.err
     assert {path.name for path in tmp_path.iterdir()} == {"corpus"}
 
 
 def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
-    run, files, tmp_path, monkeypatch
+    jtrans, files, tmp_path, monkeypatch
 ) -> None:
     write_bytes = Path.write_bytes
 
@@ -291,23 +264,23 @@ def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", interrupt)
-        assert run(*OWN, *OUT).code == 130
+        assert jtrans(*OWN, *OUT).code == 130
     assert not (tmp_path / "prepared/mine").exists()
-    result = run(*OWN, *OUT)
+    result = jtrans(*OWN, *OUT)
     assert result.code == 0
     assert "Continuing" in result.err
     assert [path.name for path in (tmp_path / "prepared").iterdir()] == ["mine"]
 
 
-def test_truecasing_replaces_the_lower_casing_of_a_catalogue_entry(run, tiny, tmp_path) -> None:
-    assert run("prepare", tiny, "--truecase").code == 0
+def test_truecasing_replaces_the_lower_casing_of_a_catalogue_entry(jtrans, tiny, tmp_path) -> None:
+    assert jtrans("prepare", tiny, "--truecase").code == 0
     options = info_of(tmp_path / "data/prepared/tiny-de-en")["options"]
     assert (options["truecase"], options["lowercase"]) == (True, False)
-    refused = run("prepare", tiny, "--truecase", "--lowercase", "--out", "other")
+    refused = jtrans("prepare", tiny, "--truecase", "--lowercase", "--out", "other")
     assert refused.code == 2 and "exclude each other" in refused.err
 
 
-def test_words_of_a_dictionary_stay_whole(run, tmp_path) -> None:
+def test_words_of_a_dictionary_stay_whole(jtrans, tmp_path) -> None:
     lines = ["小明在清湖公园散步", "清湖公园很大", "公园里有湖"]
     for name in ("train", "valid"):
         (tmp_path / f"{name}.zh").write_text("\n".join(lines), encoding="utf-8")
@@ -315,22 +288,22 @@ def test_words_of_a_dictionary_stay_whole(run, tmp_path) -> None:
     (tmp_path / "words").write_text("清湖公园 1000 n\n", encoding="utf-8")
     command = ["prepare", "--train", "train", "--valid", "valid", "--languages", "zh-en",
                "--bpe", "none", "--keep-leaked", "--max-ratio", "9"]  # fmt: skip
-    assert run(*command, "--out", "plain").code == 0
-    assert run(*command, "--out", "known", "--jieba-dictionary", "words").code == 0
+    assert jtrans(*command, "--out", "plain").code == 0
+    assert jtrans(*command, "--out", "known", "--jieba-dictionary", "words").code == 0
     texts = [(tmp_path / f"{x}/text/valid.tok.zh").read_text("utf-8") for x in ("plain", "known")]
     assert "清湖公园 很大" not in texts[0] and "清湖公园 很大" in texts[1]
     (tmp_path / "words").write_text("清湖 公园 n\n", encoding="utf-8")
-    bad = run(*command, "--out", "bad", "--jieba-dictionary", "words")
+    bad = jtrans(*command, "--out", "bad", "--jieba-dictionary", "words")
     assert bad.code == 2 and "not a line of a jieba dictionary" in bad.err
 
 
-def test_sides_exchanged_are_warned_of_once(run, files, tmp_path) -> None:
+def test_sides_exchanged_are_warned_of_once(jtrans, files, tmp_path) -> None:
     for name in ("train", "valid"):
         one, other = files / f"{name}.de", files / f"{name}.en"
         text = one.read_bytes()
         one.write_bytes(other.read_bytes())
         other.write_bytes(text)
-    result = run(*OWN, *OUT)
+    result = jtrans(*OWN, *OUT)
     assert result.code == 0
     assert result.err.count("warning: the sides of train look exchanged") == 1
 
@@ -352,50 +325,50 @@ def tiny(monkeypatch) -> str:
     return "tiny-de-en"
 
 
-def test_a_corpus_of_the_catalogue_comes_with_its_own_defaults(run, tiny, tmp_path) -> None:
-    assert run("prepare", tiny).code == 0
+def test_a_corpus_of_the_catalogue_comes_with_its_own_defaults(jtrans, tiny, tmp_path) -> None:
+    assert jtrans("prepare", tiny).code == 0
     options = info_of(tmp_path / "data/prepared/tiny-de-en")["options"]
     assert (options["bpe_merges"], options["lowercase"]) == (15, True)
-    assert run("prepare", tiny, "--cased", "--out", "elsewhere").code == 0
+    assert jtrans("prepare", tiny, "--cased", "--out", "elsewhere").code == 0
     assert info_of(tmp_path / "elsewhere")["options"]["lowercase"] is False
 
 
-def test_an_unknown_corpus_gets_the_nearest_name(run, tiny) -> None:
-    result = run("prepare", "tiny-de-ne")
+def test_an_unknown_corpus_gets_the_nearest_name(jtrans, tiny) -> None:
+    result = jtrans("prepare", "tiny-de-ne")
     assert result.code == 2
     assert "no corpus called tiny-de-ne" in result.err
     assert "hint: did you mean tiny-de-en?" in result.err
 
 
-def test_corpora_lists_the_catalogue(run, tiny) -> None:
-    result = run("corpora")
+def test_corpora_lists_the_catalogue(jtrans, tiny) -> None:
+    result = jtrans("corpora")
     assert result.code == 0
     assert "grammar-de-en" in result.out and "tiny-de-en" in result.out
 
 
-def test_corpora_says_what_is_prepared_already(run, tiny) -> None:
+def test_corpora_says_what_is_prepared_already(jtrans, tiny) -> None:
     def here() -> str | None:
-        return json.loads(run("corpora", tiny, "--json").out)["prepared"]
+        return json.loads(jtrans("corpora", tiny, "--json").out)["prepared"]
 
     assert here() is None
-    run("prepare", tiny)
+    jtrans("prepare", tiny)
     assert here() == "data/prepared/tiny-de-en"
 
 
-def test_corpora_shows_licence_and_citation_of_one(run) -> None:
-    result = run("corpora", "grammar-de-en")
+def test_corpora_shows_licence_and_citation_of_one(jtrans) -> None:
+    result = jtrans("corpora", "grammar-de-en")
     assert result.code == 0
     for word in ("licence", "citation", "prepared with", "train 20,000"):
         assert word in result.out
 
 
-def test_corpora_as_json_is_one_object(run) -> None:
-    names = [entry["name"] for entry in json.loads(run("corpora", "--json").out)["corpora"]]
+def test_corpora_as_json_is_one_object(jtrans) -> None:
+    names = [entry["name"] for entry in json.loads(jtrans("corpora", "--json").out)["corpora"]]
     assert names == list(catalogue.CATALOGUE)
 
 
 @pytest.mark.parametrize("command", ["prepare", "corpora"])
-def test_help_has_examples(run, command) -> None:
-    result = run(command, "--help")
+def test_help_has_examples(jtrans, command) -> None:
+    result = jtrans(command, "--help")
     assert result.code == 0
     assert "Examples" in result.out and f"jtrans {command}" in result.out

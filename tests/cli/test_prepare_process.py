@@ -7,16 +7,13 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from plugins.command_line import run_process, start_process
 
-import jtrans
-
-ROOT = str(Path(jtrans.__file__).parents[1])
 NOUNS = {"Hund": "dog", "Mann": "man", "Tisch": "table", "Ball": "ball", "Zug": "train"}
 COLOURS = {"alte": "old", "kleine": "small", "rote": "red", "neue": "new"}
 LANGUAGES = ("de", "en")
@@ -57,22 +54,16 @@ def place(corpus: Path, tmp_path: Path) -> Path:
 
 
 def start(place: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "jtrans", "prepare", *COMMAND, *arguments],
-        cwd=place,
-        env={**os.environ, "PYTHONPATH": ROOT},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    options = {"folder": place, "start_new_session": True, **pipes}
+    return start_process("prepare", *COMMAND, *arguments, **options)
 
 
 def run(place: Path, *arguments: str) -> tuple[int, str]:
     """Run the command to its end; return its exit code and what it said."""
-    process = start(place, *arguments)
-    out, said = process.communicate()
-    assert not out
-    return process.returncode, said.decode()
+    result = run_process("prepare", *COMMAND, *arguments, folder=place)
+    assert not result.out
+    return result.code, result.err
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from plugins.command_line import Jtrans
 
-from jtrans.cli import console, main, quickstart
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
+from jtrans.cli import quickstart
 
 
 class BegunError(Exception):
     """The work would begin now."""
 
 
-Jtrans = Callable[..., Result]
-
-
-@pytest.fixture
-def jtrans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Jtrans]:
-    """Run the command in a folder of its own; it stops before the corpus is prepared."""
+@pytest.fixture(autouse=True)
+def _stop_at_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop before the corpus is prepared."""
 
     def begin(folder: Path) -> None:
         raise BegunError(folder)
 
     monkeypatch.setattr(quickstart, "_prepare", begin)
-    monkeypatch.setattr(main, "COMMANDS", {"quickstart": main.COMMANDS["quickstart"]})
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
-    monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as left:
-            main.main(["quickstart", *(str(argument) for argument in arguments)])
-        out, err = capsys.readouterr()
-        return Result(int(left.value.code or 0), out, err)
-
-    yield call
-    signal.signal(signal.SIGTERM, handler)
 
 
 def _write(path: Path, text: str = "") -> None:
@@ -71,7 +44,7 @@ def test_a_folder_with_other_things_is_refused_and_left_alone(
     for name, text in files.items():
         _write(tmp_path / name, text)
     before = sorted(tmp_path.rglob("*"))
-    result = jtrans("--out", "mine")
+    result = jtrans("quickstart", "--out", "mine")
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("error: mine is not empty, and no earlier quickstart is in it")
     assert "hint: " in result.err
@@ -80,7 +53,7 @@ def test_a_folder_with_other_things_is_refused_and_left_alone(
 
 def test_a_file_is_refused(jtrans: Jtrans, tmp_path: Path) -> None:
     _write(tmp_path / "mine")
-    result = jtrans("--out", "mine")
+    result = jtrans("quickstart", "--out", "mine")
     assert result.code == 2
     assert "mine is a file, not a folder" in result.err
 
@@ -107,5 +80,5 @@ def test_a_new_folder_or_one_of_an_earlier_quickstart_is_used(
         else:
             _write(tmp_path / name, text)
     with pytest.raises(BegunError) as begun:
-        main.main(["--debug", "quickstart", "--out", "mine"])
+        jtrans("--debug", "quickstart", "--out", "mine")
     assert begun.value.args[0] == Path("mine/data")

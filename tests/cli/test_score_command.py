@@ -3,74 +3,16 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
-import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from plugins.command_line import Jtrans
+from plugins.random_runs import MakeRun
+from plugins.small_corpus import make_nouns
 
-from jtrans.cli import console, main
-from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.preparation.options import PrepareOptions
-from jtrans.preparation.prepare import prepare
-
-from ..decoding.conftest import MakeRun, make_run
-
-__all__ = ["make_run"]
-
-NOUNS = {"Hund": "Dog", "Katze": "Cat", "Vogel": "Bird", "Fisch": "Fish", "Maus": "Mouse"}
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Jtrans = Callable[..., Result]
-
-
-@pytest.fixture
-def jtrans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Jtrans]:
-    """Run the command in a folder of its own."""
-    monkeypatch.setattr(main, "COMMANDS", {n: main.COMMANDS[n] for n in ("translate", "score")})
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
-    monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as left:
-            main.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Result(int(left.value.code or 0), out, err)
-
-    yield call
-    signal.signal(signal.SIGTERM, handler)
-
-
-def _prepare(folder: Path, *, lowercase: bool = False, seed: int = 1) -> PreparedCorpus:
-    draw = random.Random(seed)
-    source = [" ".join(draw.choices(list(NOUNS), k=5)) for _ in range(40)]
-    target = [" ".join(NOUNS[word] for word in line.split()) for line in source]
-    parts = {"train": slice(0, 20), "valid": slice(20, 28), "test": slice(28, 40)}
-    splits = {name: ParallelText(source[part], target[part]) for name, part in parts.items()}
-    options = PrepareOptions(
-        source_segment="whitespace", target_segment="whitespace", bpe="none", lowercase=lowercase
-    )
-    prepare(Corpus("nouns", ("de", "en"), splits), folder, options=options, workers=1)
-    return PreparedCorpus.open(folder)
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> PreparedCorpus:
-    return _prepare(tmp_path / "data")
 
 
 def _run_of(corpus: PreparedCorpus, make_run: MakeRun, name: str = "run", **more: Any) -> Path:
@@ -96,7 +38,7 @@ def test_json_gives_the_numbers(jtrans: Jtrans, make_run: MakeRun, corpus: Prepa
     [system] = report["systems"]
     assert {"name", "bleu", "chrf", "ter", "multi_bleu", "signature"} <= system.keys()
     assert system["signature"].startswith("BLEU|")
-    assert (system["split"], system["sentences"], system["parameters"]) == ("valid", 8, 1234)
+    assert (system["split"], system["sentences"], system["parameters"]) == ("valid", 4, 1234)
     assert report["paired"] == report["groups"] == report["expected"] == []
 
 
@@ -155,7 +97,7 @@ def test_translations_of_something_else_are_not_used(
     elif change == "damage":
         kept.write_bytes(kept.read_bytes()[:100])
     elif change == "text":
-        other_text = _prepare(corpus.folder.parent / "other", seed=2)
+        other_text = make_nouns(corpus.folder.parent / "other", test_seed=5)
         options = ["--data", other_text.folder]
     else:
         other = make_run("other", pipeline=corpus.pipeline, weights_seed=2)
@@ -168,7 +110,7 @@ def test_translations_of_something_else_are_not_used(
 def test_a_lower_casing_run_is_scored_without_case(
     jtrans: Jtrans, make_run: MakeRun, tmp_path: Path
 ) -> None:
-    run = _run_of(_prepare(tmp_path / "lower", lowercase=True), make_run)
+    run = _run_of(make_nouns(tmp_path / "lower", lowercase=True), make_run)
     [system] = json.loads(jtrans("score", run, "--json").out)["systems"]
     assert "case:lc" in system["signature"]
     [cased] = json.loads(jtrans("score", run, "--cased", "--json").out)["systems"]
@@ -231,7 +173,7 @@ def test_another_corpus_can_be_named(
 def test_runs_with_different_test_sets_are_refused(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
-    other = _prepare(tmp_path / "other", seed=2)
+    other = make_nouns(tmp_path / "other", test_seed=5)
     runs = [_run_of(corpus, make_run, "a"), _run_of(other, make_run, "b")]
     result = jtrans("score", *runs)
     assert result.code == 2

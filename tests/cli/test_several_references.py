@@ -4,60 +4,25 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from plugins.command_line import Jtrans, Result
+from plugins.random_runs import MakeRun
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from jtrans.cli import console, main
 from jtrans.corpora.catalogue.load import CATALOGUE
 from jtrans.data.prepared import PreparedCorpus
-
-from ..decoding.conftest import MakeRun, make_run
-
-__all__ = ["make_run"]
 
 WORDS = ["the", "a", "dog", "cat", "bird", "sees", "hears", "in", "big", "house", "it's", "well"]
 SIGNS = "狗猫鸟看听大房子里好人"
 RELEASES = [source.file for source in CATALOGUE["nist-zh-en"].sources][:8]
 SENTENCES = 14
 OTHER = ["Quite another sentence."] * SENTENCES
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Jtrans = Callable[..., Result]
-
-
-@pytest.fixture
-def jtrans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Jtrans]:
-    """Run the command in a folder of its own."""
-    commands = {n: main.COMMANDS[n] for n in ("prepare", "score", "analyze")}
-    monkeypatch.setattr(main, "COMMANDS", commands)
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
-    monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as left:
-            main.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Result(int(left.value.code or 0), out, err)
-
-    yield call
-    signal.signal(signal.SIGTERM, handler)
 
 
 def _sgm(tag: str, texts: Mapping[str, Sequence[str]]) -> str:

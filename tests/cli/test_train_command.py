@@ -1,20 +1,17 @@
+"""`jtrans train` and `jtrans average`: talk, JSON, signals and refusals."""
+
+from __future__ import annotations
+
 import json
-import os
-import random
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from plugins.command_line import Jtrans, start_process
 
-from jtrans.cli import console, main
-from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.preparation.options import PrepareOptions
-from jtrans.preparation.prepare import prepare
+from jtrans.data.prepared import PreparedCorpus
 
 MODEL = """
 [model]
@@ -33,61 +30,17 @@ validate_sentences = 4
 [decoding]
 max_length = "S+5"
 """
-NOUNS = {"hund": "dog", "katze": "cat", "vogel": "bird", "fisch": "fish", "maus": "mouse"}
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
-def jtrans(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Run]:
-    """Run the command line in the workplace, with only the commands under test."""
-    commands = {name: main.COMMANDS[name] for name in ("train", "average")}
-    monkeypatch.setattr(main, "COMMANDS", commands)
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.chdir(workplace)
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: str) -> Result:
-        with pytest.raises(SystemExit) as left:
-            main.main(list(arguments))
-        out, err = capsys.readouterr()
-        return Result(int(left.value.code or 0), out, err)
-
-    yield call
-    signal.signal(signal.SIGTERM, handler)
-
-
-def english(line: str) -> str:
-    return " ".join(NOUNS[word] for word in line.split())
-
-
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workplace(corpus: PreparedCorpus, tmp_path: Path) -> Path:
     """A folder with a configuration and a prepared corpus."""
-    folder = tmp_path_factory.mktemp("train-command")
-    (folder / "tiny.toml").write_text(MODEL, encoding="utf-8")
-    draw = random.Random(1)
-    lines = list(dict.fromkeys(" ".join(draw.choices(list(NOUNS), k=4)) for _ in range(80)))
-    options = PrepareOptions(source_segment="whitespace", target_segment="whitespace", bpe="none")
-    splits = {
-        "train": ParallelText(lines[:50], [english(line) for line in lines[:50]]),
-        "valid": ParallelText(lines[50:], [english(line) for line in lines[50:]]),
-    }
-    prepare(Corpus("animals", ("de", "en"), splits), folder / "data", options=options, workers=1)
-    return folder
+    (tmp_path / "tiny.toml").write_text(MODEL, encoding="utf-8")
+    return tmp_path
 
 
 def test_training_ends_with_a_row_a_summary_and_the_next_command(
-    workplace: Path, jtrans: Run
+    workplace: Path, jtrans: Jtrans
 ) -> None:
     done = jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/first")
     assert done.code == 0, done.err
@@ -102,7 +55,7 @@ def test_training_ends_with_a_row_a_summary_and_the_next_command(
     assert lines[-1] == "Next: jtrans translate runs/first"
 
 
-def test_a_finished_run_says_so(workplace: Path, jtrans: Run) -> None:
+def test_a_finished_run_says_so(workplace: Path, jtrans: Jtrans) -> None:
     arguments = ("train", "tiny.toml", "--data", "data", "--run", "runs/finished")
     jtrans(*arguments)
     again = jtrans(*arguments)
@@ -112,7 +65,7 @@ def test_a_finished_run_says_so(workplace: Path, jtrans: Run) -> None:
 
 
 def test_the_run_is_named_after_the_configuration_and_json_is_alone_on_stdout(
-    jtrans: Run,
+    workplace: Path, jtrans: Jtrans
 ) -> None:
     done = jtrans("--quiet", "train", "tiny.toml", "--data", "data", "--json")
     assert done.err == ""
@@ -121,7 +74,7 @@ def test_the_run_is_named_after_the_configuration_and_json_is_alone_on_stdout(
     assert result["best"]["metric"] == "valid-loss"
 
 
-def test_the_configuration_in_a_run_goes_on_with_it(workplace: Path, jtrans: Run) -> None:
+def test_the_configuration_in_a_run_goes_on_with_it(workplace: Path, jtrans: Jtrans) -> None:
     jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/own")
     more = ("--set", "training.max_updates=7", "--json")
     done = jtrans("train", "runs/own/config.toml", "--data", "data", *more)
@@ -129,7 +82,7 @@ def test_the_configuration_in_a_run_goes_on_with_it(workplace: Path, jtrans: Run
     assert json.loads(done.out)["update"] == 7
 
 
-def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Run) -> None:
+def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Jtrans) -> None:
     before = sorted(workplace.rglob("*"))
     done = jtrans("train", "tiny.toml", "--data", "data", "--dry-run")
     assert done.code == 0
@@ -155,7 +108,7 @@ def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Run) -> None:
     ],
 )
 def test_bad_input_is_explained_and_nothing_written(
-    arguments: tuple[str, ...], hint: str, workplace: Path, jtrans: Run
+    arguments: tuple[str, ...], hint: str, workplace: Path, jtrans: Jtrans
 ) -> None:
     before = sorted(workplace.rglob("*"))
     data = () if "--data" in arguments else ("--data", "data")
@@ -171,18 +124,12 @@ def test_bad_input_is_explained_and_nothing_written(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "terminated"]
 )
 def test_a_signal_saves_the_run_and_the_same_command_goes_on(
-    number: signal.Signals, code: int, workplace: Path, jtrans: Run
+    number: signal.Signals, code: int, workplace: Path, jtrans: Jtrans
 ) -> None:
     run = f"runs/stopped-{code}"
     limit = ("--set", "training.max_updates=100000")
     command = ("train", "tiny.toml", "--data", "data", "--run", run)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "jtrans", *command, *limit],
-        cwd=workplace,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    process = start_process(*command, *limit, folder=workplace, stderr=subprocess.PIPE)
     log = workplace / run / "log.jsonl"
     while not (log.exists() and '"validation"' in log.read_text(encoding="utf-8")):
         assert process.poll() is None
@@ -190,14 +137,14 @@ def test_a_signal_saves_the_run_and_the_same_command_goes_on(
     process.send_signal(number)
     _, talk = process.communicate(timeout=60)
     assert process.returncode == code
-    assert "everything is saved" in talk
-    assert f"Next: jtrans train tiny.toml --data data --run {run}" in talk
+    assert b"everything is saved" in talk
+    assert f"Next: jtrans train tiny.toml --data data --run {run}" in talk.decode()
     done = jtrans(*command, "--max-minutes", "0.0001", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["reason"] in ("max_updates", "max_minutes")
 
 
-def test_averaging_names_what_it_made(workplace: Path, jtrans: Run) -> None:
+def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
     every = ("--set", "training.validate_every=2")
     jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/avg", *every)
     done = jtrans("average", "runs/avg", "--last", "2", "--json")
@@ -221,7 +168,7 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Run) -> None:
     ],
 )
 def test_averages_that_cannot_be_made_are_refused(
-    arguments: tuple[str, ...], workplace: Path, jtrans: Run
+    arguments: tuple[str, ...], workplace: Path, jtrans: Jtrans
 ) -> None:
     jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/first")
     done = jtrans("average", *arguments)

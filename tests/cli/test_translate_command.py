@@ -2,58 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-
-from jtrans.cli import console, main
-
-from ..decoding.conftest import MakeRun, make_run
-
-__all__ = ["make_run"]
+from plugins.command_line import Jtrans, start_process
+from plugins.random_runs import MakeRun
 
 SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Jtrans = Callable[..., Result]
-
-
-@pytest.fixture
-def jtrans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Jtrans]:
-    """Run the command in a folder of its own."""
-    monkeypatch.setattr(main, "COMMANDS", {n: main.COMMANDS[n] for n in ("translate", "score")})
-    monkeypatch.setattr(console, "settings", console.Settings())
-    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
-    monkeypatch.chdir(tmp_path)
-    handler = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: object, stdin: bytes | None = None) -> Result:
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as left:
-            main.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return Result(int(left.value.code or 0), out, err)
-
-    yield call
-    signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.fixture
@@ -208,18 +166,11 @@ def test_damaged_weights_are_refused(jtrans: Jtrans, make_run: MakeRun, source: 
 
 
 def test_a_slow_pipe_is_answered_line_by_line(make_run: MakeRun) -> None:
-    program = (
-        "from jtrans.cli import main\n"
-        "main.COMMANDS = {n: main.COMMANDS[n] for n in ('translate', 'score')}\n"
-        "main.main()"
-    )
-    environment: dict[str, Any] = {**os.environ, "OMP_NUM_THREADS": "1", "JTRANS_DEVICE": "cpu"}
-    with subprocess.Popen(
-        [sys.executable, "-c", program, "translate", str(make_run())],
+    with start_process(
+        *("translate", make_run()),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=environment,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None

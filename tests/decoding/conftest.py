@@ -1,11 +1,9 @@
-"""A translation model small enough to enumerate, and runs with random weights."""
+"""A translation model small enough to enumerate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +11,6 @@ from torch import Tensor, nn
 
 from jtrans.config import SystemConfig
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
-from jtrans.text.pipeline import TextPipeline
 
 
 @dataclass
@@ -84,50 +81,3 @@ def tiny_model() -> type[TinyModel]:
 def padded() -> Callable[[list[list[int]]], tuple[Tensor, Tensor]]:
     """Makes ids and mask of some sentences."""
     return pad_sources
-
-
-WORDS = ["ein", "mann", "hund", "liest", "rennt", "schnell", "."]
-TARGET_WORDS = ["a", "man", "dog", "reads", "runs", "fast", "."]
-
-MakeRun = Callable[..., Path]
-
-
-@pytest.fixture
-def make_run(tmp_path: Path) -> MakeRun:
-    """Return a function that writes a run with random weights and returns its folder."""
-
-    def make(
-        name: str = "run",
-        *,
-        weights_seed: int = 1,
-        config: dict[str, Any] | None = None,
-        pipeline: TextPipeline | None = None,
-        **facts: Any,
-    ) -> Path:
-        import safetensors.torch
-        import torch
-
-        from jtrans.config import build_config
-        from jtrans.models.zoo import build_model, system_configs
-        from jtrans.runs import Run
-        from jtrans.text.vocabulary import Vocabulary
-
-        model = {"system": "transformer", "encoder_layers": 1, "decoder_layers": 1}
-        model |= {"width": 8, "ffn_width": 16, "heads": 2}
-        values = {"model": model, "decoding": {"max_length": "S+3"}, **(config or {})}
-        resolved = build_config(values, system_configs(), where="test")
-        if pipeline is None:
-            vocabularies = [
-                Vocabulary.build(dict.fromkeys(words, 9)) for words in (WORDS, TARGET_WORDS)
-            ]
-            pipeline = TextPipeline.whitespace("de", "en", *vocabularies)
-        run = Run.create(tmp_path / name, resolved, pipeline, {"parameters": 1234, **facts})
-        torch.manual_seed(weights_seed)
-        sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
-        weights = build_model(resolved.model, *sizes)
-        with run.new_checkpoint(10) as folder:
-            safetensors.torch.save_model(weights, str(folder / "model.safetensors"))
-        run.set_pointers(last="step-00000010", best="step-00000010")
-        return run.folder
-
-    return make

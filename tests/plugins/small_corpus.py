@@ -1,8 +1,9 @@
-"""A small prepared corpus and configurations for it."""
+"""Small prepared corpora of made-up sentences, and tiny configurations to train on them."""
 
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ ENGLISH_NOUNS = ["dog", "cat", "bird", "fish", "mouse", "horse", "cow", "hedgeho
 ENGLISH_VERBS = ["sees", "likes", "hunts", "finds", "calls"]
 ENGLISH = dict(zip(NOUNS + VERBS, ENGLISH_NOUNS + ENGLISH_VERBS, strict=True))
 SIZES = {"width": 16, "ffn_width": 32, "heads": 2, "dropout": 0.3, "tie": "decoder"}
+NAMES = {"Hund": "Dog", "Katze": "Cat", "Vogel": "Bird", "Fisch": "Fish", "Maus": "Mouse"}
+WHITESPACE: dict[str, Any] = {"source_segment": "whitespace", "target_segment": "whitespace"}
 LAYERS = {
     "transformer": {"encoder_layers": 1, "decoder_layers": 1},
     "reformer-base": {"layers": 1},
@@ -46,14 +49,44 @@ def make_corpus(folder: Path, *, seed: int = 1, pairs: int = 140) -> PreparedCor
         "train": ParallelText(source[:cut], target[:cut]),
         "valid": ParallelText(source[cut:], target[cut:]),
     }
-    options = PrepareOptions(source_segment="whitespace", target_segment="whitespace", bpe="none")
+    options = PrepareOptions(**WHITESPACE, bpe="none")
     return prepare(Corpus("animals", ("de", "en"), splits), folder, options=options, workers=1)
+
+
+def make_nouns(
+    folder: Path, *, seed: int = 1, test: int = 12, test_seed: int = 2, **options: Any
+) -> PreparedCorpus:
+    """Prepare sentences of one to six nouns with a test set; pieces are shorter than words."""
+    splits = {}
+    for name, number, split_seed in (
+        ("train", 40, seed),
+        ("valid", 4, 8),
+        ("test", test, test_seed),
+    ):
+        draw = random.Random(split_seed)
+        source = [" ".join(draw.choices(list(NAMES), k=1 + i % 6)) for i in range(number)]
+        target = [" ".join(NAMES[word] for word in line.split()) for line in source]
+        splits[name] = ParallelText(source, target)
+    values = {**WHITESPACE, "bpe_merges": 8, "deduplicate": False, "drop_leaked": False, **options}
+    chosen = PrepareOptions(**values)
+    return prepare(Corpus("nouns", ("de", "en"), splits), folder, options=chosen, workers=1)
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
     """A prepared corpus of 120 training and 20 validation pairs."""
     return make_corpus(tmp_path_factory.mktemp("corpus") / "animals")
+
+
+@pytest.fixture(scope="session")
+def _nouns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_nouns(tmp_path_factory.mktemp("nouns") / "data").folder
+
+
+@pytest.fixture
+def nouns(_nouns: Path, tmp_path: Path) -> PreparedCorpus:
+    """A copy of one corpus of nouns as `data`, with a test set of twelve sentences."""
+    return PreparedCorpus.open(Path(shutil.copytree(_nouns, tmp_path / "data")))
 
 
 def tiny_config(

@@ -6,20 +6,17 @@ import gzip
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from plugins.command_line import run_process
 
-import jtrans
 from jtrans.text.vocabulary import UNK
 
 pytestmark = pytest.mark.realdata
 
 # Latin letters, digits and spaces: what segmentation of Chinese cannot give back to the letter
 SPACED = re.compile(r"[\sA-Za-z0-9.,?!\"'-]")
-ROOT = str(Path(jtrans.__file__).parents[1])
 SETTINGS = (
     "model.width=64",
     "model.ffn_width=128",
@@ -52,17 +49,9 @@ def take(corpus: Path, folder: Path, lines: dict[str, int], languages: tuple[str
 
 
 def run_jtrans(folder: Path, *arguments: str, stdin: str = "") -> str:
-    ran = subprocess.run(
-        [sys.executable, "-m", "jtrans", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": ROOT, "JTRANS_DEVICE": "cpu"},
-        input=stdin.encode(),
-        capture_output=True,
-        check=False,
-        timeout=300,
-    )
-    assert ran.returncode == 0, ran.stderr.decode("utf-8")
-    return ran.stdout.decode("utf-8")
+    result = run_process(*arguments, folder=folder, stdin=stdin.encode())
+    assert result.code == 0, result.err
+    return result.out
 
 
 def test_captions_are_learned_translated_and_scored(corpora: Path, tmp_path: Path) -> None:

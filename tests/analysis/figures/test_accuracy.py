@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from plugins.small_corpus import make_nouns
 
 from jtrans.analysis.figures.bins import Binning
 from jtrans.analysis.figures.figure import Figure
@@ -17,8 +18,6 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.runs import Run
 from jtrans.text.vocabulary import EOS
-
-from ..conftest import make_corpus
 
 
 def _by_hand(study: Study, number: int) -> list[list[tuple[int, bool, float]]]:
@@ -152,7 +151,7 @@ def test_the_order_of_sentences_does_not_matter(  # Q2
 def test_runs_with_other_tokens_are_refused_and_told_what_remains(
     corpus: PreparedCorpus, run_on: Callable[..., Run]
 ) -> None:
-    words = make_corpus(corpus.folder.parent / "other", bpe="none")
+    words = make_nouns(corpus.folder.parent / "other", bpe="none")
     runs = [run_on(corpus, "pieces"), run_on(words, "words")]
     both = load_subjects(runs, "test", device="cpu")
     with pytest.raises(CorpusError, match="words and pieces have different target tokens") as no:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from plugins.small_corpus import make_nouns
 from sacrebleu.metrics.bleu import BLEU
 
 from jtrans.analysis.figures.figure import Figure
@@ -24,8 +25,6 @@ from jtrans.errors import JtransError
 from jtrans.progress import Silent
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
-
-from ..conftest import make_corpus
 
 RunOn = Callable[..., Run]
 
@@ -128,7 +127,7 @@ def test_one_system_has_no_comparison(corpus: PreparedCorpus, run_on: RunOn) -> 
 def test_runs_with_other_tokens_lose_only_what_cannot_be_compared(
     corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
 ) -> None:
-    other = make_corpus(tmp_path / "other", bpe="none")
+    other = make_nouns(tmp_path / "other", bpe="none")
     study = load_subjects([run_on(corpus, "pieces"), run_on(other, "words")], device="cpu")
     data = gather(study, Silent())
     assert [section.name for section in data.sections] == ["length", "frequency", "compare"]

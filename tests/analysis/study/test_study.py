@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plugins.small_corpus import make_nouns
 
 from jtrans.analysis.figures.bins import Binning
 from jtrans.analysis.figures.figure import Figure
@@ -18,8 +19,6 @@ from jtrans.analysis.study.study import Study, load_subjects
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError, CorpusError
 from jtrans.runs import Run
-
-from ..conftest import make_corpus
 
 RunOn = Callable[..., Run]
 
@@ -69,7 +68,7 @@ def test_measurements_of_something_else_are_not_used(
     elif change == "empty":
         kept.write_bytes(b"")
     elif change == "text":
-        data = make_corpus(corpus.folder.parent / "other", test_seed=5).folder
+        data = make_nouns(corpus.folder.parent / "other", test_seed=5).folder
     else:
         other = run_on(corpus, "other", weights_seed=2)
         shutil.rmtree(run.checkpoints_folder)
@@ -102,7 +101,7 @@ def test_seeds_are_one_system_with_mean_and_spread(corpus: PreparedCorpus, run_o
 def test_runs_with_different_texts_are_refused_and_told_which_share_theirs(
     corpus: PreparedCorpus, run_on: RunOn
 ) -> None:
-    other = make_corpus(corpus.folder.parent / "other", test_seed=5)
+    other = make_nouns(corpus.folder.parent / "other", test_seed=5)
     runs = [run_on(corpus, "a"), run_on(other, "b"), run_on(corpus, "c", weights_seed=2)]
     with pytest.raises(CorpusError, match="b and a have different texts in test") as refused:
         _study(*runs)
@@ -113,7 +112,7 @@ def test_runs_with_different_texts_are_refused_and_told_which_share_theirs(
 def test_runs_trained_on_different_text_carry_a_warning(
     corpus: PreparedCorpus, run_on: RunOn
 ) -> None:
-    other = make_corpus(corpus.folder.parent / "other", seed=4)
+    other = make_nouns(corpus.folder.parent / "other", seed=4)
     study = _study(run_on(corpus, "a"), run_on(other, "b"))
     assert ["b and a were trained on different corpora" in text for text in study.warnings] == [
         True
@@ -121,7 +120,7 @@ def test_runs_trained_on_different_text_carry_a_warning(
 
 
 def test_an_empty_test_set_is_refused(run_on: RunOn, tmp_path: Path) -> None:
-    corpus = make_corpus(tmp_path / "data", test=3)
+    corpus = make_nouns(tmp_path / "data", test=3)
     for side in ("de", "en", "tok.de", "tok.en"):
         (corpus.folder / f"text/test.{side}").write_bytes(b"")
     run = run_on(corpus)

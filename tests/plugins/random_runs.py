@@ -1,0 +1,86 @@
+"""Runs with random weights: what translates, scores and analyses without training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from jtrans.config import build_config
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.models.zoo import build_model, system_configs
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextPipeline
+from jtrans.text.vocabulary import Vocabulary
+
+WORDS = ["ein", "mann", "hund", "liest", "rennt", "schnell", "."]
+TARGET_WORDS = ["a", "man", "dog", "reads", "runs", "fast", "."]
+TRANSFORMER = {"system": "transformer", "encoder_layers": 1, "decoder_layers": 1}
+TRANSFORMER |= {"width": 8, "ffn_width": 16, "heads": 2}
+JOINT = {"system": "reformer-base", "layers": 1, "width": 8, "ffn_width": 16, "heads": 2}
+
+
+class MakeRun(Protocol):
+    """Writes a run with random weights and returns its folder."""
+
+    def __call__(
+        self,
+        name: str = "run",
+        *,
+        weights_seed: int = 1,
+        config: dict[str, Any] | None = None,
+        pipeline: TextPipeline | None = None,
+        **facts: Any,
+    ) -> Path: ...
+
+
+class RunOn(Protocol):
+    """Makes a run with random weights that says it was trained on a corpus."""
+
+    def __call__(self, corpus: PreparedCorpus, name: str = "run", **more: Any) -> Run: ...
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Make runs in the folder of the test."""
+
+    def make(
+        name: str = "run",
+        *,
+        weights_seed: int = 1,
+        config: dict[str, Any] | None = None,
+        pipeline: TextPipeline | None = None,
+        **facts: Any,
+    ) -> Path:
+        import safetensors.torch
+        import torch
+
+        values = {"model": TRANSFORMER, "decoding": {"max_length": "S+3"}, **(config or {})}
+        resolved = build_config(values, system_configs(), where="test")
+        if pipeline is None:
+            vocabularies = [
+                Vocabulary.build(dict.fromkeys(words, 9)) for words in (WORDS, TARGET_WORDS)
+            ]
+            pipeline = TextPipeline.whitespace("de", "en", *vocabularies)
+        run = Run.create(tmp_path / name, resolved, pipeline, {"parameters": 1234, **facts})
+        torch.manual_seed(weights_seed)
+        sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
+        weights = build_model(resolved.model, *sizes)
+        with run.new_checkpoint(10) as folder:
+            safetensors.torch.save_model(weights, str(folder / "model.safetensors"))
+        run.set_pointers(last="step-00000010", best="step-00000010")
+        return run.folder
+
+    return make
+
+
+@pytest.fixture
+def run_on(make_run: MakeRun) -> RunOn:
+    """Make runs on prepared corpora."""
+
+    def make(corpus: PreparedCorpus, name: str = "run", **more: Any) -> Run:
+        facts = {"data": str(corpus.folder), "train": corpus.info["splits"]["train"]}
+        return Run.open(make_run(name, pipeline=corpus.pipeline, **facts, **more))
+
+    return make
