@@ -19,7 +19,7 @@ import torch
 from jtrans.bench.flops import training_flops
 from jtrans.data.prepared import ParallelIds, PreparedCorpus
 from jtrans.runs import Run
-from jtrans.training.events import SilentView
+from jtrans.training.events import SilentEvents
 from jtrans.training.memory import memory_errors
 from jtrans.training.session import make_trainer
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jtrans.config import Config
     from jtrans.progress import Progress
     from jtrans.training.trainer import Trainer
-    from jtrans.training.updates import Pass
+    from jtrans.training.updates import MicroBatch
 
 # Padded joint positions, or target tokens, of the larger pass whose memory is measured.
 MEMORY_POSITIONS = {"cpu": 12_000, "cuda": 200_000}
@@ -102,7 +102,7 @@ class Amounts:
 
 
 def count(
-    config: Config, pairs: ParallelIds, passes: Sequence[Pass], target_vocabulary: int
+    config: Config, pairs: ParallelIds, passes: Sequence[MicroBatch], target_vocabulary: int
 ) -> Amounts:
     """Count what `passes`, arrays of indices into `pairs`, consist of."""
     amounts = Amounts()
@@ -128,12 +128,12 @@ def measure_train(
         WorkError: memory ran out.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, facts = make_trainer(Run(data), config, corpus, device=device, view=SilentView())
+    trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=SilentEvents())
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     vocabulary = len(corpus.pipeline.target.vocabulary)
 
-    def counted(passes: Sequence[Pass]) -> Amounts:
+    def counted(passes: Sequence[MicroBatch]) -> Amounts:
         return count(config, trainer.pairs, passes, vocabulary)
 
     with memory_errors():
@@ -163,8 +163,8 @@ def measure_train(
 
 def _time_updates(
     trainer: Trainer,
-    epoch: list[list[Pass]],
-    counted: Callable[[Sequence[Pass]], Amounts],
+    epoch: list[list[MicroBatch]],
+    counted: Callable[[Sequence[MicroBatch]], Amounts],
     seconds: float,
     progress: Progress,
 ) -> tuple[float, Amounts, int, float]:
@@ -184,7 +184,7 @@ def _time_updates(
     return clock, done, updates, products
 
 
-def run_update(trainer: Trainer, passes: Sequence[Pass], number: int) -> None:
+def run_update(trainer: Trainer, passes: Sequence[MicroBatch], number: int) -> None:
     """Do one update with the trainer's own parts and wait for it."""
     trainer.accumulate(passes, trainer.plan.tokens(passes))
     trainer.step(trainer.schedule.rate(number))
@@ -227,7 +227,7 @@ def measure_memory(trainer: Trainer) -> int | None:
     )
     run_update(trainer, [small], 1)  # now gradients and the optimiser's state are there
 
-    def needs(one: Pass) -> int | None:
+    def needs(one: MicroBatch) -> int | None:
         return peak_during(lambda: trainer.accumulate([one], trainer.plan.tokens([one])), device)
 
     first, second = needs(small), needs(large)
@@ -241,7 +241,9 @@ def measure_memory(trainer: Trainer) -> int | None:
     return round((second - first) / (cost * (len(large) - len(small))))
 
 
-def memory_passes(pairs: ParallelIds, *, is_joint: bool, limit: int) -> tuple[Pass, Pass]:
+def memory_passes(
+    pairs: ParallelIds, *, is_joint: bool, limit: int
+) -> tuple[MicroBatch, MicroBatch]:
     """Return a small and a large pass without padding: pairs of one source and target length.
 
     Args:

@@ -153,7 +153,7 @@ def _train(
             data=corpus.folder,
             run=folder,
             device=device,
-            view=table,
+            events=table,
             should_stop=signals.are_set,
         )
     if result.reason == "stopped":

@@ -149,7 +149,7 @@ def _train(
             device=device,
             restart=restart,
             initial=initial,
-            view=table,
+            events=table,
             should_stop=signals.are_set,
         )
     return result, signals.exit_code if result.reason == "stopped" else None
@@ -179,7 +179,7 @@ def _close(result: Result) -> None:
             f"{best.get('update', 0):,}"
         )
     if result.splits:
-        console.talk(f"{result.splits:,} passes did not fit into memory and were done in halves")
+        console.talk(f"{result.splits:,} micro-batches did not fit into memory and were done in halves")
     console.next_step(f"jtrans translate {name}")
 
 
@@ -217,15 +217,15 @@ def _print_estimate(found: Estimate) -> None:
         (
             "epoch",
             f"{found.pairs:,} pairs, {found.tokens:,} target tokens, {found.updates:,} updates "
-            f"of {found.passes / found.updates:.1f} passes",
+            f"of {found.passes / found.updates:.1f} micro-batches",
         ),
         (
-            "largest pass",
+            "largest",
             "B {sentences:,} · S {source} · T {target} · {positions:,} positions".format(
                 **found.largest
             ),
         ),
-        ("memory", f"{found.memory_bytes / 2**20:,.0f} MiB with the largest pass"),
+        ("memory", f"{found.memory_bytes / 2**20:,.0f} MiB with the largest micro-batch"),
         ("rate", rate),
         ("time", f"{duration(found.epoch_seconds)} an epoch, without validation"),
     ]

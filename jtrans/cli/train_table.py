@@ -19,7 +19,7 @@ PLAIN_SECONDS = 60.0  # without a terminal: a line this often
 
 
 class TrainTable:
-    """A `jtrans.training.events.TrainingView` that draws on stderr."""
+    """A `jtrans.training.events.TrainingEvents` that draws on stderr."""
 
     def __init__(self) -> None:
         import sys

@@ -1,4 +1,4 @@
-"""`Batch`: some sentence pairs as padded tensors, and the collation that makes one."""
+"""`Batch`: sentence pairs as padded tensors, and their collation."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Batch:
         source: source ids, each sentence ending in EOS, [B, S].
         source_mask: True on real source tokens, [B, S].
         target_in: what the decoder reads, EOS first, [B, T].
-        target_out: what it shall predict, EOS last, [B, T].
-        target_mask: True on real target tokens (of both), [B, T].
-        indices: the pairs' positions in their split, [B].
+        target_out: what it should predict, EOS last, [B, T].
+        target_mask: True on real target tokens, for both, [B, T].
+        indices: the positions of the pairs in their split, [B].
         labels: labels of the source by kind ("pos", "ner"), where the corpus has them,
             `jtrans.preparation.labels.project.IGNORE` where there is none, [B, S] each.
     """
@@ -60,7 +60,7 @@ class Batch:
 
 
 def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
-    """Make the batch of the pairs at `indices`, in that order, padded on the right."""
+    """Return the batch of the pairs at `indices`, in that order, padded on the right."""
     source, source_mask = _padded(pairs.source, indices)  # [B, S]
     target_out, target_mask = _padded(pairs.target, indices)  # [B, T]
     # the end symbol is also the start symbol: shift right, EOS in front

@@ -1,9 +1,9 @@
-"""BPE-dropout: the words of the training text cut into other pieces in every epoch.
+"""BPE-dropout (Provilkov et al. 2020): words split into different pieces in every epoch.
 
-The prepared corpus holds pieces. They are put together to words again, and each word of each
-epoch takes one of some variants of itself, cut with merges left out at chance. Which one is a pure
-function of seed, epoch and place; what the variants are, of seed and word. So a run that stops in
-the middle of an epoch goes on with the very same pieces.
+The prepared corpus holds pieces. They are merged back into words, and in each epoch each word takes
+one of several variants, split with merges left out at random. The choice of the variant is a pure
+function of seed, epoch and position, the variants of seed and word: a run that stops in the middle
+of an epoch resumes with the same pieces.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jtrans.data.prepared import SIDES, IdStore, ParallelIds
+from jtrans.data.prepared import SIDES, IdStore, ParallelIds, PreparedCorpus
+from jtrans.errors import ConfigError
 from jtrans.text.bpe import MARK
 from jtrans.text.vocabulary import EOS, UNK
 
@@ -22,18 +23,36 @@ if TYPE_CHECKING:
 
     from jtrans.text.pipeline import TextPipeline, TextSide
 
-# Variants of a word: more for small corpora, so that all of them fit into memory.
+# Variants of a word: fewer for large corpora, so that all of them fit into memory.
 MOST_VARIANTS, FEWEST_VARIANTS, VARIANTS_IN_MEMORY = 64, 4, 4_000_000
 
 
-class Redrawer:
+def make_bpe_dropout(corpus: PreparedCorpus, rate: float, seed: int) -> BpeDropout | None:
+    """Return the BPE-dropout of the training split, None for a rate of 0.
+
+    Raises:
+        ConfigError: the corpus has no BPE.
+    """
+    if not rate:
+        return None
+    pipeline = corpus.pipeline
+    if pipeline.source.codes is None and pipeline.target.codes is None:
+        raise ConfigError(
+            f"training.bpe_dropout {rate:g} needs BPE, {corpus.folder} has none",
+            hint="set training.bpe_dropout=0, or prepare the corpus with --bpe joint",
+            kind="config.bpe-dropout",
+        )
+    return BpeDropout(corpus.pairs("train"), pipeline, rate=rate, seed=seed)
+
+
+class BpeDropout:
     """The training pairs with the pieces of each epoch.
 
     Args:
-        pairs: the training split as it was prepared.
-        pipeline: which made it.
-        rate: the share of merges that are left out.
-        seed: decides, with the epoch, what comes out.
+        pairs: the training split as prepared.
+        pipeline: of the prepared corpus.
+        rate: the probability of leaving out a merge.
+        seed: decides, with the epoch, which pieces are drawn.
     """
 
     def __init__(
@@ -42,7 +61,7 @@ class Redrawer:
         self._pairs = pairs
         self._seed = seed
         self._source, self._target = (
-            None if side.codes is None else _Words(store, side, rate, seed)
+            None if side.codes is None else _WordVariants(store, side, rate, seed)
             for side, store in (
                 (pipeline.source, pairs.source),
                 (pipeline.target, pairs.target),
@@ -68,8 +87,8 @@ class Redrawer:
         return ParallelIds(stores["source"], stores["target"], labels)
 
 
-class _Words:
-    """The words of one side, and their variants as far as they were needed so far."""
+class _WordVariants:
+    """The words of one side, and those of their variants that were needed so far."""
 
     def __init__(self, store: IdStore, side: TextSide, rate: float, seed: int) -> None:
         self._side, self._rate, self._seed = side, rate, seed
@@ -89,11 +108,11 @@ class _Words:
             count=len(ends),
         )
         self._words = list(numbers)
-        wanted = VARIANTS_IN_MEMORY // max(1, len(numbers))
-        self._count = min(max(wanted, FEWEST_VARIANTS), MOST_VARIANTS)
+        room = VARIANTS_IN_MEMORY // max(1, len(numbers))
+        self._count = min(max(room, FEWEST_VARIANTS), MOST_VARIANTS)
         self._pieces = np.zeros(1024, np.int32)  # of all variants, one after the other
         self._filled = 0
-        # where the pieces of each variant begin, and how many they are (0: not drawn yet)
+        # where the pieces of each variant begin, and their number (0: not drawn yet)
         self._begin = np.zeros(len(numbers) * self._count, np.int64)
         self._sizes = np.zeros(len(numbers) * self._count, np.int32)
 
@@ -105,7 +124,7 @@ class _Words:
             self._add(variant)
         counts = self._sizes[chosen].astype(np.int64)
         ends = counts.cumsum()
-        # place of each new piece within its word, and from there to the piece itself
+        # position of each new piece within its word, and then the piece itself
         inside = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
         ids = self._pieces[np.repeat(self._begin[chosen], counts) + inside]
         offsets = np.concatenate([np.zeros(1, np.int64), ends])[self._sentences]
@@ -122,7 +141,7 @@ class _Words:
 
     def _variant(self, ids: list[int], version: int) -> list[int]:
         if UNK in ids or ids == [EOS]:
-            return ids  # what an unknown piece was is not known any more
+            return ids  # the text of an unknown piece is lost
         vocabulary = self._side.vocabulary
         word = "".join(vocabulary.token(i).removesuffix(MARK) for i in ids[:-1])
         word += vocabulary.token(ids[-1])
@@ -133,7 +152,7 @@ class _Words:
 
 def _spread(
     labels: IdStore,
-    words: _Words,
+    words: _WordVariants,
     counts: NDArray[np.int64],
     store: IdStore,
     *,
@@ -143,7 +162,7 @@ def _spread(
     old = np.asarray(labels.flat[0], np.int64)[words.starts]
     new = np.repeat(old, counts)
     if is_entity:
-        # the names are O, B-X, I-X, B-Y ...: what follows the first piece of B-X is I-X
+        # the names are O, B-X, I-X, B-Y ...: the pieces after the first one of B-X are I-X
         is_first = np.zeros(new.size, np.bool_)
         is_first[counts.cumsum() - counts] = True
         new[~is_first & (new > 0) & (new % 2 == 1)] += 1

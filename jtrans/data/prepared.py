@@ -1,13 +1,13 @@
-"""The prepared corpus on disk: a folder with token ids, the text pipeline, and how it was made.
+"""The prepared corpus on disk: a folder with token ids, text pipeline and text.
 
-corpus.json              languages, splits, counts, digests, options: enough to make it again
+corpus.json              languages, splits, counts, digests, options: enough to prepare it again
 pipeline.json            the `TextPipeline`
-SPLIT.source.npy         all source ids of a split, one flat int32 array; SPLIT.target.npy
+SPLIT.source.npy         all source ids of a split, one flat int32 array; also target
 SPLIT.source.offsets.npy where each sentence begins (and the last one ends); also target
-SPLIT.source.pos.npy     labels of the source ids where the corpus has them, int8; also ner
-text/SPLIT.de            raw lines of valid and test; text/SPLIT.tok.de the segmented ones
-text/SPLIT.0.en          all references of a test set with several, numbered
-text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     where the corpus has gold ones
+SPLIT.source.pos.npy     labels of the source ids if the corpus has them, int8; also ner
+text/SPLIT.de            raw lines of valid and test splits; text/SPLIT.tok.de segmented
+text/SPLIT.0.en          numbered references, if a split has several
+text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     if the corpus has gold ones
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SIDES: tuple[Side, Side] = ("source", "target")
 
 
 class IdStore:
-    """The sentences of one side of a split as ids (or their labels), memory-mapped."""
+    """One side of a split: the ids of its sentences, or their labels, memory-mapped."""
 
     def __init__(
         self, ids: NDArray[np.int32] | NDArray[np.int8], offsets: NDArray[np.int64]
@@ -118,8 +118,8 @@ class PreparedCorpus:
     """A prepared corpus; `PreparedCorpus.open` reads one.
 
     Attributes:
-        folder: where it is.
-        pipeline: raw text to ids and back, as this corpus was made.
+        folder: of the corpus.
+        pipeline: from raw text to ids and back, the one it was prepared with.
         info: the contents of corpus.json.
     """
 
@@ -132,7 +132,7 @@ class PreparedCorpus:
         """Open the prepared corpus in `folder`.
 
         Raises:
-            CorpusError: it is missing, damaged, or written by another version.
+            CorpusError: it is missing, damaged, or of another format.
         """
         info = read_info(folder)
         try:
@@ -140,7 +140,7 @@ class PreparedCorpus:
         except JtransError as error:
             raise _damaged(folder, error.message) from error
         if pipeline.fingerprint() != info["pipeline_sha256"]:
-            raise _damaged(folder, "pipeline.json is not the one it was made with")
+            raise _damaged(folder, "pipeline.json is not the one it was prepared with")
         return cls(folder, pipeline, info)
 
     @property
@@ -189,7 +189,7 @@ class PreparedCorpus:
         return dict(self.info.get("labels", {}))
 
     def references(self, split: str) -> list[list[str]]:
-        """Return all references of valid or a test split: one list of lines for each.
+        """Return all references of valid or a test split, each a list of lines.
 
         The first one is `raw_lines(split, "target")`.
         """
@@ -240,12 +240,12 @@ def read_info(folder: Path) -> dict[str, Any]:
     """Read corpus.json of a prepared corpus.
 
     Raises:
-        CorpusError: it is missing, damaged, or written by another version.
+        CorpusError: it is missing, damaged, or of another format.
     """
     if not (folder / "corpus.json").is_file():
         raise CorpusError(
             f"no prepared corpus in {folder}",
-            hint=f"make one: jtrans prepare --train PREFIX --valid PREFIX --languages de-en "
+            hint=f"prepare one: jtrans prepare --train PREFIX --valid PREFIX --languages de-en "
             f"--out {folder}",
             kind="corpus.not-prepared",
         )
@@ -257,7 +257,7 @@ def read_info(folder: Path) -> dict[str, Any]:
     if version != FORMAT:
         raise CorpusError(
             f"{folder} has format {version!r}, this jtrans reads format {FORMAT}",
-            hint="make it again: jtrans prepare --force",
+            hint="prepare it again: jtrans prepare --force",
             kind="corpus.format",
         )
     if not {"name", "languages", "splits", "options", "pipeline_sha256"} <= set(info):
@@ -275,9 +275,9 @@ def _load(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     return array
 
 
-def _damaged(folder: Path, what: str) -> CorpusError:
+def _damaged(folder: Path, fault: str) -> CorpusError:
     return CorpusError(
-        f"the prepared corpus in {folder} is damaged: {what}",
-        hint="make it again: jtrans prepare --force",
+        f"the prepared corpus in {folder} is damaged: {fault}",
+        hint="prepare it again: jtrans prepare --force",
         kind="corpus.damaged",
     )

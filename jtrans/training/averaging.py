@@ -1,4 +1,4 @@
-"""The arithmetic mean of some checkpoints' weights (systems.md 0.8)."""
+"""Checkpoint averaging: the arithmetic mean of the weights (docs/systems.md 0.8)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 def choose_checkpoints(
     run: Run, *, last: int | None = None, updates: Sequence[int] | None = None
 ) -> list[Checkpoint]:
-    """Return the checkpoints to average: the `last` ones, or those of some updates.
+    """Return the checkpoints to average.
+
+    Args:
+        run: whose checkpoints.
+        last: the number of newest ones, unless `updates` names some.
+        updates: their updates.
 
     Raises:
-        ConfigError: fewer than one asked for.
+        ConfigError: `last` is less than 1.
         CheckpointError: the run does not have them.
     """
     if updates:
@@ -48,8 +53,8 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
     """Write the mean of the weights as the run's checkpoint `name`, and return its folder.
 
     Raises:
-        ConfigError: a name that could be taken for another checkpoint, or leaves the folder.
-        CheckpointError: a checkpoint is damaged, or they are of different models.
+        ConfigError: the name could be taken for another checkpoint, or leaves the folder.
+        CheckpointError: a checkpoint is damaged, or of a different model.
     """
     import safetensors.torch
 
@@ -63,12 +68,13 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
     means, metadata = average_weights([checkpoint.weights for checkpoint in checkpoints])
     with run.new_checkpoint(name) as temporary:
         safetensors.torch.save_file(means, temporary / "model.safetensors", metadata=metadata)
-        write_json(temporary / "average.json", {"of": [one.name for one in checkpoints]})
+        names = [checkpoint.name for checkpoint in checkpoints]
+        write_json(temporary / "average.json", {"of": names})
     return run.checkpoints_folder / name
 
 
 def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str, str] | None]:
-    """Return the mean of the tensors of some weight files, and the metadata they share.
+    """Return the mean of the tensors of some weight files, and the metadata of the last one.
 
     The mean is taken in float32 (float64 where the weights are), one file at a time.
 
@@ -76,12 +82,12 @@ def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str,
         CheckpointError: a file is damaged, or of a different model.
     """
     sums: dict[str, Tensor] = {}
-    kinds: dict[str, torch.dtype] = {}
+    dtypes: dict[str, torch.dtype] = {}
     metadata: dict[str, str] | None = None
     for path in paths:
         tensors, metadata = _read(path)
         if not sums:
-            kinds = {name: tensor.dtype for name, tensor in tensors.items()}
+            dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
             sums = {name: _precise(tensor).clone() for name, tensor in tensors.items()}
             continue
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
@@ -91,7 +97,7 @@ def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str,
             )
         for name, tensor in tensors.items():
             sums[name] += _precise(tensor)
-    return {name: (sums[name] / len(paths)).to(kinds[name]) for name in sums}, metadata
+    return {name: (sums[name] / len(paths)).to(dtypes[name]) for name in sums}, metadata
 
 
 def _precise(tensor: Tensor) -> Tensor:

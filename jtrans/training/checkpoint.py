@@ -1,4 +1,4 @@
-"""Checkpoints: everything training needs to go on exactly where it stopped.
+"""Checkpoints: everything needed to continue training exactly where it stopped.
 
     model.safetensors   weights, tied ones once
     state.safetensors   the optimiser's moments by parameter name, random generators as bytes
@@ -43,8 +43,8 @@ class Totals:
         nll: the same without smoothing.
         tokens: real target tokens.
         positions: padded positions B x S x T.
-        updates: number of updates.
-        seconds: time they took.
+        updates: their number.
+        seconds: the time they took.
     """
 
     loss: float = 0.0
@@ -67,16 +67,16 @@ class TrainingState:
         update: updates done.
         epoch: whole epochs done.
         position: updates done in the current epoch.
-        seconds: time spent training and validating, over all starts.
+        seconds: time spent training and validating, interruptions not counted.
         validated: the update of the last validation.
         validation: what it measured.
-        best: value of the best validation by `best_metric`, and its update.
-        stop_best: best value of the metric that may stop training.
-        stale: validations since then.
+        best: the best validation by `best_metric`: its metric, value and update.
+        stop_best: best value of the metric of early stopping.
+        stale: validations since `stop_best`.
         since_log: sums since the last train event of the log.
         since_validation: sums since the last validation.
         events: events logged so far.
-        splits: passes that did not fit into memory and were done in halves.
+        splits: micro-batches that did not fit into memory and were done in halves.
     """
 
     update: int = 0
@@ -100,7 +100,7 @@ class TrainingState:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Read what `dataclasses.asdict` made."""
+        """Build the state from what `dataclasses.asdict` made of one."""
         value["since_log"] = Totals(**value["since_log"])
         value["since_validation"] = Totals(**value["since_validation"])
         return cls(**value)
@@ -120,7 +120,7 @@ def save_checkpoint(run: Run, model: nn.Module, optimiser: Optimizer, state: Tra
 
 
 def point_to_checkpoints(run: Run, state: TrainingState) -> None:
-    """Set the run's `last` and `best` as `state` has them."""
+    """Point the run's `last` and `best` to the checkpoints that `state` names."""
     best = state.best
     run.set_pointers(
         last=f"step-{state.update:08d}",
@@ -132,7 +132,7 @@ def point_to_checkpoints(run: Run, state: TrainingState) -> None:
 def load_checkpoint(
     checkpoint: Checkpoint, model: TranslationModel, optimiser: Optimizer
 ) -> TrainingState:
-    """Put model, optimiser and random generators back where they were.
+    """Restore model, optimiser and random generators, and return where training stood.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another model.
@@ -184,29 +184,36 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
 
 
 def remove_surplus(run: Run, keep: KeepConfig, *, metric: str, higher_is_better: bool) -> None:
-    """Delete the checkpoints that the keep rule does not name."""
+    """Delete the checkpoints that `keep` does not cover.
+
+    Args:
+        run: whose checkpoints.
+        keep: how many stay.
+        metric: the measured value that ranks them.
+        higher_is_better: the direction of the metric.
+    """
     checkpoints = run.checkpoints()
     values: list[float | None] = []
     for checkpoint in checkpoints:
         state = read_state(checkpoint)
         value = state.validation.get(metric) if state.is_validated else None
         values.append(-value if value is not None and higher_is_better else value)
-    kept = choose_kept(values, last=keep.last, best=keep.best)
+    chosen = choose_checkpoints_to_keep(values, last=keep.last, best=keep.best)
     for index, checkpoint in enumerate(checkpoints):
-        if index not in kept:
+        if index not in chosen:
             run.remove_checkpoint(checkpoint)
 
 
-def choose_kept(losses: Sequence[float | None], *, last: int, best: int) -> set[int]:
+def choose_checkpoints_to_keep(losses: Sequence[float | None], *, last: int, best: int) -> set[int]:
     """Choose the checkpoints to keep, as indices.
 
-    The `last` validated ones, the `best` ones of them all, and the newest. Others, the resume
-    points saved without validation, are of no use once there is a newer checkpoint.
+    The `last` validated ones, the `best` ones, and the newest. Those saved between validations
+    only serve to resume, and are of no use once there is a newer checkpoint.
 
     Args:
         losses: of each checkpoint, oldest first, lower is better; None without validation.
-        last: how many of the newest validated ones stay.
-        best: how many of the best ones stay; of equal ones the older is better.
+        last: how many of the newest validated ones to keep.
+        best: how many of the best ones to keep; of equal ones the older is better.
     """
     validated = [index for index, loss in enumerate(losses) if loss is not None]
     ranked = sorted(validated, key=lambda index: (losses[index], index))
@@ -230,7 +237,7 @@ def _restore_optimiser(model: nn.Module, optimiser: Optimizer, tensors: dict[str
         parameter = parameters[name]
         if tensor.dim() and tensor.shape != parameter.shape:
             raise ValueError(f"{full_name} has shape {list(tensor.shape)}")
-        # the count of updates stays where the optimiser keeps it, beside the parameters if fused
+        # also the count of updates, which a fused optimiser keeps on the device of the parameters
         optimiser.state[parameter][key] = tensor.to(parameter.device)
 
 
@@ -271,7 +278,7 @@ def _unusable(path: Path, message: str, kind: str) -> CheckpointError:
     return CheckpointError(
         message,
         where=str(path),
-        hint=f"delete {path.parent} and run the same command again to go on from the checkpoint "
+        hint=f"delete {path.parent} and run the same command again to continue from the checkpoint "
         "before it, or start over with --restart",
         kind=kind,
     )

@@ -12,7 +12,7 @@ import torch
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
-from jtrans.training.events import SilentView
+from jtrans.training.events import SilentEvents
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jtrans.config import Config
     from jtrans.training.trainer import Trainer
-    from jtrans.training.updates import Pass
+    from jtrans.training.updates import MicroBatch
 
 QUANTILES = (0.125, 0.375, 0.625, 0.875)  # the passes timed, by cost
 
@@ -71,7 +71,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         WorkError: the largest pass does not fit into memory.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, facts = make_trainer(Run(data), config, corpus, device=device, view=SilentView())
+    trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=SilentEvents())
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     passes = [one for update in epoch for one in update]
@@ -85,7 +85,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     seconds += step_seconds * len(epoch)
     tokens = trainer.plan.tokens(passes)
     is_joint = trainer.model.is_joint
-    updates = trainer.limits.total_updates(trainer.state, len(epoch))
+    updates = trainer.stopping.total_updates(trainer.state, len(epoch))
     return Estimate(
         system=config.model.system,
         parameters=trainer.model.parameter_count(),
@@ -99,22 +99,22 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         tokens_per_second=tokens / seconds,
         positions_per_second=trainer.plan.positions(passes) / seconds if is_joint else None,
         epoch_seconds=seconds,
-        total_seconds=trainer.limits.seconds_left(trainer.state, updates, seconds / len(epoch)),
+        total_seconds=trainer.stopping.seconds_left(trainer.state, updates, seconds / len(epoch)),
     )
 
 
-def _cost(trainer: Trainer, one: Pass) -> int:
+def _cost(trainer: Trainer, one: MicroBatch) -> int:
     return trainer.plan.positions([one]) if trainer.model.is_joint else trainer.plan.tokens([one])
 
 
-def _time(trainer: Trainer, passes: list[Pass]) -> tuple[float, float]:
+def _time(trainer: Trainer, passes: list[MicroBatch]) -> tuple[float, float]:
     """Return the seconds of all `passes` together, and of one optimiser step."""
     _run(trainer, passes[0])  # the first time, memory is found and kernels are loaded
     pass_seconds = sum(_run(trainer, one)[0] for one in passes)
     return pass_seconds, _run(trainer, passes[0])[1]
 
 
-def _measure_largest(trainer: Trainer, one: Pass) -> dict[str, int]:
+def _measure_largest(trainer: Trainer, one: MicroBatch) -> dict[str, int]:
     _run(trainer, one)
     sampler = trainer.plan.sampler
     return {
@@ -125,7 +125,7 @@ def _measure_largest(trainer: Trainer, one: Pass) -> dict[str, int]:
     }
 
 
-def _run(trainer: Trainer, one: Pass) -> tuple[float, float]:
+def _run(trainer: Trainer, one: MicroBatch) -> tuple[float, float]:
     """Return the seconds of a pass and of an optimiser step at rate 0."""
     start = time.perf_counter()
     trainer.accumulate([one], trainer.plan.tokens([one]))

@@ -1,4 +1,4 @@
-"""What training has to say, and to whom: the command line draws it, a notebook may ignore it."""
+"""The events of training: the command line draws them, a notebook may ignore them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Start:
-    """Training begins or goes on.
+    """Training begins or continues.
 
     Args:
         run: the run's folder.
@@ -18,7 +18,7 @@ class Start:
         system: the system's name.
         parameters: trainable numbers.
         device: one line about the device and precision.
-        changes: settings that differ from the run's last start, as text.
+        changes: settings that differ from those of the run so far, as text.
     """
 
     run: Path
@@ -35,10 +35,10 @@ class Advance:
 
     Args:
         update: updates done.
-        total: updates at the end of training, as far as limits tell; None if only time does.
+        total: updates at the end of training; None if only time limits them.
         tokens_per_second: real target tokens.
         positions_per_second: padded joint positions; None for systems without them.
-        seconds_left: to the nearest limit; None when there is none.
+        seconds_left: until the nearest limit; None when there is none.
     """
 
     update: int
@@ -53,11 +53,11 @@ class Validation:
     """One validation: a row of the table.
 
     Args:
-        epoch: the epoch it happened in, counted from 1.
+        epoch: of the last update, counted from 1.
         update: updates done.
         train_loss: unsmoothed loss per target token since the last validation, with dropout.
         valid_loss: unsmoothed loss per target token, in nats.
-        perplexity: exp of it.
+        perplexity: exp of the valid loss.
         bleu: of the translated sentences; None when none are translated.
         is_best: whether it is the best so far.
         tokens_per_second: of training since the last validation.
@@ -85,10 +85,10 @@ class Result:
         update: updates done.
         epochs: whole epochs done.
         seconds: of training and validation, over all starts.
-        trained: whether this start did any update.
+        trained: whether any update was done this time.
         best: value of the best validation, its metric and its update; None without validation.
         validation: what the last validation measured.
-        splits: passes that did not fit into memory and were done in halves.
+        splits: micro-batches that did not fit into memory and were done in halves.
     """
 
     run: Path
@@ -106,19 +106,19 @@ class Result:
         return {**dataclasses.asdict(self), "run": str(self.run)}
 
 
-class TrainingView(Protocol):
-    """Receives what training has to say."""
+class TrainingEvents(Protocol):
+    """Receives the events of training."""
 
     def start(self, start: Start) -> None:
-        """Hear that training begins or goes on."""
+        """Training begins or continues."""
         ...
 
     def update(self, advance: Advance) -> None:
-        """Hear of every update."""
+        """An update is done."""
         ...
 
     def split(self, sentences: int, size: int) -> None:
-        """Hear of a pass that did not fit into memory and is done in halves.
+        """A micro-batch did not fit into memory and is done in halves.
 
         Args:
             sentences: its pairs.
@@ -127,35 +127,35 @@ class TrainingView(Protocol):
         ...
 
     def validating(self, done: int, total: int | None) -> None:
-        """Hear how many sentences of a validation are translated."""
+        """So many sentences of a validation are translated."""
         ...
 
     def validation(self, validation: Validation) -> None:
-        """Hear what a validation measured."""
+        """A validation is done."""
         ...
 
     def end(self, result: Result) -> None:
-        """Hear how training ended."""
+        """Training ended."""
         ...
 
 
-class SilentView:
-    """A `TrainingView` that shows nothing."""
+class SilentEvents:
+    """A `TrainingEvents` that ignores all of them."""
 
     def start(self, start: Start) -> None:
-        """Ignore the start."""
+        """Ignore it."""
 
     def update(self, advance: Advance) -> None:
-        """Ignore the update."""
+        """Ignore it."""
 
     def split(self, sentences: int, size: int) -> None:
-        """Ignore the split."""
+        """Ignore it."""
 
     def validating(self, done: int, total: int | None) -> None:
-        """Ignore the progress."""
+        """Ignore it."""
 
     def validation(self, validation: Validation) -> None:
-        """Ignore the measurement."""
+        """Ignore it."""
 
     def end(self, result: Result) -> None:
-        """Ignore the end."""
+        """Ignore it."""

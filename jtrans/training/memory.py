@@ -1,4 +1,4 @@
-"""Running out of memory, as an error a user can act on; and how much was used."""
+"""Running out of memory, as an error a user can act on; and the peak of memory used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def memory_errors() -> Iterator[None]:
-    """Turn a failed allocation, where halving passes could not help, into advice.
+    """Turn a failed allocation, where halving micro-batches could not help, into advice.
 
     Raises:
         WorkError: memory ran out.
@@ -31,7 +31,7 @@ def memory_errors() -> Iterator[None]:
             raise
         detail = str(error).strip().splitlines()[0] if str(error) else "no detail"
         raise WorkError(
-            f"out of memory, even with one pair in a pass: {detail}",
+            f"out of memory, even with one pair in a micro-batch: {detail}",
             hint="--set training.recompute=layer needs the least memory; a smaller model, or a "
             "corpus prepared with a lower --max-length, needs less",
             kind="work.memory",

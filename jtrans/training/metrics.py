@@ -1,8 +1,8 @@
-"""Counting while training: losses, tokens, time; and what is logged and shown of it.
+"""Metrics of training: losses, tokens and time, added up, logged and reported as events.
 
 Losses come as tensors on the device and are read as numbers only when one is needed, because
-reading makes a GPU wait. They are added up one by one in the order of updates, so the sums do not
-depend on when they were read: a resumed run logs the same values as an uninterrupted one.
+reading makes a GPU wait. They are added one by one in the order of updates, so that the sums do
+not depend on when they were read: a resumed run logs the same values as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from jtrans.training.events import Advance, Validation
 
 if TYPE_CHECKING:
     from jtrans.runs import Run
-    from jtrans.training.stopping import Limits
+    from jtrans.training.stopping import Stopping
 
 
-class Meter:
-    """Keeps the sums of a `TrainingState` and writes the run's log.
+class Metrics:
+    """Keeps the sums of a `TrainingState` up to date and writes the run's log.
 
     Args:
-        run: whose log.
-        state: where the sums are kept; saved with every checkpoint.
-        is_joint: whether padded joint positions per second are worth telling.
+        run: whose log is written.
+        state: holds the sums; saved with every checkpoint.
+        is_joint: whether joint positions per second are reported.
     """
 
     def __init__(self, run: Run, state: TrainingState, *, is_joint: bool) -> None:
@@ -41,7 +41,7 @@ class Meter:
         self.start_clock()
 
     def start_clock(self) -> None:
-        """Begin to count time from now; before it, nothing was trained."""
+        """Count time from now on."""
         self._clock = time.monotonic()
         self._first_update = self.state.update
         self._first_seconds = self.state.seconds
@@ -57,7 +57,7 @@ class Meter:
         """Count one update.
 
         Args:
-            measured: loss, loss without smoothing, both summed; norm of the gradient, [3].
+            measured: summed loss with and without smoothing, norm of the gradient, [3].
             tokens: its real target tokens.
             positions: its padded joint positions.
         """
@@ -88,12 +88,12 @@ class Meter:
         self._gradient_norm = rows[-1][2]
 
     def diverged(self, update: int, value: float) -> WorkError:
-        """Return the error that says so."""
+        """Return the error for a loss or gradient that is not finite."""
         return WorkError(
             f"training diverged: the loss or its gradient is {value} at update {update}",
             where=str(self.run.folder),
-            hint="the same command with half the rate, --set training.learning_rate=..., goes on "
-            "from the last checkpoint; with --restart it starts over",
+            hint="the same command with half the rate, --set training.learning_rate=..., "
+            "continues from the last checkpoint; with --restart it starts over",
             kind="work.diverged",
         )
 
@@ -103,7 +103,7 @@ class Meter:
         self.run.log({"event": event, "update": self.state.update, **values})
 
     def log_updates(self, learning_rate: float) -> None:
-        """Log the updates since the last time, and begin anew."""
+        """Log the sums since the last train event, and clear them."""
         self.read()
         state, sums = self.state, self.state.since_log
         rates = {"tokens_per_second": sums.rate(sums.tokens)}
@@ -123,7 +123,7 @@ class Meter:
         )
 
     def validation(self, measured: dict[str, float], *, is_best: bool) -> Validation:
-        """Log a validation, begin to count anew after it, and return it as a row to show."""
+        """Log a validation, clear the sums since the last one, and return it as an event."""
         self.read()
         self.elapse()
         state, sums = self.state, self.state.since_validation
@@ -144,11 +144,11 @@ class Meter:
         )
         return row
 
-    def advance(self, limits: Limits, updates_per_epoch: int) -> Advance:
-        """Return how far training is."""
+    def advance(self, stopping: Stopping, updates_per_epoch: int) -> Advance:
+        """Return how far training is, as an event."""
         state, sums = self.state, self.state.since_validation
-        total = limits.total_updates(state, updates_per_epoch)
-        # validations are part of the way: the pace is that of everything since the start
+        total = stopping.total_updates(state, updates_per_epoch)
+        # validations take their share: the pace is that of everything since the start
         done = max(1, state.update - self._first_update)
         pace = (state.seconds - self._first_seconds) / done
         return Advance(
@@ -156,7 +156,7 @@ class Meter:
             total=total,
             tokens_per_second=sums.rate(sums.tokens),
             positions_per_second=sums.rate(sums.positions) if self.is_joint else None,
-            seconds_left=limits.seconds_left(state, total, pace),
+            seconds_left=stopping.seconds_left(state, total, pace),
         )
 
     @property

@@ -1,9 +1,9 @@
-"""One update's passes, forward and backward; a pass that does not fit into memory is halved.
+"""Gradient accumulation over the micro-batches of an update, halving those that do not fit.
 
 The loss is summed and divided once by the target tokens of the whole update, so the gradient does
-not depend on how the update is cut into passes. Nothing is skipped when memory runs out: the
-gradient the failed pass has begun is put aside and its two halves are done instead, and passes as
-large are halved at once from then on.
+not depend on how the update is cut into micro-batches. Nothing is skipped when memory runs out:
+the gradient that the failed micro-batch has begun is discarded, its two halves are done instead,
+and from then on micro-batches of that size are halved at once.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from jtrans.data.batch import collate
 from jtrans.nn.device import autocast
 from jtrans.training.memory import is_out_of_memory
 from jtrans.training.objective import Objective, batch_loss
-from jtrans.training.updates import Pass, padded_size
+from jtrans.training.updates import MicroBatch, padded_size
 
 if TYPE_CHECKING:
     from jtrans.data.prepared import ParallelIds
     from jtrans.models.base import TranslationModel
 
-# Hears the sentences and the padded size (joint positions or target tokens) of a pass halved.
+# Receives the sentences and the padded size (joint positions or target tokens) of a micro-batch.
 OnSplit = Callable[[int, int], None]
 
 
-class Passes:
-    """Adds up the gradient of updates.
+class GradientAccumulator:
+    """Accumulates the gradient of updates in the parameters of a model.
 
     Args:
         model: in training mode, on its device.
         objective: the loss.
         precision: "fp32" or "bf16".
-        on_split: called for each pass that did not fit.
+        on_split: called for each micro-batch that did not fit into memory.
     """
 
     def __init__(
@@ -52,13 +52,15 @@ class Passes:
         self.on_split = on_split
         self._too_large: int | None = None  # the smallest size known not to fit
 
-    def accumulate(self, pairs: ParallelIds, passes: Sequence[Pass], tokens: int) -> Tensor:
+    def accumulate(
+        self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch], tokens: int
+    ) -> Tensor:
         """Add the gradient of an update's loss per token to the parameters.
 
         Args:
             pairs: the training split.
-            passes: the parts of the update, as indices into it.
-            tokens: real target tokens of them all: what the summed loss is divided by.
+            micro_batches: of the update, as indices into the split.
+            tokens: their real target tokens: the summed loss is divided by them.
 
         Returns:
             The summed loss with and without smoothing, [2].
@@ -67,14 +69,14 @@ class Passes:
             torch.OutOfMemoryError, RuntimeError: a single pair does not fit.
         """
         losses = torch.zeros(2, device=self.model.device)
-        waiting = list(reversed(passes))
+        waiting = list(reversed(micro_batches))
         while waiting:
             indices = waiting.pop()
             size = padded_size(pairs, indices, is_joint=self.model.is_joint)
             fits = self._too_large is None or size < self._too_large or indices.size == 1
-            found = self._run(pairs, indices, tokens) if fits else None
-            if found is not None:
-                losses += found
+            own_losses = self._run(pairs, indices, tokens) if fits else None
+            if own_losses is not None:
+                losses += own_losses
                 continue
             if fits:
                 self._too_large = size
@@ -83,19 +85,19 @@ class Passes:
             waiting += [indices[middle:], indices[:middle]]
         return losses
 
-    def _run(self, pairs: ParallelIds, indices: Pass, tokens: int) -> Tensor | None:
-        """Do one pass and return its losses, [2]; None, and no trace of it, if it does not fit."""
+    def _run(self, pairs: ParallelIds, indices: MicroBatch, tokens: int) -> Tensor | None:
+        """Do one micro-batch and return its losses, [2]; if it does not fit, None, and no trace."""
         parameters = list(self.model.parameters())
         before = [parameter.grad for parameter in parameters]
         for parameter in parameters:
-            parameter.grad = None  # a pass that fails leaves half a gradient
+            parameter.grad = None  # a failed micro-batch leaves half a gradient
         try:
             losses = self._forward_backward(pairs, indices, tokens)
         except (RuntimeError, MemoryError) as error:
             if indices.size == 1 or not is_out_of_memory(error):
                 raise
             losses = None
-        if losses is None:  # out of the handler: its traceback holds on to the pass's tensors
+        if losses is None:  # outside of the handler, whose traceback holds on to tensors
             for parameter, gradient in zip(parameters, before, strict=True):
                 parameter.grad = gradient
             if self.model.device.type == "cuda":
@@ -113,7 +115,7 @@ class Passes:
                 parameter.grad = gradient
         return losses
 
-    def _forward_backward(self, pairs: ParallelIds, indices: Pass, tokens: int) -> Tensor:
+    def _forward_backward(self, pairs: ParallelIds, indices: MicroBatch, tokens: int) -> Tensor:
         batch = collate(pairs, indices).to(self.model.device)
         with autocast(self.model.device, self.precision):
             loss, nll = batch_loss(self.model, batch, self.objective)

@@ -30,7 +30,7 @@ LOGITS_AT_ONCE = 2**26
 
 @dataclass(frozen=True)
 class Objective:
-    """Label-smoothed cross-entropy (systems.md 0.6).
+    """Label-smoothed cross-entropy (docs/systems.md 0.6).
 
     Args:
         smoothing: eps, the probability taken from the reference token.

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the update (systems.md 0.7)."""
+"""The learning rate as a function of the update (docs/systems.md 0.7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Schedule:
     """A learning rate for every update.
 
     Args:
-        rate: the rate of the update of that number, counted from 1.
+        rate: from the number of an update, counted from 1, to its rate.
         warmup: number of updates in which the rate rises.
         floor: training ends when the rate has fallen below it.
     """
@@ -26,7 +26,7 @@ class Schedule:
     floor: float
 
     def is_exhausted(self, update: int) -> bool:
-        """Say whether the rate of `update` is below the floor, the warm-up being over."""
+        """Say whether the rate of `update` has fallen below the floor after the warm-up."""
         return update > self.warmup and self.rate(update) < self.floor
 
 
@@ -34,9 +34,9 @@ def make_schedule(config: ScheduleConfig, *, learning_rate: float, width: int) -
     """Build the configured schedule.
 
     Args:
-        config: which one, and its warm-up.
+        config: its name, warm-up and floor.
         learning_rate: the highest rate; for `noam` the factor c before E^-1/2.
-        width: the model's width E, which only `noam` looks at.
+        width: the model's width E; only `noam` uses it.
     """
     if config.name == "constant":
         return Schedule(lambda update: learning_rate, 0, config.floor)
@@ -48,7 +48,7 @@ def make_schedule(config: ScheduleConfig, *, learning_rate: float, width: int) -
 
 
 def inverse_sqrt(learning_rate: float, warmup: int, initial: float) -> Callable[[int], float]:
-    """Return the rate that rises from `initial` in a line and falls with 1 / sqrt(update)."""
+    """Return the rate that rises linearly from `initial` and then falls with 1 / sqrt(update)."""
 
     def rate(update: int) -> float:
         if update < warmup:

@@ -1,6 +1,6 @@
 """From a configuration, a prepared corpus and a folder to a trained run.
 
-New or existing run, restart, starting weights: everything is checked before anything is written.
+New or existing run, restart, initial weights: everything is checked before anything is written.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from jtrans.nn.device import (
 )
 from jtrans.nn.layer import compile_layers, set_recompute
 from jtrans.runs import Run
-from jtrans.training.events import Result, SilentView, Start, TrainingView
+from jtrans.training.events import Result, SilentEvents, Start, TrainingEvents
 from jtrans.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from jtrans.config import Config
     from jtrans.models.base import TranslationModel
 
-# Settings that an existing run keeps: another value would make it another run, or move the
-# place within an epoch where it stopped.
+# Settings that cannot change within a run: another value would make it a different run, or move
+# the position in the epoch where it stopped.
 FIXED = (
     "training.batch_tokens",
     "training.micro_batch_tokens",
@@ -58,28 +58,28 @@ def train(
     device: str | None = None,
     restart: bool = False,
     initial: Run | None = None,
-    view: TrainingView | None = None,
+    events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Train a new run, or go on with an existing one where it stopped.
+    """Train a new run, or continue an existing one where it stopped.
 
     Args:
         config: the whole configuration.
         data: folder of the prepared corpus.
         run: folder of the run.
         device: "auto", "cpu", "cuda" or "mps".
-        restart: start over, deleting the run that is there.
-        initial: a run with the same vocabularies whose best weights a new run starts from.
-        view: hears what happens.
-        should_stop: asked after each update; True saves and ends.
+        restart: start over, deleting the existing run.
+        initial: a run with the same vocabularies; a new run starts from its best weights.
+        events: receives what happens.
+        should_stop: asked after each update and while validating; True saves and ends.
 
     Raises:
-        ConfigError: settings that cannot be used, or that an existing run does not have.
+        ConfigError: settings that cannot be used, or that an existing run cannot change to.
         CorpusError: the prepared corpus is missing or damaged.
-        CheckpointError: the run is of other vocabularies or data, or is damaged.
+        CheckpointError: the run has other vocabularies or data, or is damaged.
         WorkError: training diverged, or memory ran out.
     """
-    view = view or SilentView()
+    events = events or SilentEvents()
     corpus = PreparedCorpus.open(data)
     existing = find_existing(run, restart=restart)
     changes: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ def train(
         device=device,
         products=existing.facts.get("products") if existing and not restart else None,
         initial=initial,
-        view=view,
+        events=events,
         should_stop=should_stop,
     )
     if existing is None or restart:
@@ -105,7 +105,7 @@ def train(
         if not trainer.is_finished:
             trainer.run.update_config(config)
             trainer.run.update_facts(data=str(corpus.folder.resolve()), products=facts.products)
-            view.start(_start(trainer, config, facts.describe(trainer.precision), changes))
+            events.start(_start(trainer, config, facts.describe(trainer.precision), changes))
         return trainer.train()
 
 
@@ -128,10 +128,13 @@ def make_trainer(
     device: str | None = None,
     products: str | None = None,
     initial: Run | None = None,
-    view: TrainingView,
+    events: TrainingEvents,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Trainer, DeviceFacts]:
-    """Build model and trainer, and return them with what the device is; writes nothing."""
+    """Build model and trainer, and return the trainer with facts about the device.
+
+    Nothing is written.
+    """
     place = resolve_device(device)
     precision = resolve_precision(place, config.training.precision)
     facts = use_products(prepare_device(place, for_training=True), products)
@@ -156,7 +159,7 @@ def make_trainer(
         corpus,
         config,
         precision=precision,
-        view=view,
+        events=events,
         should_stop=should_stop,
     )
     return trainer, facts
@@ -164,7 +167,7 @@ def make_trainer(
 
 @contextlib.contextmanager
 def _too_large(config: Config) -> Iterator[None]:
-    """Refuse sizes whose parameters alone do not fit into memory, or into a number."""
+    """Refuse sizes whose parameters alone exceed memory, or the range of a number."""
     try:
         yield
     except (RuntimeError, TypeError, MemoryError, OverflowError) as error:
@@ -187,8 +190,8 @@ def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
     """Return the run in `folder`, None if it is free for a new one.
 
     Args:
-        folder: what --run names.
-        restart: it will be replaced, so it need not be readable.
+        folder: of the run.
+        restart: the run will be replaced, so it need not be readable.
 
     Raises:
         ConfigError: something else is there.
@@ -198,7 +201,7 @@ def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
         return Run(folder) if restart else Run.open(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            f"{folder} is there already and is no run",
+            f"{folder} exists already and is no run",
             where="--run",
             hint="choose another folder: --run runs/NAME",
             kind="run.not-a-run",
@@ -210,7 +213,7 @@ def load_initial(model: TranslationModel, initial: Run, corpus: PreparedCorpus) 
     """Start from the best weights of another run.
 
     Raises:
-        CheckpointError: it has other vocabularies, or is a model of another size.
+        CheckpointError: it has other vocabularies, or a model of another size.
     """
     if initial.pipeline.fingerprint() != corpus.pipeline.fingerprint():
         raise CheckpointError(
@@ -225,7 +228,10 @@ def load_initial(model: TranslationModel, initial: Run, corpus: PreparedCorpus) 
 
 
 def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]:
-    """Check that `run` can go on with these settings and data; return what changes, as text.
+    """Check that `run` can continue with these settings and data.
+
+    Returns:
+        The settings that change, as text.
 
     Raises:
         CheckpointError: the run was made with other vocabularies or training data.
@@ -233,15 +239,15 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
     """
     same_vocabulary = run.pipeline.fingerprint() == corpus.pipeline.fingerprint()
     if not same_vocabulary or run.facts.get("train") != _identity(corpus):
-        what = "training data" if same_vocabulary else "vocabularies"
+        difference = "training data" if same_vocabulary else "vocabularies"
         raise CheckpointError(
-            f"the run {run.folder} was made with other {what} than those of {corpus.folder}",
+            f"the run {run.folder} was made with other {difference} than those of {corpus.folder}",
             where=str(run.folder),
-            hint=f"--data {run.facts.get('data', 'DIR')} goes on with it; --restart starts over",
+            hint=f"--data {run.facts.get('data', 'DIR')} continues it; --restart starts over",
             kind="run.other-corpus",
         )
     old, new = (
-        _flat(one.model_dump(mode="json")) for one in (run.config(system_configs()), config)
+        _flat(each.model_dump(mode="json")) for each in (run.config(system_configs()), config)
     )
     changes = []
     for key in sorted(key for key in {*old, *new} if old.get(key) != new.get(key)):
@@ -254,7 +260,7 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
 
 def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
     if key == "training.stop.metric" and (old is None or new is None):
-        return  # the rule is new or gone: nothing was counted that could mislead
+        return  # early stopping was switched on or off: nothing was counted that could mislead
     raise ConfigError(
         f"{key} is {_shown(new)} here, but the run has {_shown(old)}",
         where=str(run.folder),
@@ -278,7 +284,7 @@ def _shown(value: Any) -> str:
 
 
 def _identity(corpus: PreparedCorpus) -> dict[str, Any]:
-    """Return what tells two training splits apart."""
+    """Return the facts that identify the training split."""
     train = corpus.info["splits"]["train"]
     return {key: train[key] for key in ("sha256", "pairs", "tokens") if key in train}
 

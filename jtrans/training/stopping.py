@@ -1,4 +1,4 @@
-"""When training ends, and how far it is."""
+"""When training ends, which validation is the best, and how much is left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jtrans.training.checkpoint import TrainingState
     from jtrans.training.schedule import Schedule
 
-METRICS = {"valid-loss": "loss", "valid-bleu": "bleu"}  # name in the configuration: measured value
+METRICS = {"valid-loss": "loss", "valid-bleu": "bleu"}  # configured name: measured name
 
 
 def is_better(metric: str, value: float, best: float | None) -> bool:
@@ -23,8 +23,16 @@ def is_better(metric: str, value: float, best: float | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The limits of the configuration; whichever comes first ends training."""
+class Stopping:
+    """The limits of the configuration, of which the first one reached ends training.
+
+    Args:
+        training: the limits, and the metrics that decide.
+        schedule: whose learning rate may fall below its floor.
+
+    Raises:
+        ConfigError: there is no limit, or a metric that is not measured.
+    """
 
     training: TrainingConfig
     schedule: Schedule
@@ -59,8 +67,31 @@ class Limits:
             return "patience"
         return "floor" if self.schedule.is_exhausted(state.update + 1) else None
 
+    def judge(self, state: TrainingState, measured: dict[str, float]) -> bool:
+        """Count a validation in `state`: its best values, and the validations since then.
+
+        Args:
+            state: where training stands.
+            measured: what the validation measured.
+
+        Returns:
+            Whether it is the best so far.
+        """
+        metric, stop = self.training.best_metric, self.training.stop
+        value = measured[METRICS[metric]]
+        is_best = is_better(metric, value, state.best["value"] if state.best else None)
+        if is_best:
+            state.best = {"metric": metric, "value": value, "update": state.update}
+        if stop is not None:
+            value = measured[METRICS[stop.metric]]
+            if is_better(stop.metric, value, state.stop_best):
+                state.stop_best, state.stale = value, 0
+            else:
+                state.stale += 1
+        return is_best
+
     def total_updates(self, state: TrainingState, updates_per_epoch: int) -> int | None:
-        """Return how many updates there will be as far as epochs and updates limit them."""
+        """Return the total number of updates by the limits on epochs and updates, None without."""
         training = self.training
         totals = [] if training.max_updates is None else [training.max_updates]
         if training.max_epochs is not None:

@@ -1,11 +1,11 @@
 """The training loop.
 
-    update      some passes forward and backward, then clipping and the optimiser's step
+    update      forward and backward over some micro-batches, clipping, the optimiser's step
     validation  loss, perplexity, BLEU; then a checkpoint; `best` and `last` point to one
-    resume      load the newest checkpoint and go on: nothing tells the difference afterwards
+    resume      load the newest checkpoint and continue, bit for bit as if never interrupted
 
 Everything that decides what happens next is in `TrainingState` and saved with each checkpoint.
-What makes a GPU wait (reading the loss of an update) is put off until it is logged.
+Reading the loss of an update makes a GPU wait, so it is put off until it is logged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from jtrans.data.bpe_dropout import Redrawer
-from jtrans.errors import ConfigError
+from jtrans.data.bpe_dropout import make_bpe_dropout
 from jtrans.progress import Silent
 from jtrans.training.checkpoint import (
     TrainingState,
@@ -30,18 +29,19 @@ from jtrans.training.checkpoint import (
     remove_surplus,
     save_checkpoint,
 )
-from jtrans.training.events import Result, TrainingView
+from jtrans.training.events import Result, TrainingEvents
 from jtrans.training.memory import memory_errors
-from jtrans.training.metrics import Meter
-from jtrans.training.micro_batches import Passes
+from jtrans.training.metrics import Metrics
+from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective
+from jtrans.training.optimiser import make_optimiser
 from jtrans.training.schedule import make_schedule
-from jtrans.training.stopping import METRICS, Limits, is_better
-from jtrans.training.updates import Pass, UpdatePlan
+from jtrans.training.stopping import METRICS, Stopping
+from jtrans.training.updates import MicroBatch, UpdatePlan
 from jtrans.training.validation import Validator
 
 if TYPE_CHECKING:
-    from jtrans.config import Config, TrainingConfig
+    from jtrans.config import Config
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.models.base import TranslationModel
     from jtrans.runs import Run
@@ -54,12 +54,12 @@ class Trainer:
     """Trains one model in one run.
 
     Args:
-        run: where checkpoints and log go; written to by `train` only, whose caller holds its lock.
+        run: receives checkpoints and log; only `train` writes, and its caller holds the lock.
         model: freshly initialised, on its device.
         corpus: the prepared corpus.
         config: the run's configuration.
         precision: "fp32" or "bf16".
-        view: hears what happens.
+        events: receives what happens.
         should_stop: asked after each update and while validating; True saves and ends.
 
     Raises:
@@ -74,7 +74,7 @@ class Trainer:
         config: Config,
         *,
         precision: str,
-        view: TrainingView,
+        events: TrainingEvents,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         training = config.training
@@ -82,9 +82,9 @@ class Trainer:
         self.model = model
         self.training = training
         self.precision = precision
-        self.view = view
+        self.events = events
         self.should_stop = should_stop
-        self.passes = Passes(
+        self.accumulator = GradientAccumulator(
             model,
             Objective(training.label_smoothing, training.smoothing_form),
             precision=precision,
@@ -95,21 +95,21 @@ class Trainer:
             learning_rate=training.learning_rate,
             width=getattr(config.model, "width", 1),
         )
-        self.limits = Limits(training, self.schedule)
+        self.stopping = Stopping(training, self.schedule)
         self.pairs = corpus.pairs("train")
-        self.redrawer = make_redrawer(corpus, training)
+        self.bpe_dropout = make_bpe_dropout(corpus, training.bpe_dropout, training.seed)
         self.plan = UpdatePlan(self.pairs, training, is_joint=model.is_joint)
         self.validator = Validator(corpus, config, is_joint=model.is_joint, precision=precision)
         self.optimiser = make_optimiser(model, training)
         self.state = TrainingState()
-        self.meter = Meter(run, self.state, is_joint=model.is_joint)
-        self._epoch: list[list[Pass]] = []  # the updates of the current epoch
+        self.metrics = Metrics(run, self.state, is_joint=model.is_joint)
+        self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
         self._saved_at = time.monotonic()
 
     # The loop
 
     def resume(self) -> None:
-        """Go on from the run's newest checkpoint, if there is one.
+        """Continue from the run's newest checkpoint, if there is one.
 
         Raises:
             CheckpointError: it is damaged.
@@ -117,26 +117,26 @@ class Trainer:
         checkpoints = self.run.checkpoints()
         if checkpoints:
             self.state = load_checkpoint(checkpoints[-1], self.model, self.optimiser)
-            self.meter = Meter(self.run, self.state, is_joint=self.model.is_joint)
+            self.metrics = Metrics(self.run, self.state, is_joint=self.model.is_joint)
             point_to_checkpoints(self.run, self.state)
 
     @property
     def is_finished(self) -> bool:
         """Say whether there is nothing left to do."""
-        return self.state.is_validated and self.limits.reached(self.state) is not None
+        return self.state.is_validated and self.stopping.reached(self.state) is not None
 
     def train(self) -> Result:
-        """Train until a limit is reached or somebody asks to stop.
+        """Train until a limit is reached or `should_stop` says so.
 
         Raises:
             WorkError: training diverged, or memory ran out.
         """
         first = self.state.update
         if self.is_finished:
-            return self._result(str(self.limits.reached(self.state)), trained=False)
+            return self._result(str(self.stopping.reached(self.state)), trained=False)
         self.run.cut_log(self.state.events)
-        self.meter.log("start", time=_now(), precision=self.precision)
-        self.meter.start_clock()
+        self.metrics.log("start", time=_now(), precision=self.precision)
+        self.metrics.start_clock()
         self._saved_at = time.monotonic()
         try:
             with memory_errors():
@@ -144,9 +144,9 @@ class Trainer:
         except _StopError:
             reason = "stopped"
             self.save()
-        self.meter.log("end", time=_now(), reason=reason, seconds=self.state.seconds)
+        self.metrics.log("end", time=_now(), reason=reason, seconds=self.state.seconds)
         result = self._result(reason, trained=self.state.update > first)
-        self.view.end(result)
+        self.events.end(result)
         return result
 
     def _loop(self) -> str:
@@ -154,11 +154,12 @@ class Trainer:
         while True:
             if self._is_validation_due():
                 self.validate()
-            reason = self.limits.reached(self.state)
+            reason = self.stopping.reached(self.state)
             if reason is not None:
                 break
             self.update()
-            self._stop_if_asked()
+            if self.should_stop():
+                raise _StopError
             if time.monotonic() - self._saved_at > SAVE_EVERY_SECONDS:
                 self.save()
         if not self.state.is_validated:
@@ -170,50 +171,51 @@ class Trainer:
     def update(self) -> None:
         """Do the next update of the current epoch."""
         state = self.state
-        if not self._epoch:
+        if not self.updates:
             self._begin_epoch()
-        passes = self._epoch[state.position]
-        tokens = self.plan.tokens(passes)
-        losses = self.accumulate(passes, tokens)  # [2]
+        micro_batches = self.updates[state.position]
+        tokens = self.plan.tokens(micro_batches)
+        losses = self.accumulate(micro_batches, tokens)  # [2]
         norm = self.step(self.schedule.rate(state.update + 1))
         state.update += 1
         state.position += 1
-        updates_per_epoch = len(self._epoch)
+        updates_per_epoch = len(self.updates)
         if state.position == updates_per_epoch:
-            state.epoch, state.position, self._epoch = state.epoch + 1, 0, []
+            state.epoch, state.position, self.updates = state.epoch + 1, 0, []
         measured = torch.cat([losses, norm.view(1)])  # [3]
-        self.meter.count(measured, tokens=tokens, positions=self.plan.positions(passes))
+        positions = self.plan.positions(micro_batches)
+        self.metrics.count(measured, tokens=tokens, positions=positions)
         if state.update % LOG_EVERY == 0:
-            self.meter.log_updates(self.schedule.rate(state.update))
+            self.metrics.log_updates(self.schedule.rate(state.update))
         elif self.model.device.type == "cpu":
-            self.meter.read()  # costs nothing here, and finds a divergence at once
-        self.view.update(self.meter.advance(self.limits, updates_per_epoch))
+            self.metrics.read()  # costs nothing here, and finds a divergence at once
+        self.events.update(self.metrics.advance(self.stopping, updates_per_epoch))
 
     def _begin_epoch(self) -> None:
-        if self.redrawer is not None:
-            self.pairs = self.redrawer.epoch(self.state.epoch)
+        if self.bpe_dropout is not None:
+            self.pairs = self.bpe_dropout.epoch(self.state.epoch)
             is_joint = self.model.is_joint
             self.plan = UpdatePlan(self.pairs, self.training, is_joint=is_joint)
-        self._epoch = self.plan.epoch(self.state.epoch)
+        self.updates = self.plan.epoch(self.state.epoch)
 
-    def accumulate(self, passes: Sequence[Pass], tokens: int) -> Tensor:
+    def accumulate(self, micro_batches: Sequence[MicroBatch], tokens: int) -> Tensor:
         """Add the gradient of an update's loss per token to the parameters.
 
         Args:
-            passes: the parts of the update.
-            tokens: real target tokens of them all: what the summed loss is divided by.
+            micro_batches: of the update.
+            tokens: their real target tokens: the summed loss is divided by them.
 
         Returns:
             The summed loss with and without smoothing, [2].
         """
-        return self.passes.accumulate(self.pairs, passes, tokens)
+        return self.accumulator.accumulate(self.pairs, micro_batches, tokens)
 
     def step(self, rate: float) -> Tensor:
-        """Clip the gradient, change the parameters, forget the gradient; return its norm."""
+        """Clip the gradient, update the parameters, clear the gradient; return its norm."""
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = get_total_norm(gradients)
         limit = self.training.clip_norm
-        # asking makes a GPU wait, scaling costs a CPU a pass over the gradient
+        # reading the norm makes a GPU wait, scaling costs a CPU a pass over the gradient
         if limit and (norm.is_cuda or float(norm) > limit):
             clip_grads_with_norm_(self.model.parameters(), limit, norm)
         for group in self.optimiser.param_groups:
@@ -226,21 +228,21 @@ class Trainer:
 
     def validate(self) -> None:
         """Measure the model on the valid split, show it, and save a checkpoint."""
-        self.meter.read()
+        self.metrics.read()
         state = self.state
         measured = self.validator(self.model, _ValidationProgress(self))
         if not math.isfinite(measured["loss"]):
-            raise self.meter.diverged(state.update, measured["loss"])
-        is_best = self._judge(measured)
+            raise self.metrics.diverged(state.update, measured["loss"])
+        is_best = self.stopping.judge(state, measured)
         state.validation, state.validated = measured, state.update
-        row = self.meter.validation(measured, is_best=is_best)
+        row = self.metrics.validation(measured, is_best=is_best)
         self.save()
-        self.view.validation(row)
+        self.events.validation(row)
 
     def save(self) -> None:
         """Save a checkpoint of the state as it is, and remove those no longer needed."""
-        self.meter.read()
-        self.meter.elapse()
+        self.metrics.read()
+        self.metrics.elapse()
         save_checkpoint(self.run, self.model, self.optimiser, self.state)
         metric = self.training.best_metric
         remove_surplus(
@@ -249,7 +251,7 @@ class Trainer:
             metric=METRICS[metric],
             higher_is_better=metric == "valid-bleu",
         )
-        self.meter.elapse()  # writing is no part of the next update's rate
+        self.metrics.elapse()  # writing is no part of the next update's rate
         self._saved_at = time.monotonic()
 
     def _is_validation_due(self) -> bool:
@@ -258,20 +260,10 @@ class Trainer:
             return False
         return state.position == 0 if every == "epoch" else state.update % every == 0
 
-    def _judge(self, measured: dict[str, float]) -> bool:
-        """Update what is best so far; say whether this validation is."""
-        state, metric, stop = self.state, self.training.best_metric, self.training.stop
-        value = measured[METRICS[metric]]
-        is_best = is_better(metric, value, state.best["value"] if state.best else None)
-        if is_best:
-            state.best = {"metric": metric, "value": value, "update": state.update}
-        if stop is not None:
-            value = measured[METRICS[stop.metric]]
-            if is_better(stop.metric, value, state.stop_best):
-                state.stop_best, state.stale = value, 0
-            else:
-                state.stale += 1
-        return is_best
+    def _split(self, sentences: int, size: int) -> None:
+        self.state.splits += 1
+        self.metrics.log("split", sentences=sentences, size=size, splits=self.state.splits)
+        self.events.split(sentences, size)
 
     def _result(self, reason: str, *, trained: bool) -> Result:
         state = self.state
@@ -287,53 +279,13 @@ class Trainer:
             splits=state.splits,
         )
 
-    def _split(self, sentences: int, size: int) -> None:
-        self.state.splits += 1
-        self.meter.log("split", sentences=sentences, size=size, splits=self.state.splits)
-        self.view.split(sentences, size)
-
-    def _stop_if_asked(self) -> None:
-        if self.should_stop():
-            raise _StopError
-
-
-def make_redrawer(corpus: PreparedCorpus, training: TrainingConfig) -> Redrawer | None:
-    """Return what cuts words anew in each epoch, if that is wanted.
-
-    Raises:
-        ConfigError: it is wanted, but the corpus has no BPE.
-    """
-    if not training.bpe_dropout:
-        return None
-    pipeline = corpus.pipeline
-    if pipeline.source.codes is None and pipeline.target.codes is None:
-        raise ConfigError(
-            f"training.bpe_dropout {training.bpe_dropout:g} needs BPE, {corpus.folder} has none",
-            hint="set training.bpe_dropout=0, or prepare the corpus with --bpe joint",
-            kind="config.bpe-dropout",
-        )
-    pairs = corpus.pairs("train")
-    return Redrawer(pairs, pipeline, rate=training.bpe_dropout, seed=training.seed)
-
-
-def make_optimiser(model: TranslationModel, training: TrainingConfig) -> torch.optim.Optimizer:
-    """Build Adam with decoupled weight decay (p <- p - rate decay p), in its fused form."""
-    return torch.optim.AdamW(
-        model.parameters(),
-        lr=training.learning_rate,
-        betas=training.optimiser.betas,
-        eps=training.optimiser.eps,
-        weight_decay=training.weight_decay,
-        fused=True,  # 3 to 10 times as fast as the loop over parameters, on a CPU, too
-    )
-
 
 class _StopError(Exception):
-    """Somebody asked to stop."""
+    """`should_stop` said so."""
 
 
 class _ValidationProgress(Silent):
-    """Hands the progress of a validation to the view, and stops when asked to."""
+    """Reports the progress of a validation as an event, and stops it when asked to."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
@@ -341,7 +293,7 @@ class _ValidationProgress(Silent):
     def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
         if self._trainer.should_stop():
             raise _StopError
-        self._trainer.view.validating(done, total)
+        self._trainer.events.validating(done, total)
 
 
 def _now() -> str:

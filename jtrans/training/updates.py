@@ -1,8 +1,8 @@
-"""Which passes make up an update.
+"""Which micro-batches make up an update.
 
-The batch sampler cuts an epoch into passes that fit into memory. Consecutive passes are joined
-until an update has about `batch_tokens` target tokens; their gradients add up. Like the passes,
-the updates are a pure function of seed and epoch.
+The batch sampler cuts an epoch into micro-batches that fit into memory. Consecutive micro-batches
+are grouped until an update has about `batch_tokens` target tokens; their gradients add up. Both are
+a pure function of seed and epoch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jtrans.config import TrainingConfig
     from jtrans.data.prepared import ParallelIds
 
-Pass = NDArray[np.int64]  # indices into the split
+MicroBatch = NDArray[np.int64]  # indices into the split
 
 
 class UpdatePlan:
@@ -28,7 +28,7 @@ class UpdatePlan:
     Args:
         pairs: the training split.
         training: the budgets and the seed.
-        is_joint: whether joint positions are bounded, too.
+        is_joint: whether the model has joint states, whose positions are bounded, too.
     """
 
     def __init__(self, pairs: ParallelIds, training: TrainingConfig, *, is_joint: bool) -> None:
@@ -45,42 +45,49 @@ class UpdatePlan:
             seed=training.seed,
         )
 
-    def epoch(self, epoch: int) -> list[list[Pass]]:
-        """Return the updates of `epoch`, each a list of passes (indices into the split)."""
-        passes = self.sampler.batches(epoch)
-        return group_passes(passes, [self.tokens([one]) for one in passes], self.batch_tokens)
+    def epoch(self, epoch: int) -> list[list[MicroBatch]]:
+        """Return the updates of `epoch`, each a list of micro-batches."""
+        micro_batches = self.sampler.batches(epoch)
+        tokens = [self.tokens([micro_batch]) for micro_batch in micro_batches]
+        return group_micro_batches(micro_batches, tokens, self.batch_tokens)
 
-    def tokens(self, passes: Sequence[Pass]) -> int:
-        """Count the real target tokens of some passes, EOS counted."""
-        return sum(int(self.sampler.target_lengths[one].sum()) for one in passes)
+    def tokens(self, micro_batches: Sequence[MicroBatch]) -> int:
+        """Count the real target tokens of some micro-batches, EOS counted."""
+        return sum(int(self.sampler.target_lengths[indices].sum()) for indices in micro_batches)
 
-    def positions(self, passes: Sequence[Pass]) -> int:
-        """Count the padded positions B x S x T of some passes."""
-        return sum(padded_size(self.pairs, one, is_joint=True) for one in passes)
+    def positions(self, micro_batches: Sequence[MicroBatch]) -> int:
+        """Count the padded positions B x S x T of some micro-batches."""
+        return sum(padded_size(self.pairs, indices, is_joint=True) for indices in micro_batches)
 
 
-def padded_size(pairs: ParallelIds, indices: Pass, *, is_joint: bool) -> int:
-    """Return the padded joint positions B x S x T of a pass, or its padded target tokens B x T."""
+def padded_size(pairs: ParallelIds, indices: MicroBatch, *, is_joint: bool) -> int:
+    """Return the size of a micro-batch: joint positions B x S x T, or target tokens B x T."""
     size = indices.size * int(pairs.target.lengths[indices].max())
     return size * int(pairs.source.lengths[indices].max()) if is_joint else size
 
 
-def group_passes(
-    passes: Sequence[Pass], tokens: Sequence[int], batch_tokens: int
-) -> list[list[Pass]]:
-    """Join consecutive passes to updates of about `batch_tokens` tokens, none left out.
+def group_micro_batches(
+    micro_batches: Sequence[MicroBatch], tokens: Sequence[int], batch_tokens: int
+) -> list[list[MicroBatch]]:
+    """Group consecutive micro-batches into updates of about `batch_tokens` tokens.
 
-    A pass goes into the update that it brings nearer to the budget. A rest of less than half
-    the budget joins the last update: alone, its noisy gradient would count as much as any.
+    A micro-batch goes into the update that it brings nearer to the budget. A remainder of less
+    than half the budget is added to the last update: an update of its own would give its noisy
+    gradient the same weight.
+
+    Args:
+        micro_batches: of an epoch; none is left out.
+        tokens: target tokens of each.
+        batch_tokens: the budget.
     """
-    updates: list[list[Pass]] = []
-    current: list[Pass] = []
+    updates: list[list[MicroBatch]] = []
+    current: list[MicroBatch] = []
     filled = 0
-    for one, count in zip(passes, tokens, strict=True):
+    for micro_batch, count in zip(micro_batches, tokens, strict=True):
         if current and 2 * filled + count >= 2 * batch_tokens:
             updates.append(current)
             current, filled = [], 0
-        current.append(one)
+        current.append(micro_batch)
         filled += count
     if updates and 2 * filled < batch_tokens:
         updates[-1].extend(current)

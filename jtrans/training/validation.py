@@ -29,12 +29,12 @@ class Validator:
 
     Args:
         corpus: the prepared corpus.
-        config: budgets, how many sentences to translate and how.
-        is_joint: whether joint positions are bounded, too.
+        config: the budgets of batches, how many sentences to translate, and how.
+        is_joint: whether the model has joint states, whose positions are bounded, too.
         precision: "fp32" or "bf16".
 
     Raises:
-        DecodingError: search options that cannot be used.
+        DecodingError: options of the search that cannot be used.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Validator:
     ) -> None:
         training = config.training
         self.pairs = corpus.pairs("valid")
-        self.side = corpus.pipeline.target
+        self.target = corpus.pipeline.target
         decoding = config.decoding
         self.options = SearchOptions(
             beam=training.validate_beam,
@@ -69,7 +69,7 @@ class Validator:
     def __call__(
         self, model: TranslationModel, progress: Progress | None = None
     ) -> dict[str, float]:
-        """Return `loss` (nats per token), `perplexity` and, if sentences are translated, `bleu`."""
+        """Return `loss` (nats a token), `perplexity` and, if sentences are translated, `bleu`."""
         was_training = model.training
         model.eval()
         try:
@@ -98,12 +98,12 @@ class Validator:
         from jtrans.evaluation.scores import corpus_bleu
 
         sources = [self.pairs.source[index] for index in self.sentences]
-        found = translate_ids(
+        hypotheses = translate_ids(
             [model], sources, self.options, precision=self.precision, progress=progress
         )
         return corpus_bleu(
-            [self.side.decode(best[0].tokens) for best in found],
+            [self.target.decode(best[0].tokens) for best in hypotheses],
             self.references,
-            target_language=self.side.language,
-            lowercase=self.side.lowercase,
+            target_language=self.target.language,
+            lowercase=self.target.lowercase,
         )

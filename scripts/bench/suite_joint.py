@@ -145,12 +145,12 @@ def train_jtrans(
     """Return updates done with the trainer's own parts."""
     from jtrans.bench.train import count, measure_memory, run_update
     from jtrans.runs import Run
-    from jtrans.training.events import SilentView
+    from jtrans.training.events import SilentEvents
     from jtrans.training.session import make_trainer
 
     options = [*settings, f"training.batch_tokens={tokens}"]
     config, corpus = _config(system, options, precision), _open(data)
-    trainer, _ = make_trainer(Run(data), config, corpus, device="cpu", view=SilentView())
+    trainer, _ = make_trainer(Run(data), config, corpus, device="cpu", events=SilentEvents())
     trainer.model.train()
     is_joint = trainer.model.is_joint
     per_unit = measure_memory(trainer) or 0

@@ -1,4 +1,4 @@
-"""BPE-dropout: other pieces of the same words in every epoch, and always the same ones again."""
+"""BPE-dropout: different pieces of the same words in every epoch, reproducibly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
-from jtrans.data.bpe_dropout import Redrawer
+from jtrans.data.bpe_dropout import BpeDropout
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.labels.project import IGNORE
 from jtrans.preparation.options import PrepareOptions
@@ -33,22 +33,22 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
         "train": ParallelText(lines, target, gold=gold),
         "valid": ParallelText(["ein Meer 7"], ["ein Meer 7"]),
     }
-    folder: Path = tmp_path_factory.mktemp("redraw") / "animals"
+    folder: Path = tmp_path_factory.mktemp("dropout") / "animals"
     options = PrepareOptions(bpe_merges=60, max_ratio=3)
     return prepare(Corpus("animals", ("de", "en"), splits), folder, options=options, workers=1)
 
 
-def redrawer(corpus: PreparedCorpus, rate: float = 0.3, seed: int = 1) -> Redrawer:
-    return Redrawer(corpus.pairs("train"), corpus.pipeline, rate=rate, seed=seed)
+def dropout(corpus: PreparedCorpus, rate: float = 0.3, seed: int = 1) -> BpeDropout:
+    return BpeDropout(corpus.pairs("train"), corpus.pipeline, rate=rate, seed=seed)
 
 
 def test_every_epoch_has_the_same_words_in_other_pieces(corpus: PreparedCorpus) -> None:
-    made, plain = redrawer(corpus), corpus.pairs("train")
-    epochs = [made.epoch(number) for number in range(3)]
+    drawn, plain = dropout(corpus), corpus.pairs("train")
+    epochs = [drawn.epoch(number) for number in range(3)]
     for pairs in epochs:
         assert len(pairs) == len(plain)
         for name in ("source", "target"):
-            side, new, old = (getattr(one, name) for one in (corpus.pipeline, pairs, plain))
+            side, new, old = (getattr(each, name) for each in (corpus.pipeline, pairs, plain))
             for i in range(0, len(plain), 7):
                 assert side.words(new[i]) == side.words(old[i])
                 assert new.lengths[i] == len(new[i])
@@ -57,26 +57,27 @@ def test_every_epoch_has_the_same_words_in_other_pieces(corpus: PreparedCorpus) 
 
 
 def test_an_epoch_is_the_same_whatever_was_drawn_before(corpus: PreparedCorpus) -> None:
-    one, other = redrawer(corpus), redrawer(corpus)
+    first, second = dropout(corpus), dropout(corpus)
     for epoch in range(3):
-        one.epoch(epoch)
+        first.epoch(epoch)
     for name in ("source", "target"):
-        first, second = (getattr(made.epoch(5), name).flat for made in (one, other))
-        assert np.array_equal(first[0], second[0]) and np.array_equal(first[1], second[1])
+        ids, offsets = getattr(first.epoch(5), name).flat
+        other_ids, other_offsets = getattr(second.epoch(5), name).flat
+        assert np.array_equal(ids, other_ids) and np.array_equal(offsets, other_offsets)
 
 
 def test_another_seed_draws_other_pieces(corpus: PreparedCorpus) -> None:
-    ids = [redrawer(corpus, seed=seed).epoch(0).target.flat[0].tolist() for seed in (1, 2)]
+    ids = [dropout(corpus, seed=seed).epoch(0).target.flat[0].tolist() for seed in (1, 2)]
     assert ids[0] != ids[1]
 
 
 def test_the_same_word_is_cut_in_several_ways_within_an_epoch(corpus: PreparedCorpus) -> None:
-    drawn = redrawer(corpus, rate=0.5).epoch(0).source
+    drawn = dropout(corpus, rate=0.5).epoch(0).source
     assert len({tuple(drawn[i][:3].tolist()) for i in range(len(drawn))}) > 3
 
 
 def test_labels_follow_the_pieces(corpus: PreparedCorpus) -> None:
-    pairs = redrawer(corpus, rate=0.9).epoch(0)
+    pairs = dropout(corpus, rate=0.9).epoch(0)
     side = corpus.pipeline.source
     names = corpus.label_names
     for i in range(0, len(NOUNS) ** 3, 11):
@@ -100,5 +101,5 @@ def test_a_side_without_bpe_stays_as_it_is(tmp_path: Path) -> None:
     splits = {"train": text, "valid": ParallelText(["ab"], ["x"])}
     options = PrepareOptions(bpe="none")
     corpus = prepare(Corpus("none", ("de", "en"), splits), tmp_path / "out", options=options)
-    pairs = redrawer(corpus).epoch(0)
+    pairs = dropout(corpus).epoch(0)
     assert np.array_equal(pairs.source.flat[0], corpus.pairs("train").source.flat[0])

@@ -15,7 +15,7 @@ from jtrans.errors import ConfigError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
-from jtrans.training.events import Advance, SilentView
+from jtrans.training.events import Advance, SilentEvents
 from jtrans.training.session import make_trainer, train
 
 
@@ -23,7 +23,7 @@ class CrashError(Exception):
     """Stands for kill -9."""
 
 
-class CrashingView(SilentView):
+class CrashingEvents(SilentEvents):
     """Crashes at the end of an update."""
 
     def __init__(self, update: int) -> None:
@@ -59,7 +59,7 @@ def test_a_run_that_crashed_goes_on_with_the_very_same_pieces(
     whole, parted = tmp_path / "whole", tmp_path / "parted"
     train(config, data=letters.folder, run=whole)
     with pytest.raises(CrashError):
-        train(config, data=letters.folder, run=parted, view=CrashingView(11))
+        train(config, data=letters.folder, run=parted, events=CrashingEvents(11))
     train(config, data=letters.folder, run=parted)
     weights = [Run(run).checkpoint("last").weights.read_bytes() for run in (whole, parted)]
     assert weights[0] == weights[1]
@@ -69,12 +69,12 @@ def test_every_epoch_is_planned_for_its_own_lengths(
     letters: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
     config = make_config(bpe_dropout=0.5, batch_tokens=100)
-    trainer, _ = make_trainer(Run(tmp_path), config, letters, view=SilentView())
+    trainer, _ = make_trainer(Run(tmp_path), config, letters, events=SilentEvents())
     seen = []
     for epoch in range(2):
-        trainer.state.epoch, trainer.state.position, trainer._epoch = epoch, 0, []
+        trainer.state.epoch, trainer.state.position, trainer.updates = epoch, 0, []
         trainer.update()
-        indices = np.concatenate([one for update in trainer._epoch for one in update])
+        indices = np.concatenate([one for update in trainer.updates for one in update])
         assert sorted(indices.tolist()) == list(range(90))
         assert trainer.plan.tokens([indices]) == trainer.pairs.target.flat[0].size
         seen.append(trainer.pairs.target.flat[0].size)

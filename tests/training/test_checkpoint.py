@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jtrans.training.checkpoint import Totals, TrainingState, choose_kept
+from jtrans.training.checkpoint import Totals, TrainingState, choose_checkpoints_to_keep
 
 losses = st.lists(st.none() | st.floats(0.0, 10.0), min_size=1, max_size=20)
 
@@ -10,7 +10,7 @@ losses = st.lists(st.none() | st.floats(0.0, 10.0), min_size=1, max_size=20)
 def test_the_newest_the_last_and_the_best_are_kept(
     losses: list[float | None], last: int, best: int
 ) -> None:
-    kept = choose_kept(losses, last=last, best=best)
+    kept = choose_checkpoints_to_keep(losses, last=last, best=best)
     validated = [index for index, loss in enumerate(losses) if loss is not None]
     assert len(losses) - 1 in kept
     assert set(validated[-last:]) <= kept
@@ -20,11 +20,11 @@ def test_the_newest_the_last_and_the_best_are_kept(
 
 
 def test_resume_points_go_when_there_is_a_newer_checkpoint() -> None:
-    assert choose_kept([None, 3.0, None, 2.0], last=5, best=1) == {1, 3}
+    assert choose_checkpoints_to_keep([None, 3.0, None, 2.0], last=5, best=1) == {1, 3}
 
 
 def test_of_equally_good_checkpoints_the_older_is_the_best() -> None:
-    assert choose_kept([2.0, 2.0, 3.0, 4.0], last=1, best=1) == {0, 3}
+    assert choose_checkpoints_to_keep([2.0, 2.0, 3.0, 4.0], last=1, best=1) == {0, 3}
 
 
 def test_a_state_comes_back_from_json_as_it_was() -> None:

@@ -1,4 +1,4 @@
-"""Passes that do not fit into memory are done in halves: same gradient, no pair left out."""
+"""Micro-batches that do not fit into memory are halved: same gradient, no pair left out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch import Tensor
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.zoo import build_model
 from jtrans.runs import Run
-from jtrans.training import micro_batches as passes_module
-from jtrans.training.micro_batches import Passes
+from jtrans.training import micro_batches
+from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.session import train
 from jtrans.training.updates import UpdatePlan
@@ -38,7 +38,7 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, most: int, error: Exception) -
             done.extend(batch.indices.tolist())
         return found, nll
 
-    monkeypatch.setattr(passes_module, "batch_loss", loss)
+    monkeypatch.setattr(micro_batches, "batch_loss", loss)
     return done
 
 
@@ -64,25 +64,25 @@ def test_halves_have_the_gradient_of_the_whole(
 
     def gradients(splits: list[tuple[int, int]]) -> tuple[list[Tensor], Tensor]:
         model.zero_grad()
-        passes = Passes(
+        accumulator = GradientAccumulator(
             model,
             Objective(0.1),
             precision="fp32",
-            on_split=lambda *facts: splits.append(facts),
+            on_split=lambda sentences, size: splits.append((sentences, size)),
         )
-        losses = passes.accumulate(pairs, update, plan.tokens(update))
+        losses = accumulator.accumulate(pairs, update, plan.tokens(update))
         return [p.grad.clone() for p in model.parameters() if p.grad is not None], losses
 
     whole, whole_losses = gradients([])
     most = 7
-    assert max(one.size for one in update) > 2 * most
+    assert max(indices.size for indices in update) > 2 * most
     done = limit_memory(monkeypatch, most, error)
     splits: list[tuple[int, int]] = []
     halves, losses = gradients(splits)
     for ours, theirs in zip(halves, whole, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(losses, whole_losses)
-    assert sorted(done) == sorted(i for one in update for i in one.tolist())
+    assert sorted(done) == sorted(i for indices in update for i in indices.tolist())
     assert splits and all(sentences > most for sentences, _ in splits)
     sizes = [size for _, size in splits]
     assert sizes == sorted(sizes, reverse=True)  # what is known not to fit is not tried again

@@ -17,7 +17,7 @@ from jtrans.errors import (
 )
 from jtrans.nn.device import DeviceFacts
 from jtrans.runs import Run
-from jtrans.training.events import SilentView
+from jtrans.training.events import SilentEvents
 from jtrans.training.session import find_existing, make_trainer, train
 
 
@@ -126,12 +126,12 @@ def test_settings_that_make_another_run_are_refused(
 def test_changed_rates_are_told(run: Path, corpus: PreparedCorpus, make_config: Any) -> None:
     heard: list[str] = []
 
-    class View(SilentView):
+    class View(SilentEvents):
         def start(self, start: Any) -> None:
             heard.extend(start.changes)
 
     config = make_config(max_updates=4, learning_rate=0.001)
-    train(config, data=corpus.folder, run=run, view=View())
+    train(config, data=corpus.folder, run=run, events=View())
     assert heard == ["training.learning_rate 0.01 -> 0.001", "training.max_updates 3 -> 4"]
 
 
@@ -197,7 +197,7 @@ def test_from_starts_with_the_weights_of_another_run(
     run: Path, corpus: PreparedCorpus, make_config: Any
 ) -> None:
     trainer, _ = make_trainer(
-        Run(Path("never")), make_config(seed=7), corpus, initial=Run(run), view=SilentView()
+        Run(Path("never")), make_config(seed=7), corpus, initial=Run(run), events=SilentEvents()
     )
     import safetensors.torch
 
@@ -275,7 +275,7 @@ def test_a_run_goes_on_with_the_products_it_began_with(
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors", "state.json"])
-def test_a_checkpoint_with_one_byte_changed_is_not_gone_on_from(
+def test_a_run_does_not_continue_from_a_checkpoint_with_one_byte_changed(
     name: str, run: Path, corpus: PreparedCorpus, make_config: Any
 ) -> None:
     path = Run.open(run).checkpoints()[-1].folder / name
@@ -284,4 +284,4 @@ def test_a_checkpoint_with_one_byte_changed_is_not_gone_on_from(
     path.write_bytes(content)
     error = refusal(CheckpointError, run, config=make_config(max_updates=4), data=corpus.folder)
     assert error.kind == "checkpoint.damaged"
-    assert "go on from the checkpoint before it" in (error.hint or "")
+    assert "continue from the checkpoint before it" in (error.hint or "")

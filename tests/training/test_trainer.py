@@ -12,7 +12,7 @@ from jtrans.errors import WorkError
 from jtrans.runs import Run
 from jtrans.training import micro_batches as passes_module
 from jtrans.training import trainer as trainer_module
-from jtrans.training.events import Advance, Result, SilentView, Validation
+from jtrans.training.events import Advance, Result, SilentEvents, Validation
 from jtrans.training.session import make_trainer, train
 
 
@@ -20,7 +20,7 @@ class CrashError(Exception):
     """Stands for kill -9."""
 
 
-class CrashingView(SilentView):
+class CrashingEvents(SilentEvents):
     """Crashes at the end of an update."""
 
     def __init__(self, update: int) -> None:
@@ -31,7 +31,7 @@ class CrashingView(SilentView):
             raise CrashError
 
 
-class Recorder(SilentView):
+class Recorder(SilentEvents):
     """Remembers what it heard."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ def test_a_crashed_run_goes_on_as_if_nothing_had_happened(
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     train(config, data=corpus.folder, run=whole)
     with pytest.raises(CrashError):
-        train(config, data=corpus.folder, run=broken, view=CrashingView(crash_at))
+        train(config, data=corpus.folder, run=broken, events=CrashingEvents(crash_at))
     result = train(config, data=corpus.folder, run=broken)
     assert (result.update, result.reason) == (22, "max_updates")
     assert last_files(broken) == last_files(whole)
@@ -125,7 +125,7 @@ def test_the_gradient_of_a_split_update_is_that_of_the_whole(
     corpus: PreparedCorpus, make_config: Any
 ) -> None:
     config = make_config(model={"dropout": 0.0}, batch_tokens=10_000)
-    trainer, _ = make_trainer(Run(Path("never")), config, corpus, view=SilentView())
+    trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=SilentEvents())
     trainer.model.double()
     (whole,) = trainer.plan.epoch(0)
     tokens = trainer.plan.tokens(whole)
@@ -141,7 +141,7 @@ def test_the_gradient_of_a_split_update_is_that_of_the_whole(
 def test_the_gradient_is_clipped_to_the_norm(corpus: PreparedCorpus, make_config: Any) -> None:
     def change(clip_norm: float, rate: float) -> float:
         config = make_config(clip_norm=clip_norm)
-        trainer, _ = make_trainer(Run(Path("never")), config, corpus, view=SilentView())
+        trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=SilentEvents())
         trainer.optimiser = torch.optim.SGD(trainer.model.parameters())
         before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
         update = trainer.plan.epoch(0)[0]
@@ -157,7 +157,7 @@ def test_the_gradient_is_clipped_to_the_norm(corpus: PreparedCorpus, make_config
 
 def test_weight_decay_is_decoupled(corpus: PreparedCorpus, make_config: Any) -> None:
     config = make_config(weight_decay=0.5)
-    trainer, _ = make_trainer(Run(Path("never")), config, corpus, view=SilentView())
+    trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=SilentEvents())
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     for parameter in trainer.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -167,18 +167,18 @@ def test_weight_decay_is_decoupled(corpus: PreparedCorpus, make_config: Any) -> 
 
 
 def test_training_learns(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> None:
-    view = Recorder()
+    recorder = Recorder()
     config = make_config(model={"dropout": 0.0, "width": 32}, max_epochs=15)
-    result = train(config, data=corpus.folder, run=tmp_path / "run", view=view)
-    assert [row.epoch for row in view.rows] == list(range(1, 16))
-    assert view.rows[-1].valid_loss < 0.8 * view.rows[0].valid_loss
-    assert view.rows[-1].perplexity == pytest.approx(math.exp(view.rows[-1].valid_loss))
+    result = train(config, data=corpus.folder, run=tmp_path / "run", events=recorder)
+    assert [row.epoch for row in recorder.rows] == list(range(1, 16))
+    assert recorder.rows[-1].valid_loss < 0.8 * recorder.rows[0].valid_loss
+    assert recorder.rows[-1].perplexity == pytest.approx(math.exp(recorder.rows[-1].valid_loss))
     assert result.best == {
         "metric": "valid-loss",
-        "value": min(row.valid_loss for row in view.rows),
-        "update": min(view.rows, key=lambda row: row.valid_loss).update,
+        "value": min(row.valid_loss for row in recorder.rows),
+        "update": min(recorder.rows, key=lambda row: row.valid_loss).update,
     }
-    assert view.result == result
+    assert recorder.result == result
 
 
 def test_validation_loss_is_the_mean_over_all_tokens(
@@ -187,7 +187,7 @@ def test_validation_loss_is_the_mean_over_all_tokens(
     losses = []
     for budget in (20, 1000):
         config = make_config(batch_tokens=budget, validate_sentences=0)
-        trainer, _ = make_trainer(Run(Path("never")), config, corpus, view=SilentView())
+        trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=SilentEvents())
         losses.append(trainer.validator(trainer.model)["loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
@@ -206,7 +206,7 @@ def test_bleu_of_a_perfect_translation_is_100(
 
     monkeypatch.setattr(translator, "translate_ids", perfect)
     trainer, _ = make_trainer(
-        Run(Path("never")), make_config(validate_sentences=20), corpus, view=SilentView()
+        Run(Path("never")), make_config(validate_sentences=20), corpus, events=SilentEvents()
     )
     assert trainer.validator(trainer.model)["bleu"] == pytest.approx(100.0)
 
@@ -243,10 +243,10 @@ def test_training_ends_when_its_time_is_used_up(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
     config = make_config(max_updates=None, max_minutes=1e-9, validate_sentences=0)
-    view = Recorder()
-    result = train(config, data=corpus.folder, run=tmp_path / "run", view=view)
+    recorder = Recorder()
+    result = train(config, data=corpus.folder, run=tmp_path / "run", events=recorder)
     assert (result.reason, result.update) == ("max_minutes", 1)
-    assert [row.update for row in view.rows] == [1]
+    assert [row.update for row in recorder.rows] == [1]
 
 
 def test_a_finished_run_stays_as_it_is(
@@ -275,7 +275,7 @@ def test_a_resume_point_is_saved_now_and_then_and_removed_when_old(
     monkeypatch.setattr(trainer_module, "SAVE_EVERY_SECONDS", 0.0)
     run = tmp_path / "run"
     with pytest.raises(CrashError):
-        train(make_config(), data=corpus.folder, run=run, view=CrashingView(6))
+        train(make_config(), data=corpus.folder, run=run, events=CrashingEvents(6))
     assert names(run) == ["step-00000005"]
     assert train(make_config(), data=corpus.folder, run=run).update == 12
 
@@ -318,16 +318,16 @@ def test_bf16_trains_and_keeps_float32_weights(
     assert math.isfinite(result.validation["loss"])
 
 
-def test_the_view_hears_rates_and_what_is_left(
+def test_events_tell_rates_and_what_is_left(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
-    view = Recorder()
-    train(make_config("reformer-base"), data=corpus.folder, run=tmp_path / "run", view=view)
-    assert [advance.update for advance in view.advances] == list(range(1, 13))
-    assert {advance.total for advance in view.advances} == {12}
-    assert all(advance.tokens_per_second > 0 for advance in view.advances)
-    assert all(advance.positions_per_second for advance in view.advances)
-    assert view.advances[-1].seconds_left == 0.0
+    recorder = Recorder()
+    train(make_config("reformer-base"), data=corpus.folder, run=tmp_path / "run", events=recorder)
+    assert [advance.update for advance in recorder.advances] == list(range(1, 13))
+    assert {advance.total for advance in recorder.advances} == {12}
+    assert all(advance.tokens_per_second > 0 for advance in recorder.advances)
+    assert all(advance.positions_per_second for advance in recorder.advances)
+    assert recorder.advances[-1].seconds_left == 0.0
 
 
 def test_the_log_is_json_with_start_and_end(
