@@ -179,7 +179,9 @@ def _close(result: Result) -> None:
             f"{best.get('update', 0):,}"
         )
     if result.splits:
-        console.talk(f"{result.splits:,} micro-batches did not fit into memory and were done in halves")
+        console.talk(
+            f"{result.splits:,} micro-batches did not fit into memory and were done in halves"
+        )
     console.next_step(f"jtrans translate {name}")
 
 
@@ -220,7 +222,7 @@ def _print_estimate(found: Estimate) -> None:
             f"of {found.passes / found.updates:.1f} micro-batches",
         ),
         (
-            "largest",
+            "largest micro-batch",
             "B {sentences:,} · S {source} · T {target} · {positions:,} positions".format(
                 **found.largest
             ),
