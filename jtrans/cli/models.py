@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
 from jtrans.cli import console
 from jtrans.cli.options import Json
-from jtrans.errors import ConfigError, did_you_mean
+from jtrans.errors import ConfigError
 
-if TYPE_CHECKING:
-    from jtrans.models.zoo import System
-
-# The setting whose size is shown: the published one of every system (Li et al. 2020, table 1).
+# Sizes are those of the published setting where there is one (Li et al. 2020, table 1), and
+# always with its German and English dictionaries.
 _CORPUS = "iwslt14-de-en"
-_VOCABULARIES = 8848, 6632  # its German and English dictionaries
+_VOCABULARIES = 8848, 6632
 
 
 def models(
@@ -32,66 +30,127 @@ def models(
 
       jtrans models reformer-fast
     """
-    from jtrans.models.zoo import SYSTEMS
+    if name is None:
+        _list(as_json=as_json)
+    else:
+        _show(_describe(name), _options(name), as_json=as_json)
 
-    if name is not None:
-        _show(name, _find(name), as_json=as_json)
-        return
+
+def _list(*, as_json: bool) -> None:
+    from jtrans.models.zoo import system_configs
+
+    systems, broken = [], []
+    for name in system_configs():
+        try:
+            systems.append(_describe(name))
+        except ConfigError as error:  # one that cannot be used must not hide the others
+            broken.append({"name": name, "message": error.message})
+            console.warn(f"{error.message} ({error.where}); {error.hint}")
     if as_json:
-        systems = [
-            {"name": name, "summary": system.summary, "paper": system.paper}
-            for name, system in SYSTEMS.items()
-        ]
-        console.print_json({"systems": systems})
+        console.print_json({"systems": systems, "broken": broken})
         return
-    rows = [[name, system.summary, system.paper] for name, system in SYSTEMS.items()]
-    console.print_table(["system", "what it is", "paper"], rows)
-    console.next_step(f"jtrans models {rows[-1][0]}")
+    columns = ["system", "parameters", "what it is", "paper"]
+    rows = [[s["name"], _count(s["parameters"]), s["summary"], s["paper"]] for s in systems]
+    console.print_table(columns, rows, right=["parameters"])
+    source, target = _VOCABULARIES
+    console.talk(
+        f"Parameters of the {_CORPUS} recipe, or else by default, with vocabularies of "
+        f"{source:,} and {target:,} tokens"
+    )
+    console.next_step(f"jtrans models {systems[-1]['name']}")
 
 
-def _find(name: str) -> System:
-    from jtrans.models.zoo import SYSTEMS
-
-    if name not in SYSTEMS:
-        near = did_you_mean(name, SYSTEMS)
-        raise ConfigError(
-            f"unknown system: {name}",
-            hint=f"did you mean {near}?" if near else f"one of: {', '.join(SYSTEMS)}",
-            kind="config.unknown-system",
-        )
-    return SYSTEMS[name]
-
-
-def _show(name: str, system: System, *, as_json: bool) -> None:
-    options = _options(system)
-    recipe, parameters = f"{_CORPUS}/{name}", _parameters(name)
+def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        console.print_json(
-            {
-                "name": name,
-                "summary": system.summary,
-                "paper": system.paper,
-                "recipe": recipe,
-                "parameters": parameters,
-                "options": options,
-            }
-        )
+        console.print_json({**system, "options": options})
         return
-    facts = [["what it is", system.summary], ["paper", system.paper]]
-    facts.append(["size", f"{parameters:,} parameters in {recipe}"])
-    console.print_table(["system", name], facts)
+    source, target = system["vocabularies"]
+    setting = f"in {system['recipe']}" if system["recipe"] else "by default"
+    rows = [
+        ["what it is", system["summary"]],
+        ["paper", system["paper"]],
+        [
+            "size",
+            f"{_count(system['parameters'])} parameters {setting}, with vocabularies of "
+            f"{source:,} and {target:,} tokens",
+        ],
+    ]
+    if system["distribution"] != "jtrans":
+        rows.append(["brought by", system["distribution"]])
+    console.print_table(["system", system["name"]], rows)
     print()
     rows = [[f"model.{o['name']}", _shown(o["default"]), o["values"]] for o in options]
     console.print_table(["option", "default", "values"], rows)
-    console.next_step(f"jtrans recipes {recipe}")
+    console.next_step(f"jtrans recipes {system['recipe'] or ''}".strip())
 
 
-def _options(system: System) -> list[dict[str, Any]]:
-    fields = system.config_class().model_fields
+def _describe(name: str) -> dict[str, Any]:
+    """Return what is said about a system.
+
+    Raises:
+        ConfigError: there is none of that name, or it cannot be used.
+    """
+    from jtrans.config import recipe_names
+    from jtrans.models.zoo import SystemEntry, find_system
+
+    system = find_system(name)
+    recipes = [recipe for recipe in recipe_names() if recipe.rpartition("/")[2] == name]
+    published = f"{_CORPUS}/{name}"
+    recipe = published if published in recipes else next(iter(recipes), None)
+    try:
+        parameters = _parameters(name, recipe)
+    except Exception as error:
+        if isinstance(system, SystemEntry) or isinstance(error, ConfigError):
+            raise
+        raise ConfigError(  # code of others may fail in any way
+            f"the system {name} of {system.distribution} cannot be built: "
+            f"{type(error).__name__}: {error}",
+            where="its default configuration",
+            hint="see docs/adding-a-system.md",
+            kind="config.broken-system",
+        ) from error
+    return {
+        "name": name,
+        "summary": system.summary,
+        "paper": system.paper,
+        "recipe": recipe,
+        "parameters": parameters,
+        "vocabularies": list(_VOCABULARIES),
+        "distribution": system.distribution,
+    }
+
+
+def _parameters(name: str, recipe: str | None) -> int | None:
+    """Count the parameters; no memory is taken for them. None where sizes have no default."""
+    import torch
+
+    from jtrans.config import load_config
+    from jtrans.models.zoo import build_model, system_configs
+
+    configs = system_configs()
+    if recipe is not None:
+        config = load_config(recipe, configs).model
+    elif any(field.is_required() for field in configs[name].model_fields.values()):
+        return None
+    else:
+        config = configs[name]()  # type: ignore[call-arg]
+    with torch.device("meta"):
+        return build_model(config, *_VOCABULARIES).parameter_count()
+
+
+def _options(name: str) -> list[dict[str, Any]]:
+    from pydantic_core import to_jsonable_python
+
+    from jtrans.models.zoo import system_configs
+
     return [
-        {"name": name, "default": field.default, "values": _values(field.annotation)}
-        for name, field in fields.items()
-        if name != "system"
+        {
+            "name": option,
+            "default": None if field.is_required() else to_jsonable_python(field.get_default()),
+            "values": _values(field.annotation),
+        }
+        for option, field in system_configs()[name].model_fields.items()
+        if option != "system"
     ]
 
 
@@ -102,20 +161,14 @@ def _values(annotation: Any) -> str:
     return names.get(annotation, str(annotation))
 
 
+def _count(parameters: int | None) -> str:
+    return "" if parameters is None else f"{parameters:,}"
+
+
 def _shown(value: Any) -> str:
     """Return a value as TOML has it."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _parameters(name: str) -> int:
-    """Count the parameters of the published setting; no memory is taken for them."""
-    import torch
-
-    from jtrans.config import load_config
-    from jtrans.models.zoo import build_model, system_configs
-
-    config = load_config(f"{_CORPUS}/{name}", system_configs())
-    with torch.device("meta"):
-        return build_model(config.model, *_VOCABULARIES).parameter_count()

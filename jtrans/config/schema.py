@@ -20,6 +20,7 @@ class SystemConfig(ConfigSection):
     """The section `[model]`: each system adds its own sizes and options (`models/systems.py`)."""
 
     system: str
+    width: Count  # E of the hidden states; the schedule "noam" scales the learning rate by it
 
 
 class DataConfig(ConfigSection):

@@ -8,8 +8,9 @@ the right. For every system and prefix, `step` repeated equals `decode`.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -52,10 +53,13 @@ class State(Protocol):
 class AttentionMap:
     """Weights that one attention gave, for looking at.
 
+    Analyses go by the axes alone; names only tell the maps apart.
+
     Args:
-        name: for example ``decoder.5.cross`` or ``joint.2.source``.
-        axes: what each axis of `weights` after the batch is, for example
-            ``("head", "target", "source")``; the last one is attended over.
+        name: ``stack.LAYER.kind`` such as ``decoder.5.cross``, or ``kind`` where there is one.
+        axes: what each axis of `weights` after the batch is. ``source`` and ``target`` are
+            positions, and the last axis, one of them, is attended over; all others, such as
+            ``head``, are parts of one attention, for example ``("head", "target", "source")``.
         weights: [B, *axes].
     """
 
@@ -65,9 +69,22 @@ class AttentionMap:
 
 
 class TranslationModel(nn.Module, abc.ABC):
-    """A translation system."""
+    """A translation system: `Config` and the six abstract methods.
 
-    is_joint: bool = False  # memory grows with S*T, so batches are cut by joint positions
+    The zoo builds it as ``Model(config, source_vocabulary, target_vocabulary)``.
+
+    Attributes:
+        Config: its settings; the default of `system` is the system's name.
+        is_joint: whether memory grows with S*T, so that batches are bounded by joint positions.
+        paper: where it comes from, for systems of other distributions.
+        tiny: settings of the small model that the contract tests build, where they are not named
+            `width`, `ffn_width`, `heads`, `...layers` or `...dropout`.
+    """
+
+    Config: ClassVar[type[SystemConfig]]
+    is_joint: ClassVar[bool] = False
+    paper: ClassVar[str] = ""
+    tiny: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, config: SystemConfig) -> None:
         super().__init__()

@@ -118,6 +118,7 @@ class ReformerState:
 class Reformer(TranslationModel):
     """Reformer-base, and with a PreNet Reformer-fast."""
 
+    Config = ReformerConfig
     is_joint = True
     config: ReformerConfig
 
@@ -240,3 +241,9 @@ class Reformer(TranslationModel):
         is_in_parts = keep is None and is_blockwise(x)
         x = reduce_in_parts(reduce, x, bias) if is_in_parts else reduce(x, bias)
         return self.output_norm(x)  # type: ignore[no-any-return]
+
+
+class ReformerFast(Reformer):
+    """The same with a `prenet`, which its configuration asks for."""
+
+    Config = ReformerFastConfig

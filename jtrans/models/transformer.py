@@ -99,6 +99,7 @@ class TransformerState:
 class Transformer(TranslationModel):
     """The encoder-decoder model."""
 
+    Config = TransformerConfig
     config: TransformerConfig
 
     def __init__(

@@ -1,61 +1,207 @@
-"""Every system by its name. To add one: write its file, add one line here, add a recipe."""
+"""Every system by its name: those of this package, and those that other distributions bring.
+
+To add one here: write its file, add one line to `SYSTEMS`, add a recipe. Another distribution
+declares its systems as entry points of the group `jtrans.systems`, ``mine = "package.file:Mine"``.
+`docs/adding-a-system.md` shows both.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jtrans.config import SystemConfig
-from jtrans.errors import CheckpointError, InternalError
+from jtrans.errors import CheckpointError, ConfigError, InternalError, did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from jtrans.models.base import TranslationModel
 
+ENTRY_POINTS = "jtrans.systems"
+
 
 @dataclass(frozen=True)
-class System:
-    """One system: where its configuration and its model live, and what to read about it."""
+class SystemEntry:
+    """One system of this package: where its classes are, and what to read about it.
 
-    config: str  # "module:Class"
+    Attributes:
+        model: the `TranslationModel`, as ``module:Class``.
+        summary: what it is, in a few words.
+        paper: where it comes from.
+        config: its configuration class where that is importable without torch, so that a wrong
+            key is reported at once; by default the model's `Config`.
+    """
+
     model: str
     summary: str
     paper: str
+    config: str | None = None
+    distribution: ClassVar[str] = "jtrans"
+
+    def model_class(self) -> type[TranslationModel]:
+        """Return the model's class."""
+        return _load(self.model)  # type: ignore[no-any-return]
 
     def config_class(self) -> type[SystemConfig]:
         """Return the configuration class."""
-        return _load(self.config)  # type: ignore[no-any-return]
+        return _load(self.config) if self.config else self.model_class().Config
+
+
+@dataclass(frozen=True)
+class InstalledSystem:
+    """One system of another distribution; its class says what it is.
+
+    Attributes:
+        point: the entry point that declares it.
+    """
+
+    point: metadata.EntryPoint
+
+    @property
+    def distribution(self) -> str:
+        """The name and version of the distribution."""
+        dist = self.point.dist
+        return f"{dist.name} {dist.version}" if dist else "an unknown distribution"
+
+    @property
+    def summary(self) -> str:
+        """The first line of the class's docstring."""
+        return (self.model_class().__doc__ or "").strip().partition("\n")[0].rstrip(".")
+
+    @property
+    def paper(self) -> str:
+        """What the class names as its source, or else its distribution."""
+        return self.model_class().paper or self.distribution
+
+    def model_class(self) -> type[TranslationModel]:
+        """Import the model's class and check that it keeps the contract.
+
+        Raises:
+            ConfigError: it cannot be imported, or is no system of this name.
+        """
+        from jtrans.models.base import TranslationModel
+
+        try:
+            model = self.point.load()
+        except Exception as error:  # code of others may fail in any way
+            raise self._refusal(f"cannot be loaded: {type(error).__name__}: {error}") from error
+        if not (isinstance(model, type) and issubclass(model, TranslationModel)):
+            raise self._refusal(f"{self.point.value} is no subclass of TranslationModel")
+        config = getattr(model, "Config", None)
+        if not (isinstance(config, type) and issubclass(config, SystemConfig)):
+            raise self._refusal(f"{self.point.value} has no class attribute Config")
+        default = config.model_fields["system"].default
+        if default != self.point.name:
+            raise self._refusal(f"its Config says system = {default!r}, not {self.point.name!r}")
+        missing = sorted(getattr(model, "__abstractmethods__", ()))
+        if missing:
+            raise self._refusal(f"{self.point.value} lacks {', '.join(missing)}")
+        return model
+
+    def config_class(self) -> type[SystemConfig]:
+        """Return the configuration class.
+
+        Raises:
+            ConfigError: see `model_class`.
+        """
+        return self.model_class().Config
+
+    def _refusal(self, fault: str) -> ConfigError:
+        return ConfigError(
+            f"the system {self.point.name} of {self.distribution} is broken: {fault}",
+            where=f"entry point {self.point.name} = {self.point.value}",
+            hint="mend or uninstall that distribution; see docs/adding-a-system.md",
+            kind="config.broken-system",
+        )
 
 
 _CONFIGS = "jtrans.models.systems"
 
-SYSTEMS: dict[str, System] = {
-    "transformer": System(
-        f"{_CONFIGS}:TransformerConfig",
+SYSTEMS: dict[str, SystemEntry] = {
+    "transformer": SystemEntry(
         "jtrans.models.transformer:Transformer",
         "encoder-decoder with self- and cross-attention",
         "Vaswani et al. 2017, Attention Is All You Need",
+        config=f"{_CONFIGS}:TransformerConfig",
     ),
-    "reformer-base": System(
-        f"{_CONFIGS}:ReformerConfig",
+    "reformer-base": SystemEntry(
         "jtrans.models.reformer:Reformer",
         "joint source-target grid, separable attention, no encoder",
         "Li et al. 2020, Neural Machine Translation with Joint Representation",
+        config=f"{_CONFIGS}:ReformerConfig",
     ),
-    "reformer-fast": System(
-        f"{_CONFIGS}:ReformerFastConfig",
-        "jtrans.models.reformer:Reformer",
+    "reformer-fast": SystemEntry(
+        "jtrans.models.reformer:ReformerFast",
         "a source encoder before fewer joint layers",
         "Li et al. 2020, Neural Machine Translation with Joint Representation",
+        config=f"{_CONFIGS}:ReformerFastConfig",
     ),
 }
 
 
-def system_configs() -> dict[str, type[SystemConfig]]:
-    """Return the configuration class of every system."""
-    return {name: system.config_class() for name, system in SYSTEMS.items()}
+class SystemConfigs(Mapping[str, type[SystemConfig]]):
+    """The configuration class of every system, imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._installed = metadata.entry_points(group=ENTRY_POINTS)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*SYSTEMS, *sorted(self._installed.names)]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
+
+    def __getitem__(self, name: str) -> type[SystemConfig]:
+        return self.entry(name).config_class()
+
+    def entry(self, name: str) -> SystemEntry | InstalledSystem:
+        """Return a system by its name.
+
+        Raises:
+            ConfigError: there is none of that name, or there are several.
+        """
+        declared: list[SystemEntry | InstalledSystem] = [
+            InstalledSystem(point) for point in self._installed.select(name=name)
+        ]
+        if name in SYSTEMS:
+            declared.insert(0, SYSTEMS[name])
+        if not declared:
+            near = did_you_mean(name, self)
+            raise ConfigError(
+                f"unknown system: {name}",
+                hint=f"did you mean {near}?" if near else f"one of: {', '.join(self)}",
+                kind="config.unknown-system",
+            )
+        if len(declared) > 1:
+            owners = [system.distribution for system in declared]
+            raise ConfigError(
+                f"several distributions bring a system named {name}: {', '.join(owners)}",
+                where=f"entry points of the group {ENTRY_POINTS}",
+                hint=f"uninstall all but one, or rename the system of {owners[-1]}",
+                kind="config.broken-system",
+            )
+        return declared[0]
+
+
+def system_configs() -> SystemConfigs:
+    """Return the configuration class of every system, installed ones included."""
+    return SystemConfigs()
+
+
+def find_system(name: str) -> SystemEntry | InstalledSystem:
+    """Return a system by its name.
+
+    Raises:
+        ConfigError: there is none of that name, or there are several.
+    """
+    return SystemConfigs().entry(name)
 
 
 def build_model(
@@ -71,9 +217,8 @@ def build_model(
     Raises:
         ConfigError: `tie = "all"` with different vocabularies.
     """
-    model: TranslationModel = _load(SYSTEMS[config.system].model)(
-        config, source_vocabulary, target_vocabulary
-    )
+    model_class: Any = find_system(config.system).model_class()
+    model: TranslationModel = model_class(config, source_vocabulary, target_vocabulary)
     return model
 
 

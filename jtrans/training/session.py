@@ -178,7 +178,7 @@ def _too_large(config: Config) -> Iterator[None]:
         ):
             raise
         raise ConfigError(
-            f"a {config.model.system} of width {getattr(config.model, 'width', '?')} does not fit "
+            f"a {config.model.system} of width {config.model.width} does not fit "
             f"into memory: {detail}",
             where="model",
             hint="smaller sizes, for example --set model.width=256 --set model.ffn_width=1024",

@@ -93,7 +93,7 @@ class Trainer:
         self.schedule = make_schedule(
             training.schedule,
             learning_rate=training.learning_rate,
-            width=getattr(config.model, "width", 1),
+            width=config.model.width,
         )
         self.stopping = Stopping(training, self.schedule)
         self.pairs = corpus.pairs("train")

@@ -54,7 +54,7 @@ ANSWERS: list[tuple[list[str], int]] = [
     (["recipes", "demo/transformer"], 0),
     (["corpora"], 0),
     (["corpora", "grammar-de-en"], 0),
-    (["models"], 0),
+    (["models", "nobody"], 2),
     (["tran"], 2),
     (["train", "--sett", "a=b"], 2),
     (["train", "demo/transformerr"], 2),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from plugins.command_line import Jtrans
+from plugins.installed_systems import BringSystem
 
 from jtrans.config import load_config
 from jtrans.models.zoo import SYSTEMS, system_configs
@@ -16,6 +17,41 @@ def test_every_system_is_listed_with_its_paper(jtrans: Jtrans) -> None:
     assert all(name in table and system.paper in table for name, system in SYSTEMS.items())
     systems = json.loads(jtrans("models", "--json").out)["systems"]
     assert [system["name"] for system in systems] == list(SYSTEMS)
+
+
+def test_every_system_is_listed_with_its_size(jtrans: Jtrans) -> None:
+    systems = json.loads(jtrans("models", "--json").out)["systems"]
+    sizes = {system["name"]: system["parameters"] for system in systems}
+    assert sizes["reformer-fast"] == 17_574_144
+    table = jtrans("models").out
+    assert all(f"{sizes[name]:,}" in table for name in SYSTEMS)
+
+
+def test_an_installed_system_has_its_default_size_and_no_recipe(
+    jtrans: Jtrans, bring_system: BringSystem
+) -> None:
+    bring_system()
+    mine = json.loads(jtrans("models", "mine", "--json").out)
+    assert mine["recipe"] is None and mine["vocabularies"] == [8848, 6632]
+    # two embeddings, two GRUs, the map of both states, the output matrix
+    E, V = 64, 8848 + 6632
+    sizes = [V * E, 2 * (6 * E * E + 6 * E), 2 * E * E + E, 6632 * (E + 1)]
+    assert mine["parameters"] == sum(sizes)
+    shown = jtrans("models", "mine").out
+    assert "by default" in shown and "my-systems 1.0" in shown
+
+
+def test_a_broken_system_is_a_warning_beside_the_others(
+    jtrans: Jtrans, bring_system: BringSystem
+) -> None:
+    bring_system("import nowhere")
+    listed = jtrans("models", "--json")
+    value = json.loads(listed.out)
+    assert [system["name"] for system in value["systems"]] == list(SYSTEMS)
+    assert [system["name"] for system in value["broken"]] == ["mine"]
+    assert "my-systems 1.0 is broken" in value["broken"][0]["message"]
+    assert listed.err.startswith("warning: the system mine of my-systems 1.0 is broken")
+    assert jtrans("models", "mine").code == 2
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -1,6 +1,7 @@
 """Every system of the zoo at tiny sizes, variants of those known here, and a small batch.
 
-A new system is picked up by itself: its sizes are found by the names of its fields.
+A new system is picked up by itself, also an installed one: its sizes are found by the names of its
+fields and in `TranslationModel.tiny`.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import torch
 from jtrans.config import SystemConfig
 from jtrans.data.batch import Batch
 from jtrans.models.base import TranslationModel
-from jtrans.models.zoo import SYSTEMS, build_model
+from jtrans.models.zoo import build_model, find_system, system_configs
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 20, 24
 SIZES = {"width": 16, "ffn_width": 32, "heads": 2}
@@ -37,7 +38,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "reformer-base": JOINT_VARIANTS,
     "reformer-fast": {name: JOINT_VARIANTS[name] for name in ("post-norm", "concat", "offset-2")},
 }
-CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in SYSTEMS} | {
+CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in system_configs()} | {
     f"{system}/{variant}": (system, changes)
     for system, variants in VARIANTS.items()
     for variant, changes in variants.items()
@@ -46,7 +47,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in SYS
 
 def tiny_config(system: str, *, rate: float = 0.0, **changes: Any) -> SystemConfig:
     """Return a configuration with E 16, F 32, H 2, every depth 2 and every dropout `rate`."""
-    config_class = SYSTEMS[system].config_class()
+    model_class = find_system(system).model_class()
+    config_class = model_class.Config
     values: dict[str, Any] = {}
     for name, field in config_class.model_fields.items():
         if name in SIZES:
@@ -55,7 +57,7 @@ def tiny_config(system: str, *, rate: float = 0.0, **changes: Any) -> SystemConf
             values[name] = 2
         elif name.endswith("dropout") and isinstance(field.default, float):
             values[name] = rate
-    return config_class(**(values | changes))
+    return config_class(**(values | dict(model_class.tiny) | changes))
 
 
 def tiny_model(system: str, **changes: Any) -> TranslationModel:
@@ -92,7 +94,7 @@ def model(case: tuple[str, dict[str, Any]]) -> TranslationModel:
     return tiny_model(case[0], **case[1])
 
 
-@pytest.fixture(params=list(SYSTEMS))
+@pytest.fixture(params=list(system_configs()))
 def system(request: pytest.FixtureRequest) -> str:
     """Name every system of the zoo."""
     return request.param  # type: ignore[no-any-return]

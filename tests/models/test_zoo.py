@@ -10,7 +10,7 @@ import torch
 from jtrans.errors import CheckpointError, InternalError
 from jtrans.models import zoo
 from jtrans.models.base import TranslationModel
-from jtrans.models.zoo import SYSTEMS, System, load_weights, system_configs
+from jtrans.models.zoo import SYSTEMS, SystemEntry, load_weights, system_configs
 
 Build = Callable[..., TranslationModel]
 
@@ -28,10 +28,14 @@ def test_every_system_says_what_it_is_and_what_to_read(system: str) -> None:
 
 
 def test_a_table_that_names_nothing_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = System("jtrans.models.systems:NoSuchConfig", "", "", "")
+    broken = SystemEntry("", "", "", config="jtrans.models.systems:NoSuchConfig")
     monkeypatch.setitem(zoo.SYSTEMS, "broken", broken)
     with pytest.raises(InternalError, match="NoSuchConfig"):
-        system_configs()
+        system_configs()["broken"]
+
+
+def test_a_system_has_one_configuration_class(system: str) -> None:
+    assert SYSTEMS[system].model_class().Config is SYSTEMS[system].config_class()
 
 
 def test_missing_weights_are_named(build: Build, tmp_path: Path) -> None:

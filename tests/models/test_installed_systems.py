@@ -1,0 +1,134 @@
+"""Systems that other distributions bring: found by their entry points, and refused by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from plugins.installed_systems import MINE, BringSystem, documented_system, install
+
+import jtrans
+from jtrans.errors import ConfigError
+from jtrans.models.zoo import SYSTEMS, build_model, find_system, system_configs
+
+ROOT = Path(jtrans.__file__).parents[1]
+
+
+def test_an_installed_system_is_one_of_the_systems(bring_system: BringSystem) -> None:
+    bring_system()
+    configs = system_configs()
+    assert list(configs) == [*SYSTEMS, "mine"] and len(configs) == len(SYSTEMS) + 1
+    config = configs["mine"](system="mine", width=8)
+    assert type(build_model(config, 20, 20)).__name__ == "Mine"
+    system = find_system("mine")
+    assert system.distribution == "my-systems 1.0"
+    assert system.summary == "GRU encoder-decoder with attention"
+    assert "Luong" in system.paper
+
+
+NO_CONFIG = documented_system().replace("    Config = MineConfig\n", "")
+OTHER_NAME = documented_system().replace('"mine"', '"yours"')
+UNFINISHED = documented_system().replace("def step(", "def stride(")
+
+
+@pytest.mark.parametrize(
+    ("source", "point", "fault"),
+    [
+        ("import nowhere", MINE, "ModuleNotFoundError: No module named 'nowhere'"),
+        ("1 / 0", MINE, "ZeroDivisionError"),
+        ("", "mine = my_systems:Yours", "AttributeError"),
+        ("class Mine: pass", MINE, "no subclass of TranslationModel"),
+        ("Mine = 3", MINE, "no subclass of TranslationModel"),
+        (NO_CONFIG, MINE, "no class attribute Config"),
+        (OTHER_NAME, MINE, "system = 'yours', not 'mine'"),
+        (UNFINISHED, MINE, "lacks step"),
+    ],
+)
+def test_a_broken_system_is_refused_by_the_name_of_its_distribution(
+    source: str, point: str, fault: str, bring_system: BringSystem
+) -> None:
+    bring_system(source, point)
+    with pytest.raises(ConfigError) as caught:
+        system_configs()["mine"]
+    assert "mine of my-systems 1.0 is broken" in caught.value.message
+    assert fault in caught.value.message
+    assert (caught.value.kind, caught.value.exit_code) == ("config.broken-system", 2)
+    assert set(system_configs()) == {*SYSTEMS, "mine"}  # still listed, and the others work
+    assert system_configs()["transformer"]
+
+
+def test_a_name_that_is_taken_is_refused_with_both_owners(bring_system: BringSystem) -> None:
+    bring_system(point="transformer = my_systems:Mine")
+    with pytest.raises(ConfigError, match=r"transformer: jtrans, my-systems 1\.0") as caught:
+        system_configs()["transformer"]
+    assert caught.value.kind == "config.broken-system"
+    assert system_configs()["reformer-base"]
+
+
+def test_a_name_that_two_distributions_bring_is_refused(bring_system: BringSystem) -> None:
+    bring_system()
+    bring_system(distribution="your-systems")
+    with pytest.raises(ConfigError, match=r"your-systems 1\.0, my-systems 1\.0"):
+        find_system("mine")
+
+
+def test_an_unknown_system_gets_the_nearest_installed_one(bring_system: BringSystem) -> None:
+    bring_system()
+    with pytest.raises(ConfigError) as caught:
+        find_system("mien")
+    assert caught.value.hint == "did you mean mine?"
+
+
+def test_the_documented_system_passes_the_contract_tests(tmp_path: Path) -> None:
+    install(tmp_path, documented_system(), point=MINE)
+    command = [sys.executable, "-m", "pytest", "-q", "tests/models/test_contract.py", "-k", "mine"]
+    ran = subprocess.run(
+        [*command, "-p", "no:cacheprovider"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ran.returncode == 0 and " passed" in ran.stdout, ran.stdout
+
+
+# In a process of its own: whether torch is loaded.
+PROGRAM = """
+import json, sys
+import jtrans.cli.main as main
+try:
+    main.main(json.loads(sys.argv[1]))
+except SystemExit as left:
+    print(json.dumps([left.code, "torch" in sys.modules]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["--help"], 0, "Usage"),
+        (["train", "demo/transformer", "--set", "model.widht=3"], 2, "did you mean model.width?"),
+        (["train", "demo/transformer", "--set", "model.system=minne"], 2, "did you mean mine?"),
+    ],
+)
+def test_an_installed_system_is_loaded_only_where_it_is_used(
+    arguments: list[str], code: int, text: str, tmp_path: Path
+) -> None:
+    install(tmp_path, "import torch; 1 / 0", point=MINE)
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(arguments)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert json.loads(ran.stdout.splitlines()[-1]) == [code, False]
+    assert text in ran.stdout + ran.stderr
