@@ -32,7 +32,8 @@ from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
 from jtrans.nn.encoder import Encoder
 from jtrans.nn.feed_forward import FeedForward
-from jtrans.nn.layer import Layer, run_layer
+from jtrans.nn.layer import Layer
+from jtrans.nn.recorder import is_recording, record_attention
 from jtrans.nn.reduction import AttentionReduction, MaxReduction
 from jtrans.nn.residual import Residual
 from jtrans.nn.separable import SourceAttention, TargetAttention
@@ -77,7 +78,6 @@ class JointLayer(Layer):
         *,
         cache: KeyValueCache | None = None,
         slot_bias: Tensor | None = None,
-        keep: list[Tensor] | None = None,
     ) -> Tensor:
         """Refine the grid.
 
@@ -87,13 +87,12 @@ class JointLayer(Layer):
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
             cache: the target positions before, in slots. Source attention needs none.
             slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
-            keep: receives the weights [B, S, H, T, T], then [B, T, H, S, S].
         """
         along_target, first, along_source, second = self.residuals
         past = {} if cache is None else {"cache": cache, "slot_bias": slot_bias}
-        x = along_target(x, self.target_attention, keep=keep, **past)
+        x = along_target(x, self.target_attention, **past)
         x = first(x, self.target_ffn)
-        x = along_source(x, self.source_attention, source_bias=source_bias, keep=keep)
+        x = along_source(x, self.source_attention, source_bias=source_bias)
         return second(x, self.source_ffn)  # type: ignore[no-any-return]
 
 
@@ -156,11 +155,18 @@ class Reformer(TranslationModel):
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Embed the source and, in Reformer-fast, run the PreNet: [B, S] -> memory of [B, S, E]."""
-        return self._encode(source, source_mask)
+        u = self.source_embedding(source)  # [B, S, E]
+        if self.prenet is not None:
+            u = self.prenet(u, padding_bias(source_mask))
+        return Memory(u, source_mask)
 
     def decode(self, target: Tensor, memory: Memory) -> Tensor:
         """Return hidden states of all target positions, [B, T, E]."""
-        return self._decode(target, memory)
+        source_bias = padding_bias(memory.mask)
+        x = self._grid(memory.states, self.target_embedding(target))  # [B, T, S, E]
+        for layer in self.layers:
+            x = layer(x, source_bias)
+        return self._reduce(x, source_bias)
 
     def begin(self, memory: Memory, beam: int) -> ReformerState:
         """Return empty prefixes; the source is kept once per sentence."""
@@ -185,38 +191,22 @@ class Reformer(TranslationModel):
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
         """Return the PreNet's, both separable attentions' and the Reduction's weights."""
-        prenet: list[Tensor] = []
-        joint: list[Tensor] = []
-        memory = self._encode(source, source != PADDING, keep=prenet)
-        self._decode(target, memory, keep=joint)
-        maps = [
-            AttentionMap(f"prenet.{n}.self", ("head", "source", "source"), weights)
-            for n, weights in enumerate(prenet)
-        ]
-        for n in range(len(self.layers)):
-            along_target, along_source = joint[2 * n], joint[2 * n + 1]
+        with record_attention() as weights:
+            self.decode(target, self.encode(source, source != PADDING))
+        maps = []
+        for n, layer in enumerate(self.prenet.layers if self.prenet is not None else ()):
+            axes: tuple[str, ...] = ("head", "source", "source")
+            maps.append(AttentionMap(f"prenet.{n}.self", axes, weights[layer.attention]))
+        for n, layer in enumerate(self.layers):
             axes = ("source", "head", "target", "target")
+            along_target = weights[layer.target_attention.attention]  # type: ignore[union-attr]
             maps.append(AttentionMap(f"joint.{n}.target", axes, along_target))
             axes = ("target", "head", "source", "source")
+            along_source = weights[layer.source_attention.attention]  # type: ignore[union-attr]
             maps.append(AttentionMap(f"joint.{n}.source", axes, along_source))
-        reduction = joint[-1].permute(0, 3, 1, 2)  # [B, E, T, S]
-        maps.append(AttentionMap("reduction", ("feature", "target", "source"), reduction))
+        over_source = weights[self.reduction].permute(0, 3, 1, 2)  # [B, E, T, S]
+        maps.append(AttentionMap("reduction", ("feature", "target", "source"), over_source))
         return maps
-
-    def _encode(
-        self, source: Tensor, source_mask: Tensor, keep: list[Tensor] | None = None
-    ) -> Memory:
-        u = self.source_embedding(source)  # [B, S, E]
-        if self.prenet is not None:
-            u = self.prenet(u, padding_bias(source_mask), keep=keep)
-        return Memory(u, source_mask)
-
-    def _decode(self, target: Tensor, memory: Memory, keep: list[Tensor] | None = None) -> Tensor:
-        source_bias = padding_bias(memory.mask)
-        x = self._grid(memory.states, self.target_embedding(target))  # [B, T, S, E]
-        for layer in self.layers:
-            x = run_layer(layer, x, source_bias, keep=keep)
-        return self._reduce(x, source_bias, keep)
 
     def _grid(self, u: Tensor, v: Tensor) -> Tensor:
         """Let every source vector meet every target vector: [B, S, E], [B, T, E] -> the grid."""
@@ -226,19 +216,17 @@ class Reformer(TranslationModel):
         S, T = u.shape[2], v.shape[1]
         return torch.cat([u.expand(-1, T, -1, -1), v.expand(-1, -1, S, -1)], dim=-1)
 
-    def _reduce(
-        self, x: Tensor, source_bias: Tensor | None, keep: list[Tensor] | None = None
-    ) -> Tensor:
+    def _reduce(self, x: Tensor, source_bias: Tensor | None) -> Tensor:
         """Collapse the source axis: [B, T, S, E] -> [B, T, E]."""
 
         def reduce(x: Tensor, bias: Tensor | None) -> Tensor:
             if self.grid_norm is not None:
                 x = self.grid_norm(x)
             bias = None if bias is None else bias[:, 0]
-            return self.reduction(x, bias, keep=keep)  # type: ignore[no-any-return]
+            return self.reduction(x, bias)  # type: ignore[no-any-return]
 
         bias = None if source_bias is None else source_bias[:, None]  # [B, 1, S], of the grid
-        is_in_parts = keep is None and is_blockwise(x)
+        is_in_parts = not is_recording() and is_blockwise(x)
         x = reduce_in_parts(reduce, x, bias) if is_in_parts else reduce(x, bias)
         return self.output_norm(x)  # type: ignore[no-any-return]
 

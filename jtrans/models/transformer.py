@@ -29,7 +29,8 @@ from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
 from jtrans.nn.encoder import Encoder
 from jtrans.nn.feed_forward import FeedForward
-from jtrans.nn.layer import Layer, run_layer
+from jtrans.nn.layer import Layer
+from jtrans.nn.recorder import record_attention
 from jtrans.nn.residual import Residual
 
 
@@ -56,7 +57,6 @@ class DecoderLayer(Layer):
         *,
         cache: KeyValueCache | None = None,
         slot_bias: Tensor | None = None,
-        keep: list[Tensor] | None = None,
     ) -> Tensor:
         """Refine target states.
 
@@ -66,15 +66,14 @@ class DecoderLayer(Layer):
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
             cache: the positions before, in slots.
             slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
-            keep: receives the weights of both attentions.
         """
         own, cross, feed_forward = self.residuals
         keys, values = source_keys_values
         slots = None if slot_bias is None else slot_bias[:, None]
         bias = None if source_bias is None else source_bias[:, None, None, :]
         past = {"causal": True} if cache is None else {"cache": cache, "bias": slots}
-        x = own(x, self.self_attention, keep=keep, **past)
-        x = cross(x, self.cross_attention, k=keys, v=values, bias=bias, keep=keep)
+        x = own(x, self.self_attention, **past)
+        x = cross(x, self.cross_attention, k=keys, v=values, bias=bias)
         return feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 
 
@@ -133,7 +132,11 @@ class Transformer(TranslationModel):
 
     def decode(self, target: Tensor, memory: Memory) -> Tensor:
         """Return hidden states of all positions, [B, T, E]."""
-        return self._decode(target, memory)
+        source_bias = padding_bias(memory.mask)
+        x = self.target_embedding(target)  # [B, T, E]
+        for layer, keys_values in zip(self.layers, self._source_keys_values(memory), strict=True):
+            x = layer(x, keys_values, source_bias)
+        return self._finish(x)
 
     def begin(self, memory: Memory, beam: int) -> TransformerState:
         """Compute each layer's keys and values of the source, once per sentence."""
@@ -163,27 +166,18 @@ class Transformer(TranslationModel):
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
         """Return the encoder's, the decoder's own and the cross attention of every layer."""
-        mask = source != PADDING
-        encoder: list[Tensor] = []
-        decoder: list[Tensor] = []
-        states = self.encoder(self.source_embedding(source), padding_bias(mask), keep=encoder)
-        self._decode(target, Memory(states, mask), keep=decoder)
-        maps = [
-            AttentionMap(f"encoder.{n}.self", ("head", "source", "source"), weights)
-            for n, weights in enumerate(encoder)
-        ]
-        for n in range(len(self.layers)):
-            own, cross = decoder[2 * n], decoder[2 * n + 1]
-            maps.append(AttentionMap(f"decoder.{n}.self", ("head", "target", "target"), own))
-            maps.append(AttentionMap(f"decoder.{n}.cross", ("head", "target", "source"), cross))
+        with record_attention() as weights:
+            self.decode(target, self.encode(source, source != PADDING))
+        maps = []
+        for n, layer in enumerate(self.encoder.layers):
+            axes: tuple[str, ...] = ("head", "source", "source")
+            maps.append(AttentionMap(f"encoder.{n}.self", axes, weights[layer.attention]))
+        for n, layer in enumerate(self.layers):
+            axes = ("head", "target", "target")
+            maps.append(AttentionMap(f"decoder.{n}.self", axes, weights[layer.self_attention]))
+            axes = ("head", "target", "source")
+            maps.append(AttentionMap(f"decoder.{n}.cross", axes, weights[layer.cross_attention]))
         return maps
-
-    def _decode(self, target: Tensor, memory: Memory, keep: list[Tensor] | None = None) -> Tensor:
-        source_bias = padding_bias(memory.mask)
-        x = self.target_embedding(target)  # [B, T, E]
-        for layer, keys_values in zip(self.layers, self._source_keys_values(memory), strict=True):
-            x = run_layer(layer, x, keys_values, source_bias, keep=keep)
-        return self._finish(x)
 
     def _source_keys_values(self, memory: Memory) -> list[tuple[Tensor, Tensor]]:
         attentions: list[CrossAttention] = [layer.cross_attention for layer in self.layers]  # type: ignore[misc]

@@ -6,12 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jtrans.nn.axis_attention import attend
+from jtrans.nn.axis_attention import attention_weights, fused_attention, mix
 from jtrans.nn.beam_cache import KeyValueCache
 from jtrans.nn.cpu.attention import attention_in_blocks
 from jtrans.nn.cpu.blocks import LayerNorm
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.gpu.operator import is_supported, short_axis_attention
+from jtrans.nn.recorder import is_recording, record
 
 
 class MultiHeadAttention(nn.Module):
@@ -46,7 +47,6 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None = None,
         causal: bool = False,
         cache: KeyValueCache | None = None,
-        keep: list[Tensor] | None = None,
     ) -> Tensor:
         """Attend from every position of `x` to the positions of `x`, or of the cache.
 
@@ -57,9 +57,8 @@ class MultiHeadAttention(nn.Module):
             cache: slots of earlier positions; `x` is then the next position of the hypotheses of
                 each sentence (L = beam), which get slots of their own, and `bias` says which
                 slots each of them sees.
-            keep: receives the weights.
         """
-        if cache is None and keep is None and self._has_kernel(x):
+        if cache is None and not is_recording() and self._has_kernel(x):
             mixed = short_axis_attention(
                 F.linear(x, self.in_weight, self.in_bias),
                 self.heads,
@@ -75,8 +74,7 @@ class MultiHeadAttention(nn.Module):
         )  # [..., H, L, D]
         if cache is not None:
             k, v = cache.append(k, v)
-        noise = weights_noise(q, k, self.dropout)
-        mixed = attend(q, k, v, bias=bias, causal=causal, noise=noise, keep=keep)
+        mixed = _attend(self, q, k, v, bias=bias, causal=causal)
         return self.out(join_heads(mixed, self.axis))  # type: ignore[no-any-return]
 
     def _has_kernel(self, x: Tensor) -> bool:
@@ -166,15 +164,7 @@ class CrossAttention(nn.Module):
         k, v = self.key_value(memory).chunk(2, dim=-1)
         return split_heads(k, self.heads), split_heads(v, self.heads)
 
-    def forward(
-        self,
-        x: Tensor,
-        k: Tensor,
-        v: Tensor,
-        *,
-        bias: Tensor | None = None,
-        keep: list[Tensor] | None = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, k: Tensor, v: Tensor, *, bias: Tensor | None = None) -> Tensor:
         """Attend from `x`, [B, Lq, E], to keys and values, [B, H, Lk, D]: [B, Lq, E].
 
         Args:
@@ -182,11 +172,9 @@ class CrossAttention(nn.Module):
             k: keys.
             v: values.
             bias: 0 or -inf, broadcasts to [B, H, Lq, Lk].
-            keep: receives the weights.
         """
         q = split_heads(self.query(x), self.heads)  # [B, H, Lq, D]
-        noise = weights_noise(q, k, self.dropout)
-        mixed = attend(q, k, v, bias=bias, noise=noise, keep=keep)
+        mixed = _attend(self, q, k, v, bias=bias)
         out: Tensor = self.out(join_heads(mixed))
         return out
 
@@ -201,8 +189,17 @@ def join_heads(mixed: Tensor, axis: int = -2) -> Tensor:
     return mixed.movedim(-2, axis % (mixed.dim() - 1)).flatten(-2)
 
 
-def weights_noise(q: Tensor, k: Tensor, dropout: SharedDropout) -> Tensor | None:
-    """Draw the noise of attention weights [..., H, Lq, Lk]; None when nothing is dropped."""
-    if not dropout.is_on:
-        return None
-    return dropout.noise(q.new_empty(1).expand(*q.shape[:-1], k.shape[-2]))
+def _attend(
+    block: MultiHeadAttention | CrossAttention,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    bias: Tensor | None,
+    causal: bool = False,
+) -> Tensor:
+    if q.is_cuda and not block.dropout.is_on and not is_recording():
+        return fused_attention(q, k, v, bias=bias, causal=causal)
+    weights = attention_weights(q, k, bias=bias, causal=causal)
+    record(block, weights)
+    return mix(block.dropout(weights), v)

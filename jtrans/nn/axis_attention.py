@@ -36,62 +36,41 @@ def at_least_float32(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    bias: Tensor | None = None,
-    causal: bool = False,
-    noise: Tensor | None = None,
-    keep: list[Tensor] | None = None,
+def attention_weights(
+    q: Tensor, k: Tensor, *, bias: Tensor | None = None, causal: bool = False
 ) -> Tensor:
-    """Mix values by softmax(q k^T / sqrt(D)).
+    """Return softmax(q k^T / sqrt(D)), [..., H, Lq, Lk], in float32 at least.
 
     Args:
         q: queries, [..., H, Lq, D], strided views welcome.
         k: keys, [..., H, Lk, D].
-        v: values, [..., H, Lk, D].
         bias: 0 or -inf, broadcasts to [..., H, Lq, Lk]. Every query keeps a key: a row that is
             -inf throughout would be nan.
         causal: query l sees keys 0..l only.
-        noise: dropout noise of the weights, broadcasts to [..., H, Lq, Lk].
-        keep: receives the weights [..., H, Lq, Lk] before dropout (for analysis).
-
-    Returns:
-        [..., H, Lq, D].
     """
-    if q.is_cuda and noise is None and keep is None:
-        return _fused(q, k, v, bias, causal)
-    return _by_products(q, k, v, bias, causal, noise, keep)
-
-
-def _by_products(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    causal: bool,
-    noise: Tensor | None,
-    keep: list[Tensor] | None,
-) -> Tensor:
     *lines, Lq, D = q.shape
-    Lk = k.shape[-2]
-    queries, keys, values = (x.reshape(-1, x.shape[-2], D) for x in (q, k, v))
+    queries, keys = (x.reshape(-1, x.shape[-2], D) for x in (q, k))
     nothing = queries.new_empty(1, 1, 1)
     scores = torch.baddbmm(nothing, queries, keys.transpose(1, 2), beta=0.0, alpha=D**-0.5)
-    scores = scores.view(*lines, Lq, Lk)
+    scores = scores.view(*lines, Lq, k.shape[-2])
     if bias is not None:  # not in place: on a view that costs autograd two copies
         scores = scores + bias
     if causal and Lq > 1:
         scores = scores + causal_bias(Lq, scores.device)
-    weights = torch.softmax(scores, dim=-1, dtype=at_least_float32(scores.dtype))
-    if keep is not None:
-        keep.append(weights)
-    if noise is not None:
-        weights = weights * noise
+    return torch.softmax(scores, dim=-1, dtype=at_least_float32(scores.dtype))
+
+
+def mix(weights: Tensor, v: Tensor) -> Tensor:
+    """Return the weighted sums of values, [..., H, Lq, Lk] and [..., H, Lk, D] -> [..., H, Lq, D].
+
+    Args:
+        weights: contiguous, after dropout.
+        v: values, strided views welcome.
+    """
+    *lines, Lq, Lk = weights.shape
+    values = v.reshape(-1, Lk, v.shape[-1])
     out = torch.bmm(weights.view(-1, Lq, Lk).to(values.dtype), values)  # [lines, Lq, D]
-    return out.view(*lines, Lq, D)
+    return out.view(*lines, Lq, -1)
 
 
 def causal_bias(length: int, device: torch.device) -> Tensor:
@@ -99,7 +78,10 @@ def causal_bias(length: int, device: torch.device) -> Tensor:
     return torch.full((length, length), float("-inf"), device=device).triu_(1)
 
 
-def _fused(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> Tensor:
+def fused_attention(
+    q: Tensor, k: Tensor, v: Tensor, *, bias: Tensor | None = None, causal: bool = False
+) -> Tensor:
+    """Return `mix` of the `attention_weights` and `v` by torch's fused attention, no dropout."""
     *lines, Lq, D = q.shape
     causal = causal and Lq > 1
     if bias is not None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.feed_forward import FeedForward
-from jtrans.nn.layer import Layer, run_layer
+from jtrans.nn.layer import Layer
 from jtrans.nn.residual import Residual
 
 
@@ -31,18 +31,15 @@ class EncoderLayer(Layer):
         self.attention_residual = Residual(width, SharedDropout(dropout), pre_norm=pre_norm)
         self.ffn_residual = Residual(width, SharedDropout(dropout), pre_norm=pre_norm)
 
-    def forward(
-        self, x: Tensor, source_bias: Tensor | None, *, keep: list[Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, source_bias: Tensor | None) -> Tensor:
         """Refine source states.
 
         Args:
             x: [B, S, E].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
-            keep: receives the weights [B, H, S, S].
         """
         bias = None if source_bias is None else source_bias[:, None, None, :]
-        x = self.attention_residual(x, self.attention, bias=bias, keep=keep)
+        x = self.attention_residual(x, self.attention, bias=bias)
         return self.ffn_residual(x, self.feed_forward)  # type: ignore[no-any-return]
 
 
@@ -76,10 +73,8 @@ class Encoder(nn.Module):
         )
         self.norm = nn.LayerNorm(width) if pre_norm else None
 
-    def forward(
-        self, x: Tensor, source_bias: Tensor | None, *, keep: list[Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, source_bias: Tensor | None) -> Tensor:
         """Encode embedded source tokens, [B, S, E] -> [B, S, E]."""
         for layer in self.layers:
-            x = run_layer(layer, x, source_bias, keep=keep)
+            x = layer(x, source_bias)
         return x if self.norm is None else self.norm(x)

@@ -16,36 +16,29 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.recorder import is_recording
 from jtrans.nn.residual import Residual
 
 Recompute = Literal["none", "hidden", "layer"]
 
 
 class Layer(nn.Module):
-    """A layer of a stack. Its `forward` is the plain computation; stacks call `run_layer`."""
+    """A layer of a stack: `forward` says what it computes, the run how (see below)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_recomputed = False
         self.compiled: Callable[..., Tensor] | None = None
 
-
-def run_layer(layer: nn.Module, *inputs: Any, keep: list[Tensor] | None = None) -> Tensor:
-    """Compute a `Layer`; in training as `set_recompute` and `compile_layers` said.
-
-    Args:
-        layer: one of the stack.
-        inputs: of its `forward`.
-        keep: receives the attention weights; then the plain computation is used.
-    """
-    assert isinstance(layer, Layer)
-    if keep is not None or not (layer.training and torch.is_grad_enabled()):
-        plain: Tensor = layer(*inputs, keep=keep)
-        return plain
-    call = layer if layer.compiled is None else layer.compiled
-    if layer.is_recomputed:
-        return checkpoint(call, *inputs, use_reentrant=False)  # type: ignore[no-any-return]
-    return call(*inputs)
+    def __call__(self, *inputs: Any, **options: Any) -> Tensor:
+        """Compute the layer; in training as `set_recompute` and `compile_layers` have set."""
+        plain: Callable[..., Tensor] = super().__call__
+        if not (self.training and torch.is_grad_enabled()) or is_recording():
+            return plain(*inputs, **options)
+        call = self.compiled or plain
+        if self.is_recomputed:
+            return checkpoint(call, *inputs, use_reentrant=False, **options)  # type: ignore[no-any-return]
+        return call(*inputs, **options)
 
 
 def set_recompute(model: nn.Module, policy: Recompute) -> None:

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jtrans.nn.axis_attention import at_least_float32
+from jtrans.nn.recorder import is_recording, record
 
 
 class AttentionReduction(nn.Module):
@@ -21,35 +22,30 @@ class AttentionReduction(nn.Module):
         self.weight = nn.Parameter(torch.empty(width, width))
         nn.init.normal_(self.weight, std=width**-0.5)
 
-    def forward(
-        self, grid: Tensor, source_bias: Tensor | None, *, keep: list[Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, grid: Tensor, source_bias: Tensor | None) -> Tensor:
         """Reduce [B, T, S, E] to [B, T, E].
 
         Args:
             grid: normalised joint states, [B, T, S, E].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
-            keep: receives the weights [B, T, S, E].
         """
         scores = F.linear(grid, self.weight)  # [B, T, S, E]
         if source_bias is not None:
             scores = scores + source_bias[:, None, :, None]
         weights = torch.softmax(scores, dim=2, dtype=at_least_float32(scores.dtype))
-        if keep is not None:
-            keep.append(weights)
+        record(self, weights)
         return (weights * grid).sum(dim=2)  # [B, T, E]
 
 
 class MaxReduction(nn.Module):
     """The maximum of every feature over real source positions."""
 
-    def forward(
-        self, grid: Tensor, source_bias: Tensor | None, *, keep: list[Tensor] | None = None
-    ) -> Tensor:
-        """Reduce [B, T, S, E] to [B, T, E]; `keep` receives which position won, as weights."""
+    def forward(self, grid: Tensor, source_bias: Tensor | None) -> Tensor:
+        """Reduce [B, T, S, E] to [B, T, E]; which position won is recorded as weights."""
         if source_bias is not None:
             grid = grid + source_bias[:, None, :, None]
         values, positions = grid.max(dim=2)  # [B, T, E]
-        if keep is not None:
-            keep.append(F.one_hot(positions, grid.shape[2]).transpose(-1, -2).float())
+        if is_recording():
+            winners = F.one_hot(positions, grid.shape[2])  # [B, T, E, S]
+            record(self, winners.transpose(-1, -2).float())
         return values

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from jtrans.nn.cpu.blocks import LayerNorm, is_blockwise
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.recorder import is_recording
 
 
 @runtime_checkable
@@ -40,28 +41,18 @@ class Residual(nn.Module):
         self.pre_norm = pre_norm
         self.saves_memory = False
 
-    def forward(
-        self,
-        x: Tensor,
-        block: Callable[..., Tensor],
-        *,
-        keep: list[Tensor] | None = None,
-        **arguments: Any,
-    ) -> Tensor:
+    def forward(self, x: Tensor, block: Callable[..., Tensor], **arguments: Any) -> Tensor:
         """Apply `block` to `x`, [..., E], and return the same shape.
 
         Args:
             x: what goes in.
             block: f; it gets the further arguments.
-            keep: handed to blocks that can say where they look; receives their weights.
             arguments: of the block.
         """
-        if keep is not None:
-            arguments["keep"] = keep
         if not self.pre_norm:
             normalised: Tensor = self.norm(self.dropout.add(x, block(x, **arguments)))
             return normalised
-        is_plain = "keep" in arguments or "cache" in arguments
+        is_plain = is_recording() or "cache" in arguments
         is_wanted = not is_plain and is_blockwise(x, saves_memory=self.saves_memory)
         if is_wanted and isinstance(block, BlockwiseModule):
             norm = LayerNorm(self.norm.weight, self.norm.bias, self.norm.eps)

@@ -30,7 +30,6 @@ class TargetAttention(nn.Module):
         *,
         cache: KeyValueCache | None = None,
         slot_bias: Tensor | None = None,
-        keep: list[Tensor] | None = None,
     ) -> Tensor:
         """Mix along T.
 
@@ -39,10 +38,9 @@ class TargetAttention(nn.Module):
                 of each sentence, [B, beam, S, E].
             cache: earlier target positions, in slots.
             slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
-            keep: receives the weights [B, S, H, T, T].
         """
         bias = None if slot_bias is None else slot_bias[:, None, None]
-        mixed: Tensor = self.attention(x, bias=bias, causal=cache is None, cache=cache, keep=keep)
+        mixed: Tensor = self.attention(x, bias=bias, causal=cache is None, cache=cache)
         return mixed
 
     def in_blocks(self, x: Tensor, norm: LayerNorm, dropout: SharedDropout) -> Tensor:
@@ -57,18 +55,15 @@ class SourceAttention(nn.Module):
         super().__init__()
         self.attention = MultiHeadAttention(width, heads, dropout, axis=2)
 
-    def forward(
-        self, x: Tensor, source_bias: Tensor | None, *, keep: list[Tensor] | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, source_bias: Tensor | None) -> Tensor:
         """Mix along S.
 
         Args:
             x: the grid, [B, T, S, E].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
-            keep: receives the weights [B, T, H, S, S].
         """
         bias = None if source_bias is None else source_bias[:, None, None, None, :]
-        return self.attention(x, bias=bias, keep=keep)  # type: ignore[no-any-return]
+        return self.attention(x, bias=bias)  # type: ignore[no-any-return]
 
     def in_blocks(
         self, x: Tensor, norm: LayerNorm, dropout: SharedDropout, *, source_bias: Tensor | None

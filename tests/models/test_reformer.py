@@ -12,6 +12,7 @@ from jtrans.data.batch import Batch
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.models.reformer import JointLayer, Reformer
 from jtrans.models.systems import ReformerConfig
+from jtrans.nn.recorder import record_attention
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}
 E, H = 16, 2
@@ -123,28 +124,16 @@ def test_noise_after_the_relu_is_shared_over_the_grid(name: str) -> None:
 
 
 @pytest.mark.parametrize("independent", [False, True])
-def test_noise_on_attention_weights_is_shared_over_the_lines(
-    independent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Tensor] = []  # R3, DAs and DAt
-    from jtrans.nn import attention
-
-    original = attention.attend
-
-    def watch(*parts: Tensor, noise: Tensor | None, **options: Any) -> Tensor:
-        assert noise is not None
-        lines = (*parts[0].shape[:-1], parts[1].shape[-2])
-        seen.append(noise.expand(lines))
-        return original(*parts, noise=noise, **options)
-
-    monkeypatch.setattr(attention, "attend", watch)
-    layer = joint_layer(grid_dropout="independent" if independent else "shared")
-    with torch.no_grad():  # the plain form; tests/nn/test_blockwise.py compares the other with it
+def test_dropout_of_attention_weights_is_shared_over_the_lines(independent: bool) -> None:
+    layer = joint_layer(grid_dropout="independent" if independent else "shared")  # R3, DAs, DAt
+    with torch.no_grad(), record_attention() as recorder:
         layer(torch.randn(5, 6, 7, E), None)
-    assert [noise.shape for noise in seen] == [(5, 7, H, 6, 6), (5, 6, H, 7, 7)]
-    for noise in seen:
-        assert varying_axes(noise) == ({0, 1, 2, 3, 4} if independent else {0, 2, 3, 4})
-        torch.testing.assert_close(noise.unique(), torch.tensor([0.0, 4 / 3]))
+    shapes = ((5, 7, H, 6, 6), (5, 6, H, 7, 7))
+    for block, shape in zip((layer.target_attention, layer.source_attention), shapes, strict=True):
+        assert recorder[block.attention].shape == shape
+        mask = block.attention.dropout(torch.ones(shape))
+        assert varying_axes(mask) == ({0, 1, 2, 3, 4} if independent else {0, 2, 3, 4})
+        torch.testing.assert_close(mask.unique(), torch.tensor([0.0, 4 / 3]))
 
 
 def test_independent_noise_varies_along_every_axis() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from jtrans.nn.attention import CrossAttention, MultiHeadAttention
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.recorder import record_attention
 
 B, L, E, H = 3, 5, 8, 2
 EXACT = {"rtol": 0.0, "atol": 1e-12}
@@ -112,8 +113,8 @@ def test_cross_attention_is_drawn_as_self_attention_is() -> None:
 def test_dropout_acts_on_the_weights_of_every_head_and_query() -> None:
     attention = MultiHeadAttention(E, H, SharedDropout(0.5)).train()
     x = torch.randn(B, L, E)
-    kept: list[Tensor] = []
-    with torch.no_grad():
-        dropped = attention(x, keep=kept)
+    with torch.no_grad(), record_attention() as recorder:
+        dropped = attention(x)
         assert not torch.equal(dropped, attention.eval()(x))
-    torch.testing.assert_close(kept[0].sum(-1), torch.ones(B, H, L))
+    for weights in recorder.calls[attention]:  # as they were before dropout
+        torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, L))

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jtrans.nn import axis_attention
-from jtrans.nn.axis_attention import attend, padding_bias
+from jtrans.nn.axis_attention import (
+    attention_weights,
+    fused_attention,
+    mix,
+    padding_bias,
+)
 
 B, A, H, L, D = 3, 4, 2, 5, 8
 EXACT = {"rtol": 0.0, "atol": 1e-12}
@@ -25,6 +30,13 @@ def reference(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool
     if bias is not None:
         dense = dense + bias
     return F.scaled_dot_product_attention(q, k, v, attn_mask=dense)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, *, causal: bool = False
+) -> Tensor:
+    """Attend by matrix products."""
+    return mix(attention_weights(q, k, bias=bias, causal=causal), v)
 
 
 def grid_heads(along: str) -> list[Tensor]:
@@ -68,7 +80,7 @@ def test_products_equal_the_attention_of_torch(
     real = data.draw(st.integers(1, keys))
     bias = torch.zeros(keys).masked_fill(torch.arange(keys) >= real, float("-inf"))
     is_causal = queries == keys and data.draw(st.booleans())
-    mixed = attend(q, k, v, bias=bias, causal=is_causal)
+    mixed = attend(q, k, v, bias, causal=is_causal)
     torch.testing.assert_close(mixed, reference(q, k, v, bias, is_causal), **EXACT)
 
 
@@ -86,31 +98,20 @@ def test_gradients_of_products_equal_those_of_torch(causal: bool) -> None:
         torch.testing.assert_close(ours, theirs, **EXACT)
 
 
-def test_kept_weights_are_distributions_with_exact_zeros_on_masked_keys() -> None:
-    q, k, v = (torch.randn(B, H, L, D) for _ in range(3))
-    kept: list[Tensor] = []
-    attend(q, k, v, bias=source_bias()[:, None, None, :], causal=True, keep=kept)  # T3
-    (weights,) = kept
+def test_weights_are_distributions_with_exact_zeros_on_masked_keys() -> None:
+    q, k = (torch.randn(B, H, L, D) for _ in range(2))
+    weights = attention_weights(q, k, bias=source_bias()[:, None, None, :], causal=True)  # T3
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, L))
     assert not weights.triu(1).any()
     assert not weights[1, :, :, 3:].any()
     assert (weights[2, :, :, 0] == 1).all()
 
 
-def test_noise_multiplies_the_weights_and_not_what_is_kept() -> None:
-    q, k, v = (torch.randn(B, H, L, D) for _ in range(3))
-    noise = (torch.rand(B, 1, L, L) < 0.5).float() * 2
-    kept: list[Tensor] = []
-    mixed = attend(q, k, v, noise=noise, keep=kept)
-    torch.testing.assert_close(mixed, (kept[0] * noise) @ v)
-    torch.testing.assert_close(kept[0].sum(-1), torch.ones(B, H, L))
-
-
 def test_weights_of_half_precision_are_computed_in_float32() -> None:
     q, k, v = (torch.randn(B, H, L, D).bfloat16() for _ in range(3))
-    kept: list[Tensor] = []
-    assert attend(q, k, v, keep=kept).dtype == torch.bfloat16
-    assert kept[0].dtype == torch.float32
+    weights = attention_weights(q, k)
+    assert weights.dtype == torch.float32
+    assert mix(weights, v).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("along", ["target", "source"])
@@ -121,8 +122,8 @@ def test_the_fused_way_gives_the_same_along_both_axes(
 ) -> None:
     q, k, v = grid_heads(along)
     bias = source_bias()[:, None, None, None, :] if masked else None
-    fused = axis_attention._fused(q, k, v, bias, causal)
-    torch.testing.assert_close(fused, attend(q, k, v, bias=bias, causal=causal), **EXACT)
+    fused = fused_attention(q, k, v, bias=bias, causal=causal)
+    torch.testing.assert_close(fused, attend(q, k, v, bias, causal=causal), **EXACT)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -130,14 +131,14 @@ def test_the_fused_way_gives_the_same_along_both_axes(
 def test_the_fused_way_gives_the_same_on_sentences(causal: bool, masked: bool) -> None:
     q, k, v = (torch.randn(B, L, H, D, dtype=torch.float64).transpose(1, 2) for _ in range(3))
     bias = source_bias()[:, None, None, :] if masked else None
-    fused = axis_attention._fused(q, k, v, bias, causal)
-    torch.testing.assert_close(fused, attend(q, k, v, bias=bias, causal=causal), **EXACT)
+    fused = fused_attention(q, k, v, bias=bias, causal=causal)
+    torch.testing.assert_close(fused, attend(q, k, v, bias, causal=causal), **EXACT)
 
 
 def test_the_fused_way_takes_one_query_and_a_view_of_a_longer_cache() -> None:
     q = torch.randn(B, A, H, 1, D, dtype=torch.float64)
     k, v = (torch.randn(B, A, H, 16, D, dtype=torch.float64)[..., :L, :] for _ in range(2))
-    fused = axis_attention._fused(q, k, v, None, False)
+    fused = fused_attention(q, k, v, bias=None, causal=False)
     torch.testing.assert_close(fused, attend(q, k, v), **EXACT)
 
 
@@ -154,7 +155,7 @@ def test_the_fused_way_copies_neither_queries_keys_nor_values(
         return original(*parts, **options)
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", watch)
-    axis_attention._fused(q, k, v, None, along == "target")
+    fused_attention(q, k, v, bias=None, causal=along == "target")
     assert len(taken) == 3
     assert [x.data_ptr() for x in taken] == [x.data_ptr() for x in (q, k, v)]
     assert all(x.dim() == 4 for x in taken)  # what the kernels take
@@ -167,7 +168,7 @@ def test_the_fused_way_splits_at_the_limit_of_the_kernels(
 ) -> None:
     q, k, v = grid_heads(along)
     bias = source_bias()[:, None, None, None, :]
-    whole = attend(q, k, v, bias=bias)
+    whole = attend(q, k, v, bias)
     monkeypatch.setattr(axis_attention, "_GRID_LIMIT", limit)
     lengths: list[int] = []
     original = F.scaled_dot_product_attention
@@ -177,19 +178,17 @@ def test_the_fused_way_splits_at_the_limit_of_the_kernels(
         return original(*parts, **options)
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", watch)
-    torch.testing.assert_close(axis_attention._fused(q, k, v, bias, False), whole, **EXACT)
+    torch.testing.assert_close(fused_attention(q, k, v, bias=bias, causal=False), whole, **EXACT)
     assert max(lengths) <= limit
     assert sum(lengths) == (B if along == "target" else B * A)
 
 
 def test_gradients_of_the_fused_way_are_the_same() -> None:
     gradients = []
-    for function in (attend, axis_attention._fused):
+    for function in (attend, fused_attention):
         torch.manual_seed(3)
         leaves = [x.detach().requires_grad_() for x in grid_heads("target")]
-        options = (None, True) if function is axis_attention._fused else ()
-        keywords = {} if options else {"causal": True}
-        function(*leaves, *options, **keywords).square().sum().backward()
+        function(*leaves, causal=True).square().sum().backward()
         gradients.append([leaf.grad for leaf in leaves])
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, **EXACT)

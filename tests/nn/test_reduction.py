@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from jtrans.nn.axis_attention import padding_bias
+from jtrans.nn.recorder import record_attention
 from jtrans.nn.reduction import AttentionReduction, MaxReduction
 
 B, T, S, E = 3, 4, 5, 8
@@ -41,9 +42,10 @@ def test_reduction_is_its_definition_feature_by_feature() -> None:
 
 @torch.no_grad()
 def test_weights_are_one_distribution_per_feature_and_zero_on_padding() -> None:
-    kept: list[Tensor] = []
-    AttentionReduction(E).double()(grid(), padding_bias(MASK), keep=kept)
-    (weights,) = kept
+    reduction = AttentionReduction(E).double()
+    with record_attention() as recorder:
+        reduction(grid(), padding_bias(MASK))
+    weights = recorder[reduction]
     assert weights.shape == (B, T, S, E)
     torch.testing.assert_close(weights.sum(2), torch.ones(B, T, E, dtype=torch.float64))
     assert not weights.transpose(1, 2)[~MASK].any()
@@ -77,11 +79,12 @@ def test_the_order_of_source_positions_does_not_matter() -> None:
 @torch.no_grad()
 def test_the_maximum_is_over_real_source_positions() -> None:
     x = grid()
-    kept: list[Tensor] = []
-    reduced = MaxReduction()(x, padding_bias(MASK), keep=kept)
+    reduction = MaxReduction()
+    with record_attention() as recorder:
+        reduced = reduction(x, padding_bias(MASK))
     expected = torch.stack([x[b, :, : MASK[b].sum()].amax(1) for b in range(B)])
     assert torch.equal(reduced, expected)
-    assert torch.equal((kept[0] * x).sum(2), expected)  # the kept weights say where it was
+    assert torch.equal((recorder[reduction] * x).sum(2), expected)  # the weights say where it was
 
 
 def test_fresh_weights_have_the_deviation_of_the_design() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.axis_attention import padding_bias
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.recorder import record_attention
 from jtrans.nn.separable import SourceAttention, TargetAttention
 
 E, H = 8, 2
@@ -103,17 +104,18 @@ def test_attention_along_one_target_position_passes_its_value(columns: int) -> N
 
 
 @torch.no_grad()
-def test_weights_are_kept_with_the_other_axis_as_lines() -> None:
+def test_weights_are_recorded_with_the_other_axis_as_lines() -> None:
     B, T, S = 2, 3, 5
     x = torch.randn(B, T, S, E, dtype=torch.float64)
     mask = torch.arange(S) < torch.tensor([[5], [2]])
-    kept: list[Tensor] = []
-    made(TargetAttention)(x, keep=kept)
-    made(SourceAttention)(x, padding_bias(mask), keep=kept)
-    target, source = kept
+    along_target, along_source = made(TargetAttention), made(SourceAttention)
+    with record_attention() as recorder:
+        along_target(x)
+        along_source(x, padding_bias(mask))
+    target, source = recorder[along_target.attention], recorder[along_source.attention]
     assert target.shape == (B, S, H, T, T)
     assert source.shape == (B, T, H, S, S)
-    for weights in kept:
+    for weights in (target, source):
         torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
     assert not target.triu(1).any()
     assert not source[1, ..., 2:].any()

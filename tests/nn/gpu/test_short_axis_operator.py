@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from jtrans.nn.attention import join_heads, split_heads
-from jtrans.nn.axis_attention import attend
+from jtrans.nn.axis_attention import attention_weights, mix
 from jtrans.nn.gpu.noise import philox, weights_noise
 from jtrans.nn.gpu.operator import (
     attention_operator,
@@ -46,7 +46,8 @@ def plain(
     q, k, v = (split_heads(part, HEADS, axis) for part in x.chunk(3, dim=-1))
     if bias is not None:
         bias = bias[:, None, None, None, :] if x.dim() == 4 else bias[:, None, None, :]
-    return join_heads(attend(q, k, v, bias=bias, causal=causal, noise=noise), axis)
+    weights = attention_weights(q, k, bias=bias, causal=causal)
+    return join_heads(mix(weights if noise is None else weights * noise, v), axis)
 
 
 @pytest.mark.parametrize("axis", [1, 2])

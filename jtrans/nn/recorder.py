@@ -1,0 +1,69 @@
+"""Recording where attention looks, without a word about it in any signature.
+
+A block that attends reports its weights; nobody listens unless a recorder is on:
+
+    with record_attention() as recorder:
+        model.decode(target, model.encode(source, source != PADDING))
+    weights = recorder[model.layers[0].cross_attention]
+
+While a recorder is on, every block computes its plain form.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable, Iterator
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor
+
+from jtrans.errors import InternalError
+
+
+class AttentionRecorder:
+    """The attention weights of the forward passes it listened to.
+
+    Attributes:
+        calls: by block (or by the name that was recorded), the weights of each call in turn.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[Hashable, list[Tensor]] = {}
+
+    def __getitem__(self, block: Hashable) -> Tensor:
+        """Return the weights of the last call of `block`."""
+        if block not in self.calls:
+            raise InternalError(f"no attention weights were recorded of {block}")
+        return self.calls[block][-1]
+
+
+_RECORDER: ContextVar[AttentionRecorder | None] = ContextVar("attention_recorder", default=None)
+
+
+@contextlib.contextmanager
+def record_attention() -> Iterator[AttentionRecorder]:
+    """Record the weights of every block that attends within the context, in this thread."""
+    recorder = AttentionRecorder()
+    token = _RECORDER.set(recorder)
+    try:
+        yield recorder
+    finally:
+        _RECORDER.reset(token)
+
+
+def is_recording() -> bool:
+    """Say whether a recorder is on; never in compiled code."""
+    return not torch.compiler.is_compiling() and _RECORDER.get() is not None
+
+
+def record(block: Hashable, weights: Tensor) -> None:
+    """Report attention weights, last axis attended over, to the recorder that is on, if any.
+
+    Args:
+        block: the module that attends, or any name to find the weights by.
+        weights: before dropout.
+    """
+    recorder = None if torch.compiler.is_compiling() else _RECORDER.get()
+    if recorder is not None:
+        recorder.calls.setdefault(block, []).append(weights)
