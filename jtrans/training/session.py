@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-import jtrans
+from jtrans import __version__
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.models.zoo import build_model, load_weights, system_configs
@@ -296,6 +296,6 @@ def _facts(corpus: PreparedCorpus, model: TranslationModel, initial: Run | None)
         "train": _identity(corpus),
         "parameters": model.parameter_count(),
         "from": str(initial.folder) if initial else None,
-        "jtrans": jtrans.__version__,
+        "jtrans": __version__,
         "torch": torch.__version__,
     }
