@@ -39,7 +39,7 @@ from jtrans.nn.residual import Residual
 from jtrans.nn.separable import SourceAttention, TargetAttention
 
 # Axes of [B, T, S, E] along which dropout noise is shared: those where the same information is
-# repeated and which the block does not aggregate (systems.md 2.5).
+# repeated and which the block does not aggregate (docs/systems.md 2.5).
 _OVER_SOURCE = (2,)  # D1s: output of target attention
 _OVER_TARGET = (1,)  # D1t: output of source attention
 _OVER_BOTH = (1, 2)  # D2, D2r: output and hidden layer of the FFN

@@ -1,4 +1,4 @@
-"""Which embedding matrices are one: none, the decoder's two, or all three (systems.md 0.4)."""
+"""Which embedding matrices are one: none, the decoder's two, or all three (docs/systems.md 0.4)."""
 
 from __future__ import annotations
 

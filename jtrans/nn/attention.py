@@ -1,4 +1,4 @@
-"""Multi-head attention (systems.md 0.4), of a sequence to itself and to another."""
+"""Multi-head attention (docs/systems.md 0.4), of a sequence to itself and to another."""
 
 from __future__ import annotations
 

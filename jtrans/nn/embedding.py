@@ -1,4 +1,4 @@
-"""Token vectors and sinusoidal positions (systems.md 0.5)."""
+"""Token vectors and sinusoidal positions (docs/systems.md 0.5)."""
 
 from __future__ import annotations
 

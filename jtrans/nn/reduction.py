@@ -1,4 +1,4 @@
-"""Reduction of the joint grid to one vector per target position (systems.md 2.6)."""
+"""Reduction of the joint grid to one vector per target position (docs/systems.md 2.6)."""
 
 from __future__ import annotations
 

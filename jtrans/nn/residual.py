@@ -1,4 +1,4 @@
-"""The residual wrapping of a block, with layer norm before or after it (systems.md 0.4)."""
+"""The residual wrapping of a block, with layer norm before or after it (docs/systems.md 0.4)."""
 
 from __future__ import annotations
 

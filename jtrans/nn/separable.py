@@ -1,4 +1,4 @@
-"""Separable attention on the joint grid [B, T, S, E] (Li et al. 2020; systems.md 2.3).
+"""Separable attention on the joint grid [B, T, S, E] (Li et al. 2020; docs/systems.md 2.3).
 
 The same multi-head attention along one axis, the other axis being part of the batch:
 target attention along T (causal), source attention along S (padding masked).

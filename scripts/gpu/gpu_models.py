@@ -17,7 +17,7 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.nn.gpu import operator
 
-MEAN_LENGTH, VARIATION, CORRELATION = 25.0, 0.65, 0.93  # of IWSLT14 (performance.md 1.4)
+MEAN_LENGTH, VARIATION, CORRELATION = 25.0, 0.65, 0.93  # of IWSLT14
 
 
 def make_model(
@@ -131,7 +131,7 @@ def compiled_frames() -> int:
 
 
 def model_flops(model: TranslationModel, batch: Batch) -> float:
-    """Count the multiply-adds x 2 of a training pass (performance.md 1.1), real tokens only."""
+    """Count the multiply-adds x 2 of a training pass (docs/systems.md 2.9), real tokens only."""
     config: Any = SimpleNamespace(**model.config.model_dump())
     E, F = config.width, config.ffn_width
     S, T = batch.source_mask.sum(1).double(), batch.target_mask.sum(1).double()  # [B]

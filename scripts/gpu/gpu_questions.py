@@ -1,4 +1,4 @@
-"""Section 3 of `gpu_check.py`: the open questions of performance.md 8."""
+"""Section 3 of `gpu_check.py`: what speed depends on, measured one question at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 2 of `gpu_check.py`: training and decoding rates (the table of performance.md 6)."""
+"""Section 2 of `gpu_check.py`: training and decoding rates."""
 
 from __future__ import annotations
 

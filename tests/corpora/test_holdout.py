@@ -67,7 +67,7 @@ def test_short_sentences_are_not_held_out() -> None:
 
 
 def test_every_23rd_kept_pair_goes_to_valid() -> None:
-    assert hold_out(range(1, 47), 23)[1] == [23, 46]  # E6 of systems.md
+    assert hold_out(range(1, 47), 23)[1] == [23, 46]  # docs/systems.md 10.1, property E6
     kept = [i for i in range(100) if i % 3]
     train, valid = hold_out(kept, 23)
     assert valid == [kept[22], kept[45]]

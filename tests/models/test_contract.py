@@ -1,4 +1,4 @@
-"""What every system must do, whatever it is (systems.md 0.9)."""
+"""What every system must do, whatever it is (docs/systems.md 0.9)."""
 
 import copy
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Numbers of trainable parameters (systems.md 1.3, 2.7, 3.2 and 12; property G8).
+"""Numbers of trainable parameters (docs/systems.md 1.3, 2.7, 3.2 and 12; property G8).
 
 Models are built on the device ``meta``, which has shapes and no numbers.
 """
@@ -22,7 +22,7 @@ JOINT, WMT = (37_000, 37_000), (32_000, 32_000)
 DE_EN, EN_DE = (8_848, 6_632), (6_632, 8_848)
 VI_EN, ZH_EN = (7_709, 17_191), (40_448, 36_096)
 
-# the values marked * in section 12 were confirmed by building the reference implementation
+# the values marked * in docs/systems.md 12 were confirmed by building the reference implementation
 COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
     "base": ("transformer", BASE | {"norm": "post", "tie": "all"}, JOINT, 63_082_496),
     "base-pre": ("transformer", BASE | {"tie": "all"}, JOINT, 63_084_544),

@@ -1,4 +1,4 @@
-"""Properties of the joint models (systems.md 2.10 and 3.4)."""
+"""Properties of the joint models (docs/systems.md 2.10 and 3.4)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Search and forced scoring agree on every system (systems.md 0.9, property G12)."""
+"""Search and forced scoring agree on every system (docs/systems.md 0.9, property G12)."""
 
 import pytest
 import torch

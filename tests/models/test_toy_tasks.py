@@ -1,4 +1,4 @@
-"""A tiny model of every system learns to copy and to reverse (systems.md 0.9, property G10)."""
+"""A tiny model of every system learns to copy and reverse (docs/systems.md 0.9, property G10)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Properties of the Transformer (systems.md 1.6) and of what all systems of its kind share."""
+"""Properties of the Transformer (docs/systems.md 1.6) and of what all systems of its kind share."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Multi-head attention against its definition, head by head (systems.md 0.4)."""
+"""Multi-head attention against its definition, head by head (docs/systems.md 0.4)."""
 
 import math
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Attention along one axis: the CPU's way and the fused one give the same (systems.md 0.4)."""
+"""Attention along one axis: the CPU's way and the fused one give the same (docs/systems.md 0.4)."""
 
 from typing import Any
 

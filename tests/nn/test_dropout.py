@@ -1,4 +1,4 @@
-"""Dropout with shared noise (systems.md 2.5, property R3)."""
+"""Dropout with shared noise (docs/systems.md 2.5, property R3)."""
 
 from collections.abc import Sequence
 

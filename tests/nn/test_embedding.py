@@ -1,4 +1,4 @@
-"""Token vectors and positions (systems.md 0.4, 0.5)."""
+"""Token vectors and positions (docs/systems.md 0.4, 0.5)."""
 
 import math
 from typing import Any

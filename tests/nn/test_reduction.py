@@ -1,4 +1,4 @@
-"""Reduction of the grid over the source (systems.md 2.6; properties R4, R5)."""
+"""Reduction of the grid over the source (docs/systems.md 2.6; properties R4, R5)."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Separable attention on the grid (systems.md 2.3; properties R2, R9, R13)."""
+"""Separable attention on the grid (docs/systems.md 2.3; properties R2, R9, R13)."""
 
 import math
 from itertools import product

@@ -1,6 +1,6 @@
 """How well rare and frequent words are translated (Figure 4, right).
 
-systems.md 11.3, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
+docs/systems.md 11.3, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
 2019) defines it. Counts come from the training data of the run; the user passes no file.
 Both know one reference, as compare-mt does: where a split has several, the first.
 """

@@ -1,7 +1,7 @@
 """How long translations are, and how good by length of the source (Figure 3 of the paper).
 
-systems.md 11.4 and 11.5. The sentence score is the one of the reference scripts, smoothed and on
-its own scale; corpus BLEU of each bin stands beside it. All three use all references of a split.
+docs/systems.md 11.4 and 11.5. The sentence score is the one of the reference scripts, smoothed and
+on its own scale; corpus BLEU of each bin stands beside it. All three use all references of a split.
 """
 
 from __future__ import annotations

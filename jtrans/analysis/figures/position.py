@@ -1,7 +1,7 @@
 """How often the right next token is the most probable one, by target position (Figure 4, left).
 
-systems.md 11.2. The reference definition counts BPE pieces and ``</s>``, and its late bins hold
-long sentences only; the two other figures count words, and cut every sentence into fifths.
+docs/systems.md 11.2. The reference definition counts BPE pieces and ``</s>``, and its late bins
+hold long sentences only; the two other figures count words, and cut every sentence into fifths.
 Where a split has several references, the first is forced and the others are not used.
 """
 

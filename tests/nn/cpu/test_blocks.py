@@ -1,4 +1,4 @@
-"""The feed-forward block, the residual wrapping and the encoder stack (systems.md 0.4)."""
+"""The feed-forward block, the residual wrapping and the encoder stack (docs/systems.md 0.4)."""
 
 import math
 
