@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jtrans.corpora.catalogue.builtin import grammar_text
-from jtrans.corpora.grammar import generate
-from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.corpora.catalogue.builtin import load_built_in
+from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError, WorkError
 from jtrans.preparation.merge import join_prepared
@@ -187,12 +186,16 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
 
 
 def test_labels_and_gold_alignments_follow_their_pairs(tmp_path) -> None:
-    pairs = generate(340, seed=3)
+    text = load_built_in("grammar-de-en").splits["train"]
+
+    def lines(start: int, stop: int) -> ParallelText:
+        gold = {name: values[start:stop] for name, values in vars(text.gold).items()}
+        sides = text.source[start:stop], text.target[start:stop]
+        return ParallelText(*sides, gold=Gold(**gold))
 
     def cut(start: int, stop: int) -> Corpus:
-        splits = {"train": pairs[start:stop], "valid": pairs[300:320], "test": pairs[320:]}
-        texts = {name: grammar_text(part) for name, part in splits.items()}
-        return Corpus("mine", ("de", "en"), texts)
+        splits = {"train": lines(start, stop), "valid": lines(300, 320), "test": lines(320, 340)}
+        return Corpus("mine", ("de", "en"), splits)
 
     options = PrepareOptions(bpe_merges=200)
     prepare(cut(0, 150), tmp_path / "one", options=options, workers=1)

@@ -1,0 +1,1 @@
+"""Chinese with English: measure words, aspect, relative clauses before the noun."""

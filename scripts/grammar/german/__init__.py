@@ -1,0 +1,1 @@
+"""German with English: verb second or last, cases, separable verbs."""
