@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ from jtrans.cli import console
 from jtrans.cli.options import Json
 
 if TYPE_CHECKING:
-    from jtrans.corpora.entry import Entry, Part, Source
+    from jtrans.corpora.entry import Entry, OriginalFile, SplitPart
 
 
 def corpora(
@@ -31,7 +30,7 @@ def corpora(
       jtrans corpora iwslt14-de-en
     """
     from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
-    from jtrans.corpora.entry import turn_name
+    from jtrans.corpora.entry import swap_name
 
     if name is not None:
         entry = find_entry(name)
@@ -51,7 +50,7 @@ def corpora(
     one_way = [entry.name for entry in entries if not entry.both_ways]
     turned = next(entry.name for entry in entries if entry.both_ways)
     console.talk(
-        f"Each can be turned round ({turned}: {turn_name(turned)}), but not {', '.join(one_way)}."
+        f"Each can be turned round ({turned}: {swap_name(turned)}), but not {', '.join(one_way)}."
     )
     console.next_step(f"jtrans prepare {entries[0].name}")
 
@@ -87,14 +86,14 @@ def _prepared(entry: Entry) -> Path | None:
     return folder if (folder / "corpus.json").is_file() else None
 
 
-def _downloaded(entry: Entry, source: Source) -> Path | None:
+def _downloaded(entry: Entry, source: OriginalFile) -> Path | None:
     from jtrans.corpora.download.fetch import downloads_folder, present
 
     return present(source, downloads_folder() / entry.folder)
 
 
 def _details(entry: Entry) -> list[list[str]]:
-    from jtrans.corpora.entry import turn_name
+    from jtrans.corpora.entry import swap_name
 
     sentences = " · ".join(f"{split} {count:,}" for split, count in entry.sentences.items())
     options = ", ".join(f"{key} = {value}" for key, value in entry.options.items())
@@ -110,7 +109,7 @@ def _details(entry: Entry) -> list[list[str]]:
         ["here", str(_prepared(entry) or _here(entry) or "nothing yet")],
     ]
     if entry.both_ways:
-        rows.insert(2, ["turned round", turn_name(entry.name)])
+        rows.insert(2, ["turned round", swap_name(entry.name)])
     for source in entry.sources:
         rows += _source_rows(entry, source)
     for split, parts in entry.parts.items():
@@ -118,7 +117,7 @@ def _details(entry: Entry) -> list[list[str]]:
     return rows
 
 
-def _read_from(part: Part) -> str:
+def _read_from(part: SplitPart) -> str:
     """Say which files a part of a split is read from, as the ends of their paths."""
     ways = [
         f"{choice.source} and {choice.target}" if choice.target else choice.source
@@ -128,7 +127,7 @@ def _read_from(part: Part) -> str:
     return f"{' or '.join(ways)} ({' or '.join(readers)})"
 
 
-def _source_rows(entry: Entry, source: Source) -> list[list[str]]:
+def _source_rows(entry: Entry, source: OriginalFile) -> list[list[str]]:
     """Say of one file where it comes from, how it is checked, and whether it is here."""
     rows = [["file", f"{source.file}{f': {source.title}' if source.title else ''}"]]
     for mirror in source.mirrors:
@@ -148,14 +147,14 @@ def _recorded_sha256(entry: Entry, path: Path) -> str:
 
 
 def _as_json(entry: Entry) -> dict[str, Any]:
-    from jtrans.corpora.entry import turn_name
+    from jtrans.corpora.entry import swap_name
 
     prepared = _prepared(entry)
     return {
         "name": entry.name,
         "title": entry.title,
         "languages": list(entry.languages),
-        "turned_round": turn_name(entry.name) if entry.both_ways else None,
+        "turned_round": swap_name(entry.name) if entry.both_ways else None,
         "sentences": dict(entry.sentences),
         "origin": entry.origin,
         "licence": entry.licence,
@@ -164,14 +163,14 @@ def _as_json(entry: Entry) -> dict[str, Any]:
         "download_bytes": entry.size or None,
         "sources": [_source_as_json(entry, source) for source in entry.sources],
         "parts": {
-            split: [[asdict(choice) for choice in part.choices] for part in parts]
+            split: [[choice.model_dump(mode="json") for choice in part.choices] for part in parts]
             for split, parts in entry.parts.items()
         },
         "prepared": str(prepared) if prepared else None,
     }
 
 
-def _source_as_json(entry: Entry, source: Source) -> dict[str, Any]:
+def _source_as_json(entry: Entry, source: OriginalFile) -> dict[str, Any]:
     path = _downloaded(entry, source)
     return {
         "file": source.file,

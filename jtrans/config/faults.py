@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -52,6 +53,9 @@ def explain_fault(
         message = str(fault["msg"]).removeprefix("Value error, ")
         place = f"{key}, {place}" if key else place
         return error_type(message, where=place, hint=hint, kind=kind)
+    if fault["type"] == "literal_error":
+        near = did_you_mean(str(fault["input"]), re.findall(r"'(.+?)'", fault["ctx"]["expected"]))
+        hint = f"did you mean {near}?" if near else hint
     shown = "" if fault["type"] == "missing" else f" (got {fault['input']!r})"
     # a value may be of several types, each with its own fault: "epoch", or a number
     rules = [_rule(other) for other in error.errors() if _key_parts(other) == parts]

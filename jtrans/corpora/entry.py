@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, ValidationError, model_validator
+
+from jtrans.config import ConfigSection, Count, explain_fault
 from jtrans.corpora.parallel import Corpus
-from jtrans.errors import InternalError
+from jtrans.errors import ConfigError
 
-Options = Mapping[str, str | int | float | bool]
+Options = dict[str, str | int | float | bool]
+# The formats of `jtrans.corpora.formats.readers`.
+ReaderName = Literal["plain", "wit3-tags", "wit3-xml", "sgm", "tsv", "tmx", "jsonl"]
 
 
-@dataclass(frozen=True)
-class Mirror:
+class Mirror(ConfigSection):
     """One address of a file.
 
     Attributes:
@@ -34,8 +37,7 @@ class Mirror:
         return self.url.rsplit("/", 1)[-1]
 
 
-@dataclass(frozen=True)
-class Source:
+class OriginalFile(ConfigSection):
     """One original file or licensed release.
 
     Attributes:
@@ -59,38 +61,43 @@ class Source:
         return tuple(dict.fromkeys([self.file, *(mirror.file for mirror in self.mirrors)]))
 
 
-@dataclass(frozen=True)
-class Choice:
+class FileChoice(ConfigSection):
     """One way to read a part of a split.
 
     Attributes:
-        reader: a name of `jtrans.corpora.formats.readers.READERS`.
+        reader: the format.
         source: ends of paths of the source files, `*` and `[...]` as in a shell.
         target: the same for target files; empty where the source file holds both sides.
         columns: of a TSV file, source and target.
     """
 
-    reader: str
+    reader: ReaderName
     source: str
     target: str = ""
     columns: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
-class Part:
+class SplitPart(ConfigSection):
     """Some of the text of a split: the first of `choices` whose files are there.
 
     Attributes:
-        choices: ways to read it.
-        origin: the `Source` it belongs to, where users must know (licensed releases).
+        choices: ways to read it; a single one may stand in the part itself.
+        origin: the `OriginalFile` it belongs to, where users must know (licensed releases).
     """
 
-    choices: tuple[Choice, ...]
+    choices: Annotated[tuple[FileChoice, ...], Field(min_length=1)]
     origin: str = ""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _single_choice(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or "choices" in values:
+            return values
+        choice = {key: value for key, value in values.items() if key != "origin"}
+        return {"origin": values.get("origin", ""), "choices": [choice]}
 
-@dataclass(frozen=True)
-class Entry:
+
+class Entry(ConfigSection):
     """One corpus of the catalogue.
 
     Attributes:
@@ -105,34 +112,34 @@ class Entry:
         load: delivers the raw text, from the network where it is not here yet.
         sources: original files.
         parts: how the splits are read from them.
-        both_ways: whether its name turned round (en-de for de-en) is a corpus too.
+        both_ways: whether its name with the languages swapped (en-de for de-en) is a corpus too.
         valid_every: see `Corpus`.
         hold_out: sizes of splits to set aside, for a corpus that comes as one piece.
         ready_options: what differs in `options` for text given as train, valid and test files.
-        turned: whether source and target are exchanged against the entry that was written down.
+        swapped: whether source and target are swapped, against the entry's file.
     """
 
     name: str
     title: str
     languages: tuple[str, str]
-    sentences: Mapping[str, int]
+    sentences: dict[str, Count]
     licence: str
     citation: str
     origin: str
     options: Options
     load: Callable[[], Corpus]
-    sources: tuple[Source, ...] = ()
-    parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    sources: tuple[OriginalFile, ...] = ()
+    parts: dict[str, tuple[SplitPart, ...]] = Field(default_factory=dict)
     both_ways: bool = False
-    valid_every: int | None = None
-    hold_out: Mapping[str, int] = field(default_factory=dict)
-    ready_options: Options = field(default_factory=dict)
-    turned: bool = False
+    valid_every: Count | None = None
+    hold_out: dict[str, Count] = Field(default_factory=dict)
+    ready_options: Options = Field(default_factory=dict)
+    swapped: bool = False
 
     @property
     def folder(self) -> str:
         """The name of the folder its downloads are in: the same for both directions."""
-        return turn_name(self.name) if self.turned else self.name
+        return swap_name(self.name) if self.swapped else self.name
 
     @property
     def size(self) -> int:
@@ -146,43 +153,27 @@ class Entry:
         return any(not source.mirrors for source in self.sources)
 
 
-def turn_name(name: str) -> str:
-    """Exchange the two languages at the end of a name: tatoeba-de-en, tatoeba-en-de."""
+def swap_name(name: str) -> str:
+    """Swap the two languages at the end of a name: tatoeba-de-en, tatoeba-en-de."""
     stem, source, target = name.rsplit("-", 2)
     return f"{stem}-{target}-{source}"
 
 
-def turn_options(options: Options) -> dict[str, str | int | float | bool]:
-    """Exchange what belongs to one side."""
-    exchanged = {"source_segment": "target_segment", "target_segment": "source_segment"}
-    return {exchanged.get(name, name): value for name, value in options.items()}
+def swap_options(options: Options) -> Options:
+    """Swap what belongs to one side."""
+    swapped = {"source_segment": "target_segment", "target_segment": "source_segment"}
+    return {swapped.get(name, name): value for name, value in options.items()}
 
 
 def read_entry(path: Path, load: Callable[[], Corpus]) -> Entry:
-    """Read an entry from its TOML file, which is named after the corpus."""
+    """Read an entry from its TOML file, which is named after the corpus.
+
+    Raises:
+        ConfigError: a key is unknown or missing, or has a value that cannot be used.
+    """
     table = tomllib.loads(path.read_text(encoding="utf-8"))
-    known = {item.name for item in fields(Entry)} - {"name", "load", "turned"}
-    if unknown := set(table) - known:
-        raise InternalError(f"{path.name}: unknown keys {', '.join(sorted(unknown))}")
-    table["languages"] = tuple(table["languages"])
-    table["sources"] = tuple(_source(**item) for item in table.get("sources", []))
-    table["parts"] = {
-        split: tuple(_part(dict(part)) for part in parts)
-        for split, parts in table.get("parts", {}).items()
-    }
-    return Entry(name=path.stem, load=load, **table)
-
-
-def _source(*, mirrors: list[dict[str, Any]] | None = None, **rest: Any) -> Source:
-    return Source(mirrors=tuple(Mirror(**mirror) for mirror in mirrors or []), **rest)
-
-
-def _part(table: dict[str, Any]) -> Part:
-    origin = table.pop("origin", "")
-    choices = table.pop("choices", None) or [table]
-    return Part(tuple(_choice(dict(choice)) for choice in choices), origin)
-
-
-def _choice(table: dict[str, Any]) -> Choice:
-    columns = table.pop("columns", None)
-    return Choice(columns=tuple(columns) if columns else None, **table)
+    try:
+        return Entry.model_validate({**table, "name": path.stem, "load": load})
+    except ValidationError as error:
+        hint = "the other entries of the catalogue are examples"
+        raise explain_fault(error, Entry, ConfigError, where=str(path), hint=hint) from error

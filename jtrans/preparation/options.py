@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
+from typing import Annotated, Any, Literal
 
-from jtrans.errors import ConfigError, did_you_mean
+from pydantic import Field, ValidationError, model_validator
+
+from jtrans.config import ConfigSection, Count, explain_fault
+from jtrans.errors import ConfigError
 from jtrans.preparation.clean import Rules
 
-BPE_MODES = ("joint", "separate", "none")
-VOCABULARY_MODES = ("joint", "separate")
 # What a pipeline has decided already, for text that is prepared with it.
 PIPELINE_OPTIONS = (
     "source_segment",
@@ -24,8 +26,17 @@ PIPELINE_OPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class PrepareOptions:
+# The kinds of errors, where they are not "config.value".
+_KINDS = {
+    "literal_error": "config.choice",
+    "value_error": "config.choice",
+    "greater_than": "config.range",
+    "greater_than_equal": "config.range",
+    "finite_number": "config.range",
+}
+
+
+class PrepareOptions(ConfigSection):
     """How a corpus is prepared; the defaults are those of the command line.
 
     Attributes:
@@ -62,13 +73,13 @@ class PrepareOptions:
     lowercase: bool = False
     truecase: bool = False
     jieba_dictionary: str = ""
-    bpe: str = "joint"
-    bpe_merges: int = 10_000
-    bpe_min_frequency: int = 2
-    vocabulary: str = "separate"
-    min_count: int = 1
-    max_length: int = 175
-    max_ratio: float = 1.5
+    bpe: Literal["joint", "separate", "none"] = "joint"
+    bpe_merges: Count = 10_000
+    bpe_min_frequency: Count = 2
+    vocabulary: Literal["joint", "separate"] = "separate"
+    min_count: Count = 1
+    max_length: Count = 175
+    max_ratio: Annotated[float, Field(ge=1.0)] = 1.5
     deduplicate: bool = True
     drop_leaked: bool = True
     drop_identical: bool = True
@@ -76,26 +87,20 @@ class PrepareOptions:
     labels: str = ""
     pipeline: str = ""
 
-    def __post_init__(self) -> None:
-        for name, allowed in (("bpe", BPE_MODES), ("vocabulary", VOCABULARY_MODES)):
-            value = getattr(self, name)
-            if value not in allowed:
-                near = did_you_mean(value, allowed)
-                raise ConfigError(
-                    f"{name} {value!r} is not one of {', '.join(allowed)}",
-                    hint=f"did you mean {near}?" if near else None,
-                    kind="config.choice",
-                )
-        for name in ("bpe_merges", "bpe_min_frequency", "min_count", "max_length", "max_ratio"):
-            value = getattr(self, name)
-            if not value >= 1:  # also refuses nan
-                raise ConfigError(f"{name} {value} is less than 1", kind="config.range")
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            hint = "jtrans prepare --help shows what the options take"
+            fault = explain_fault(error, PrepareOptions, ConfigError, where="", hint=hint)
+            fault.kind = _KINDS.get(error.errors()[0]["type"], fault.kind)
+            raise fault from error
+
+    @model_validator(mode="after")
+    def _one_way_to_treat_case(self) -> PrepareOptions:
         if self.lowercase and self.truecase:
-            raise ConfigError(
-                "lower-casing and truecasing exclude each other",
-                hint="choose one of --lowercase and --truecase",
-                kind="config.choice",
-            )
+            raise ValueError("--lowercase and --truecase exclude each other: choose one of the two")
+        return self
 
     @property
     def rules(self) -> Rules:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     decided = {"pipeline", *(PIPELINE_OPTIONS if pipeline else ())}
     facts: dict[str, Any] = {
         "languages": list(corpus.languages),
-        "options": {name: value for name, value in asdict(options).items() if name not in decided},
+        "options": options.model_dump(exclude=decided),
         "splits": {
             name: {
                 "origin": list(text.origin),
@@ -151,17 +151,19 @@ def _settle(
     options: PrepareOptions, sides: tuple[TextSide, TextSide], pipeline: TextPipeline | None
 ) -> PrepareOptions:
     """Replace "auto", and say what a pipeline has decided."""
-    options = replace(options, source_segment=sides[0].segmenter, target_segment=sides[1].segmenter)
-    if pipeline is None:
-        return options
-    source, target = pipeline.source, pipeline.target
-    is_joint = source.vocabulary.tokens == target.vocabulary.tokens
-    return replace(
-        options,
-        lowercase=source.lowercase,
-        truecase=source.truecaser is not None,
-        vocabulary="joint" if is_joint else "separate",
-    )
+    settled: dict[str, Any] = {
+        "source_segment": sides[0].segmenter,
+        "target_segment": sides[1].segmenter,
+    }
+    if pipeline is not None:
+        source, target = pipeline.source, pipeline.target
+        is_joint = source.vocabulary.tokens == target.vocabulary.tokens
+        settled |= {
+            "lowercase": source.lowercase,
+            "truecase": source.truecaser is not None,
+            "vocabulary": "joint" if is_joint else "separate",
+        }
+    return options.model_copy(update=settled)
 
 
 def _make_sides(

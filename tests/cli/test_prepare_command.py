@@ -203,7 +203,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "useless dictionary": (
         lambda f: None, ["--jieba-dictionary", "corpus/train.de"], "neither side uses it"),
     "segmenter": (lambda f: None, ["--segment", "mosse"], "no such segmenter: mosse"),
-    "bpe": (lambda f: None, ["--bpe", "jiont"], "'jiont' is not one of joint"),
+    "bpe": (lambda f: None, ["--bpe", "jiont"], "'joint', 'separate' or 'none' (got 'jiont')"),
     "number": (lambda f: None, ["--max-length", "0"], "--max-length"),
     "useless merges": (lambda f: None, ["--bpe", "none"], "no meaning without BPE"),
     "name and files": (lambda f: None, ["grammar-de-en"], "does not go with NAME"),

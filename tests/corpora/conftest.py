@@ -71,7 +71,7 @@ class Site:
 
     def mirror(self, name: str, *answers: Answer, sha256: str = "", size: int = 0) -> Mirror:
         self.answers[f"/{name}"] = list(answers)
-        return Mirror(f"{self.url}/{name}", sha256=sha256, size=size)
+        return Mirror(url=f"{self.url}/{name}", sha256=sha256, size=size)
 
     def ranges(self) -> list[str | None]:
         return [wanted for _, wanted in self.requests]

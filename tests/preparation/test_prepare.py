@@ -389,18 +389,22 @@ def test_rare_tokens_are_unknown(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "kind", "hint"),
     [
-        {"bpe": "joined"},
-        {"vocabulary": "shared"},
-        {"max_ratio": 0.5},
-        {"bpe_merges": 0},
-        {"lowercase": True, "truecase": True},
+        ({"bpe": "joined"}, "config.choice", "did you mean joint?"),
+        ({"vocabulary": "xyz"}, "config.choice", "jtrans prepare --help"),
+        ({"max_ratio": 0.5}, "config.range", "jtrans prepare --help"),
+        ({"max_ratio": float("nan")}, "config.range", "jtrans prepare --help"),
+        ({"bpe_merges": 0}, "config.range", "jtrans prepare --help"),
+        ({"lowercase": True, "truecase": True}, "config.choice", "jtrans prepare --help"),
+        ({"bpe_merge": 10}, "config.unknown-key", "did you mean bpe_merges?"),
     ],
 )
-def test_impossible_options_are_refused(options) -> None:
-    with pytest.raises(ConfigError):
+def test_impossible_options_are_refused(options, kind, hint) -> None:
+    with pytest.raises(ConfigError) as caught:
         PrepareOptions(**options)
+    assert (caught.value.kind, caught.value.exit_code) == (kind, 2)
+    assert caught.value.hint.startswith(hint)
 
 
 def test_a_corpus_without_valid_is_refused(tmp_path) -> None:

@@ -8,11 +8,10 @@ raw format is new, a reader (`jtrans.corpora.formats.readers`).
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from pathlib import Path
 
 from jtrans.corpora.catalogue.builtin import BUILT_IN
-from jtrans.corpora.entry import Entry, read_entry, turn_name, turn_options
+from jtrans.corpora.entry import Entry, read_entry, swap_name, swap_options
 from jtrans.corpora.parallel import Corpus
 from jtrans.errors import CorpusError, did_you_mean
 
@@ -20,16 +19,16 @@ ENTRIES = Path(__file__).parent
 
 
 def find_entry(name: str) -> Entry:
-    """Return the entry called `name`, or the one called so with its languages exchanged.
+    """Return the entry called `name`, or the corpus whose languages it swaps.
 
     Raises:
         CorpusError: there is none.
     """
     if name in CATALOGUE:
         return CATALOGUE[name]
-    if name.count("-") >= 2 and (other := CATALOGUE.get(turn_name(name))) and other.both_ways:
-        return turn(other)
-    both_ways = (turn_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways)
+    if name.count("-") >= 2 and (other := CATALOGUE.get(swap_name(name))) and other.both_ways:
+        return swap(other)
+    both_ways = (swap_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways)
     near = did_you_mean(name, [*CATALOGUE, *both_ways])
     raise CorpusError(
         f"no corpus called {name} in the catalogue",
@@ -41,19 +40,19 @@ def find_entry(name: str) -> Entry:
     )
 
 
-def turn(entry: Entry) -> Entry:
-    """Exchange source and target."""
-    name = turn_name(entry.name)
-    return replace(
-        entry,
-        name=name,
-        title=f"{entry.title} ({entry.name} turned round)",
-        languages=(entry.languages[1], entry.languages[0]),
-        options=turn_options(entry.options),
-        ready_options=turn_options(entry.ready_options),
-        load=functools.partial(_load, name),
-        turned=True,
-    )
+def swap(entry: Entry) -> Entry:
+    """Swap source and target."""
+    name = swap_name(entry.name)
+    changes = {
+        "name": name,
+        "title": f"{entry.title} ({entry.name}, the other way round)",
+        "languages": (entry.languages[1], entry.languages[0]),
+        "options": swap_options(entry.options),
+        "ready_options": swap_options(entry.ready_options),
+        "load": functools.partial(_load, name),
+        "swapped": True,
+    }
+    return entry.model_copy(update=changes)
 
 
 def _load(name: str) -> Corpus:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jtrans.corpora.download.fetch import downloads_folder, fetch, recorded
-from jtrans.corpora.download.places import Found, Places, find_ready, fits
+from jtrans.corpora.download.places import PartFiles, Places, find_ready, fits
 from jtrans.corpora.download.unpack import is_archive, unpack
-from jtrans.corpora.entry import Entry, Options, Part
+from jtrans.corpora.entry import Entry, Options, SplitPart
 from jtrans.corpora.formats.plain import read_files
 from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.holdout import split_off
@@ -148,18 +148,18 @@ def _unpacked(entry: Entry, archive: Path, sha256: str) -> Path:
     return folder
 
 
-def _parts(entry: Entry) -> list[Part]:
+def _parts(entry: Entry) -> list[SplitPart]:
     return [part for parts in entry.parts.values() for part in parts]
 
 
-def _patterns(part: Part) -> list[str]:
+def _patterns(part: SplitPart) -> list[str]:
     return [text for way in part.choices for text in (way.source, way.target) if text]
 
 
-def _find(entry: Entry, places: Places) -> tuple[dict[str, list[Found]], list[Part]]:
+def _find(entry: Entry, places: Places) -> tuple[dict[str, list[PartFiles]], list[SplitPart]]:
     """Find the files of all parts; also return the parts that lack some."""
-    found: dict[str, list[Found]] = {}
-    missing: list[Part] = []
+    found: dict[str, list[PartFiles]] = {}
+    missing: list[SplitPart] = []
     for split, parts in entry.parts.items():
         for part in parts:
             files = places.find_part(part)
@@ -170,8 +170,8 @@ def _find(entry: Entry, places: Places) -> tuple[dict[str, list[Found]], list[Pa
     return found, missing
 
 
-def _read(entry: Entry, found: Mapping[str, list[Found]]) -> dict[str, ParallelText]:
-    languages = (entry.languages[1], entry.languages[0]) if entry.turned else entry.languages
+def _read(entry: Entry, found: Mapping[str, list[PartFiles]]) -> dict[str, ParallelText]:
+    languages = (entry.languages[1], entry.languages[0]) if entry.swapped else entry.languages
     splits = {
         split: join_texts(
             [read_choice(one.choice, one.sources, one.targets, languages) for one in files]
@@ -181,7 +181,7 @@ def _read(entry: Entry, found: Mapping[str, list[Found]]) -> dict[str, ParallelT
     splits = {split: _without_blank_end(text) for split, text in splits.items()}
     if entry.hold_out:
         splits = split_off(splits["train"], entry.hold_out)
-    if entry.turned:
+    if entry.swapped:
         splits = {
             split: replace(text, source=text.target, target=text.source, references=())
             for split, text in splits.items()
@@ -205,7 +205,7 @@ def _without_blank_end(text: ParallelText) -> ParallelText:
     )
 
 
-def _missing(entry: Entry, folder: Path | None, missing: list[Part]) -> CorpusError:
+def _missing(entry: Entry, folder: Path | None, missing: list[SplitPart]) -> CorpusError:
     """Name what is missing: licensed releases by their number, files by their names."""
     titles = {source.file: source.title for source in entry.sources}
     names = [

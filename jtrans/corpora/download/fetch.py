@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jtrans.corpora.download.transfer import RefusedError, StoppedError, transfer
-from jtrans.corpora.entry import Mirror, Source
+from jtrans.corpora.entry import Mirror, OriginalFile
 from jtrans.errors import JtransError, WorkError
 from jtrans.files import disk_errors, exclusive, file_digest, read_json, write_json
 from jtrans.progress import Progress, Silent
@@ -64,7 +64,7 @@ def recorded(folder: Path) -> dict[str, dict[str, str | int]]:
     return dict(read_json(path)) if path.is_file() else {}
 
 
-def present(source: Source, folder: Path) -> Path | None:
+def present(source: OriginalFile, folder: Path) -> Path | None:
     """Return the downloaded file, if it is in `folder` with the size it had on arrival."""
     for name, facts in recorded(folder).items():
         path = folder / name
@@ -74,7 +74,7 @@ def present(source: Source, folder: Path) -> Path | None:
 
 
 def fetch(
-    source: Source,
+    source: OriginalFile,
     folder: Path,
     *,
     progress: Progress | None = None,

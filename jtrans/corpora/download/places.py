@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jtrans.corpora.entry import Choice, Entry, Part
+from jtrans.corpora.entry import Entry, FileChoice, SplitPart
 from jtrans.corpora.packed import PACKINGS
 from jtrans.errors import CorpusError
 
@@ -19,7 +19,7 @@ READY_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("
 
 
 @dataclass(frozen=True)
-class Found:
+class PartFiles:
     """The files of one part of a split.
 
     Attributes:
@@ -28,7 +28,7 @@ class Found:
         targets: target files, sorted.
     """
 
-    choice: Choice
+    choice: FileChoice
     sources: list[Path]
     targets: list[Path]
 
@@ -56,13 +56,13 @@ class Places:
                 return [next(iter(found.values()))] if is_one else paths
         return []
 
-    def find_part(self, part: Part) -> Found | None:
+    def find_part(self, part: SplitPart) -> PartFiles | None:
         """Return the files of the first choice whose files are all there."""
         for choice in part.choices:
             sources = self.find(choice.source)
             targets = self.find(choice.target) if choice.target else []
             if sources and (targets or not choice.target):
-                return Found(choice, sources, targets)
+                return PartFiles(choice, sources, targets)
         return None
 
 

@@ -29,7 +29,7 @@ Opener = Callable[[], IO[bytes]]
 
 
 @dataclass(frozen=True)
-class Limits:
+class UnpackLimits:
     """What a corpus never exceeds, and an archive made to fill disks does.
 
     Attributes:
@@ -60,7 +60,7 @@ def unpack(
     folder: Path,
     *,
     wanted: Callable[[str], bool] = lambda _name: True,
-    limits: Limits | None = None,
+    limits: UnpackLimits | None = None,
 ) -> list[str]:
     """Unpack files into a new folder, which appears only when all are there.
 
@@ -79,7 +79,7 @@ def unpack(
     """
     try:
         with whole_folder(folder) as temporary:
-            return _extract(archive, temporary, wanted, limits or Limits())
+            return _extract(archive, temporary, wanted, limits or UnpackLimits())
     except DAMAGES as error:
         raise CorpusError(
             f"{archive} cannot be unpacked: {error}",
@@ -89,7 +89,7 @@ def unpack(
 
 
 def _extract(
-    archive: Path, folder: Path, wanted: Callable[[str], bool], limits: Limits
+    archive: Path, folder: Path, wanted: Callable[[str], bool], limits: UnpackLimits
 ) -> list[str]:
     allowed = max(limits.free_bytes, limits.ratio * archive.stat().st_size)
     names: list[str] = []

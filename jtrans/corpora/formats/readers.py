@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jtrans.corpora.entry import Choice
+from jtrans.corpora.entry import FileChoice, ReaderName
 from jtrans.corpora.formats import plain, sgm, wit3
 from jtrans.corpora.formats.jsonl import read_jsonl
 from jtrans.corpora.formats.tmx import read_tmx
 from jtrans.corpora.formats.tsv import read_tsv
 from jtrans.corpora.parallel import ParallelText, join_texts
-from jtrans.errors import InternalError
 
 Paths = Sequence[Path]
-Reader = Callable[[Choice, Paths, Paths, tuple[str, str]], ParallelText]
+Reader = Callable[[FileChoice, Paths, Paths, tuple[str, str]], ParallelText]
 
 
 def read_choice(
-    choice: Choice, sources: Paths, targets: Paths, languages: tuple[str, str]
+    choice: FileChoice, sources: Paths, targets: Paths, languages: tuple[str, str]
 ) -> ParallelText:
     """Read files the way an entry says.
 
@@ -31,40 +30,38 @@ def read_choice(
     Raises:
         CorpusError: the files cannot be read or do not belong together.
     """
-    if choice.reader not in READERS:
-        raise InternalError(f"no reader called {choice.reader}")
     return READERS[choice.reader](choice, sources, targets, languages)
 
 
-def _plain(_choice: Choice, sources: Paths, targets: Paths, _: tuple[str, str]) -> ParallelText:
+def _plain(_choice: FileChoice, sources: Paths, targets: Paths, _: tuple[str, str]) -> ParallelText:
     return plain.read_files(sources, targets)
 
 
-def _tags(_choice: Choice, sources: Paths, targets: Paths, _: tuple[str, str]) -> ParallelText:
+def _tags(_choice: FileChoice, sources: Paths, targets: Paths, _: tuple[str, str]) -> ParallelText:
     return wit3.read_tags(*sources, *targets)
 
 
-def _xml(_choice: Choice, sources: Paths, targets: Paths, _: tuple[str, str]) -> ParallelText:
+def _xml(_choice: FileChoice, sources: Paths, targets: Paths, _: tuple[str, str]) -> ParallelText:
     return wit3.read_xml(*sources, *targets)
 
 
-def _sgm(_choice: Choice, sources: Paths, targets: Paths, _: tuple[str, str]) -> ParallelText:
+def _sgm(_choice: FileChoice, sources: Paths, targets: Paths, _: tuple[str, str]) -> ParallelText:
     return sgm.read_sgm(sources[0], targets)
 
 
-def _tsv(choice: Choice, paths: Paths, _: Paths, languages: tuple[str, str]) -> ParallelText:
+def _tsv(choice: FileChoice, paths: Paths, _: Paths, languages: tuple[str, str]) -> ParallelText:
     return join_texts([read_tsv(path, languages, columns=choice.columns) for path in paths])
 
 
-def _tmx(_choice: Choice, paths: Paths, _: Paths, languages: tuple[str, str]) -> ParallelText:
+def _tmx(_choice: FileChoice, paths: Paths, _: Paths, languages: tuple[str, str]) -> ParallelText:
     return join_texts([read_tmx(path, languages) for path in paths])
 
 
-def _jsonl(_choice: Choice, paths: Paths, _: Paths, languages: tuple[str, str]) -> ParallelText:
+def _jsonl(_choice: FileChoice, paths: Paths, _: Paths, languages: tuple[str, str]) -> ParallelText:
     return join_texts([read_jsonl(path, languages) for path in paths])
 
 
-READERS: dict[str, Reader] = {
+READERS: dict[ReaderName, Reader] = {
     "plain": _plain,
     "wit3-tags": _tags,
     "wit3-xml": _xml,

@@ -7,9 +7,10 @@ import re
 import pytest
 
 from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
+from jtrans.corpora.entry import read_entry
 from jtrans.corpora.formats.readers import READERS
 from jtrans.corpora.parallel import Corpus
-from jtrans.errors import CorpusError
+from jtrans.errors import ConfigError, CorpusError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.text.pipeline import TextSide
 
@@ -105,3 +106,43 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
     with pytest.raises(CorpusError) as caught:
         find_entry("xyz")
     assert "jtrans corpora lists them" in str(caught.value.hint)
+
+
+ENTRY = """
+title = "Mine"
+languages = ["de", "en"]
+licence = "MIT"
+citation = "none"
+origin = "here"
+options = { bpe_merges = 10 }
+sentences = { train = 10, valid = 2 }
+parts = { train = [{ reader = "tsv", source = "a.tsv", columns = [1, 0] }] }
+"""
+
+
+def test_an_entry_is_read_with_the_types_of_its_values(tmp_path) -> None:
+    (tmp_path / "mine-de-en.toml").write_text(ENTRY, encoding="utf-8")
+    entry = read_entry(tmp_path / "mine-de-en.toml", lambda: Corpus("mine-de-en", ("de", "en")))
+    assert (entry.name, entry.languages, entry.options) == (
+        "mine-de-en", ("de", "en"), {"bpe_merges": 10},
+    )  # fmt: skip
+    [part] = entry.parts["train"]
+    assert [(choice.reader, choice.columns) for choice in part.choices] == [("tsv", (1, 0))]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("licence", "license", "licence: field required"),
+        ('"tsv"', '"tvs"', "parts.train.0.choices.0.reader: input should be 'plain', "),
+        ("columns", "column", "unknown key parts.train.0.choices.0.column"),
+        ("train = 10", "train = 0", "sentences.train: input should be greater than 0"),
+    ],
+)
+def test_a_mistake_in_an_entry_is_named(tmp_path, old, new, message) -> None:
+    path = tmp_path / "mine-de-en.toml"
+    path.write_text(ENTRY.replace(old, new), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        read_entry(path, lambda: Corpus("mine-de-en", ("de", "en")))
+    assert caught.value.message.startswith(message)
+    assert caught.value.where == str(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from jtrans.corpora.catalogue import load as catalogue
 from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
 from jtrans.corpora.download.deliver import deliver
-from jtrans.corpora.entry import Source
+from jtrans.corpora.entry import OriginalFile
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError, JtransError
 
 GERMAN = "".join(f"<title>Titel {i}</title>\n<talkid>{i}</talkid>\nSatz {i}.\n" for i in range(9))
@@ -242,7 +241,8 @@ def test_a_download_is_unpacked_read_and_not_repeated(
 ) -> None:
     data = tar(tmp_path / "de-en.tgz", wit3_files()).read_bytes()
     mirror = site.mirror("texts/de-en.tgz", lambda handler: handler.send(200, data))
-    entry = replace(find_entry("iwslt14-de-en"), sources=(Source("de-en.tgz", (mirror,)),))
+    sources = (OriginalFile(file="de-en.tgz", mirrors=(mirror,)),)
+    entry = find_entry("iwslt14-de-en").model_copy(update={"sources": sources})
     monkeypatch.setitem(catalogue.CATALOGUE, entry.name, entry)
     for name in ("iwslt14-de-en", "iwslt14-en-de"):
         assert len(deliver(find_entry(name)).corpus.splits["test"]) == 5

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jtrans.corpora.download.fetch import Patience, fetch, recorded
-from jtrans.corpora.entry import Mirror, Source
+from jtrans.corpora.entry import Mirror, OriginalFile
 from jtrans.errors import EXIT_BAD_INPUT, EXIT_FAILED, JtransError, WorkError
 
 DATA = bytes(range(256)) * 2000
@@ -36,6 +36,11 @@ class Log:
 
     def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
         self.advanced.append((task, done, total))
+
+
+def listed(file: str, mirrors: tuple[Mirror, ...]) -> OriginalFile:
+    """Return a file as the catalogue lists it."""
+    return OriginalFile(file=file, mirrors=mirrors)
 
 
 def whole(handler) -> None:
@@ -77,7 +82,9 @@ def files_of(folder: Path) -> set[str]:
 
 def test_a_file_arrives_whole_and_its_checksum_is_recorded(site, patience, tmp_path) -> None:
     log = Log()
-    source = Source("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA, size=len(DATA)),))
+    source = OriginalFile(
+        file="data.tgz", mirrors=(site.mirror("data.tgz", whole, sha256=SHA, size=len(DATA)),)
+    )
     path = fetch(source, tmp_path, patience=patience, progress=log)
     assert path.read_bytes() == DATA
     assert files_of(tmp_path) == {"data.tgz", "checksums.json"}
@@ -87,14 +94,16 @@ def test_a_file_arrives_whole_and_its_checksum_is_recorded(site, patience, tmp_p
 
 
 def test_a_file_that_is_here_is_not_asked_for_again(site, patience, tmp_path) -> None:
-    source = Source("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
+    source = listed("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
     fetch(source, tmp_path, patience=patience)
     fetch(source, tmp_path, patience=patience)
     assert len(site.requests) == 1
 
 
 def test_a_dropped_connection_is_continued_where_it_ended(site, patience, tmp_path) -> None:
-    source = Source("data.tgz", (site.mirror("data.tgz", dropped, whole, sha256=SHA),))
+    source = OriginalFile(
+        file="data.tgz", mirrors=(site.mirror("data.tgz", dropped, whole, sha256=SHA),)
+    )
     assert fetch(source, tmp_path, patience=patience).read_bytes() == DATA
     assert site.ranges() == [None, f"bytes={HALF}-"]
 
@@ -102,10 +111,10 @@ def test_a_dropped_connection_is_continued_where_it_ended(site, patience, tmp_pa
 def test_a_later_run_continues_what_an_interrupted_one_left(site, patience, tmp_path) -> None:
     mirror = site.mirror("data.tgz", dropped, status(404), whole, sha256=SHA)
     with pytest.raises(WorkError):
-        fetch(Source("data.tgz", (mirror,)), tmp_path, patience=patience)
+        fetch(listed("data.tgz", (mirror,)), tmp_path, patience=patience)
     assert (tmp_path / "data.tgz.part").stat().st_size == HALF
     assert not (tmp_path / "data.tgz").exists()
-    fetch(Source("data.tgz", (mirror,)), tmp_path, patience=patience)
+    fetch(listed("data.tgz", (mirror,)), tmp_path, patience=patience)
     assert site.ranges()[-1] == f"bytes={HALF}-"
     assert (tmp_path / "data.tgz").read_bytes() == DATA
 
@@ -114,12 +123,16 @@ def test_a_server_that_cannot_continue_sends_all_again(site, patience, tmp_path)
     def anew(handler) -> None:
         handler.send(200, DATA)
 
-    source = Source("data.tgz", (site.mirror("data.tgz", dropped, anew, sha256=SHA),))
+    source = OriginalFile(
+        file="data.tgz", mirrors=(site.mirror("data.tgz", dropped, anew, sha256=SHA),)
+    )
     assert fetch(source, tmp_path, patience=patience).read_bytes() == DATA
 
 
 def test_a_server_that_stalls_is_left_and_asked_again(site, patience, tmp_path) -> None:
-    source = Source("data.tgz", (site.mirror("data.tgz", stalled, whole, sha256=SHA),))
+    source = OriginalFile(
+        file="data.tgz", mirrors=(site.mirror("data.tgz", stalled, whole, sha256=SHA),)
+    )
     assert fetch(source, tmp_path, patience=patience).read_bytes() == DATA
     assert site.ranges()[1] == f"bytes={HALF}-"
 
@@ -132,7 +145,7 @@ def test_a_slow_server_is_waited_for_and_watched(site, patience, tmp_path) -> No
             handler.wfile.write(DATA[begin : begin + HALF // 4])
 
     log = Log()
-    source = Source("data.tgz", (site.mirror("data.tgz", slow, sha256=SHA),))
+    source = listed("data.tgz", (site.mirror("data.tgz", slow, sha256=SHA),))
     assert fetch(source, tmp_path, patience=patience, progress=log).read_bytes() == DATA
     done = [done for _, done, _ in log.advanced]
     assert len(site.requests) == 1 and done == sorted(done) and len(set(done)) >= 5
@@ -145,7 +158,7 @@ def test_a_file_that_changed_meanwhile_is_taken_anew(site, patience, tmp_path) -
         asked.append(handler.headers["If-Range"])
         handler.send(200, DATA[::-1], ETag='"2"')
 
-    source = Source("data.tgz", (site.mirror("data.tgz", dropped, changed),))
+    source = listed("data.tgz", (site.mirror("data.tgz", dropped, changed),))
     assert fetch(source, tmp_path, patience=patience).read_bytes() == DATA[::-1]
     assert asked == ['"1"']
 
@@ -154,27 +167,29 @@ def test_a_part_that_the_server_continues_elsewhere_is_not_used(site, patience, 
     def elsewhere(handler) -> None:
         handler.send(206, DATA[5:], Content_Range=f"bytes 5-{len(DATA) - 1}/{len(DATA)}")
 
-    source = Source("data.tgz", (site.mirror("data.tgz", dropped, elsewhere, whole, sha256=SHA),))
+    source = OriginalFile(
+        file="data.tgz", mirrors=(site.mirror("data.tgz", dropped, elsewhere, whole, sha256=SHA),)
+    )
     assert fetch(source, tmp_path, patience=patience).read_bytes() == DATA
 
 
 def test_416_for_a_file_that_is_complete_is_its_end(site, patience, tmp_path) -> None:
     (tmp_path / "data.tgz.part").write_bytes(DATA)
-    source = Source("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
+    source = listed("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
     assert fetch(source, tmp_path, patience=patience).read_bytes() == DATA
     assert site.ranges() == [f"bytes={len(DATA)}-"]
 
 
 def test_416_for_a_part_of_something_else_starts_over(site, patience, tmp_path) -> None:
     (tmp_path / "data.tgz.part").write_bytes(DATA + b"more")
-    source = Source("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
+    source = listed("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
     assert fetch(source, tmp_path, patience=patience).read_bytes() == DATA
     assert site.ranges() == [f"bytes={len(DATA) + 4}-", None]
 
 
 def test_a_beginning_that_does_not_fit_is_thrown_away_once(site, patience, tmp_path) -> None:
     (tmp_path / "data.tgz.part").write_bytes(b"y" * HALF)
-    source = Source("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
+    source = listed("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
     assert fetch(source, tmp_path, patience=patience).read_bytes() == DATA
     assert site.ranges() == [f"bytes={HALF}-", None]
 
@@ -184,7 +199,7 @@ def test_without_a_checksum_the_part_of_another_mirror_is_not_continued(
 ) -> None:
     first = site.mirror("a/data.tgz", dropped, status(404))
     second = site.mirror("b/data.tgz", whole)
-    path = fetch(Source("data.tgz", (first, second)), tmp_path, patience=patience)
+    path = fetch(listed("data.tgz", (first, second)), tmp_path, patience=patience)
     assert path.read_bytes() == DATA
     assert site.requests[-1] == ("/b/data.tgz", None)
 
@@ -198,7 +213,7 @@ def test_a_refusal_is_not_repeated_and_the_next_mirror_serves(
         site.mirror("a/data.tgz", status(code), sha256=SHA),
         site.mirror("b/data.tgz", whole, sha256=SHA),
     )
-    fetch(Source("data.tgz", mirrors), tmp_path, patience=patience, progress=log)
+    fetch(listed("data.tgz", mirrors), tmp_path, patience=patience, progress=log)
     assert [path for path, _ in site.requests] == ["/a/data.tgz", "/b/data.tgz"]
     assert f"a/data.tgz: {code} " in log.warned[0]
 
@@ -207,7 +222,7 @@ def test_passing_trouble_is_waited_out_with_growing_pauses(site, tmp_path) -> No
     pauses: list[float] = []
     patience = Patience(sleep=pauses.append)
     answers = (status(503), status(500), status(429, Retry_After="7"), whole)
-    source = Source("data.tgz", (site.mirror("data.tgz", *answers, sha256=SHA),))
+    source = listed("data.tgz", (site.mirror("data.tgz", *answers, sha256=SHA),))
     log = Log()
     fetch(source, tmp_path, patience=patience, progress=log)
     assert pauses == [1.0, 2.0, 7.0]
@@ -215,14 +230,16 @@ def test_passing_trouble_is_waited_out_with_growing_pauses(site, tmp_path) -> No
 
 
 def test_a_server_is_given_up_after_some_tries(site, patience, tmp_path) -> None:
-    source = Source("data.tgz", (site.mirror("data.tgz", status(503), sha256=SHA),))
+    source = OriginalFile(
+        file="data.tgz", mirrors=(site.mirror("data.tgz", status(503), sha256=SHA),)
+    )
     with pytest.raises(WorkError, match="503"):
         fetch(source, tmp_path, patience=patience)
     assert len(site.requests) == patience.attempts
 
 
 def test_wrong_bytes_are_never_kept(site, patience, tmp_path) -> None:
-    source = Source("data.tgz", (site.mirror("data.tgz", wrong, sha256=SHA),))
+    source = listed("data.tgz", (site.mirror("data.tgz", wrong, sha256=SHA),))
     with pytest.raises(WorkError, match="wrong contents") as caught:
         fetch(source, tmp_path, patience=patience)
     assert caught.value.exit_code == EXIT_FAILED
@@ -233,7 +250,7 @@ def test_a_length_that_lies_short_is_found_by_the_checksum(site, patience, tmp_p
     def short(handler) -> None:
         handler.send(200, DATA, Content_Length=str(HALF))
 
-    source = Source("data.tgz", (site.mirror("data.tgz", short, sha256=SHA),))
+    source = listed("data.tgz", (site.mirror("data.tgz", short, sha256=SHA),))
     with pytest.raises(WorkError, match="wrong contents"):
         fetch(source, tmp_path, patience=patience)
 
@@ -250,7 +267,7 @@ def test_more_than_the_file_has_is_not_even_taken(site, patience, tmp_path, is_a
 
     mirror = site.mirror("data.tgz", endless, sha256=SHA, size=len(DATA))
     with pytest.raises(WorkError, match=r"sends (more than|1,024,000 bytes)"):
-        fetch(Source("data.tgz", (mirror,)), tmp_path, patience=patience)
+        fetch(listed("data.tgz", (mirror,)), tmp_path, patience=patience)
     assert not (tmp_path / "data.tgz").exists()
 
 
@@ -258,10 +275,10 @@ def test_all_that_was_tried_is_listed_with_a_way_out(site, patience, tmp_path) -
     mirrors = (
         site.mirror("a/data.tgz", status(404)),
         site.mirror("b/other.zip", status(403)),
-        Mirror("http://127.0.0.1:1/data.tgz"),
+        Mirror(url="http://127.0.0.1:1/data.tgz"),
     )
     with pytest.raises(WorkError) as caught:
-        fetch(Source("data.tgz", mirrors), tmp_path, patience=patience)
+        fetch(listed("data.tgz", mirrors), tmp_path, patience=patience)
     for part in ("a/data.tgz (404", "b/other.zip (403", "127.0.0.1:1/data.tgz ("):
         assert part in caught.value.message
     assert caught.value.kind == "download.failed"
@@ -273,7 +290,7 @@ def test_an_unknown_checksum_is_recorded_at_the_first_download_and_said(
     site, patience, tmp_path
 ) -> None:
     log = Log()
-    source = Source("data.tgz", (site.mirror("data.tgz", whole, size=5),))
+    source = listed("data.tgz", (site.mirror("data.tgz", whole, size=5),))
     fetch(source, tmp_path, patience=patience, progress=log)
     assert any(label == "Recorded" and SHA in text for label, text in log.said)
     assert "not 5 as once reported" in log.warned[0]
@@ -282,7 +299,7 @@ def test_an_unknown_checksum_is_recorded_at_the_first_download_and_said(
 
 
 def test_a_recorded_checksum_binds_later_downloads(site, patience, tmp_path) -> None:
-    source = Source("data.tgz", (site.mirror("data.tgz", whole, wrong),))
+    source = listed("data.tgz", (site.mirror("data.tgz", whole, wrong),))
     fetch(source, tmp_path, patience=patience).unlink()
     with pytest.raises(WorkError, match="wrong contents"):
         fetch(source, tmp_path, patience=patience)
@@ -291,7 +308,7 @@ def test_a_recorded_checksum_binds_later_downloads(site, patience, tmp_path) -> 
 @pytest.mark.parametrize("value", ["1", "yes"])
 def test_offline_refuses_at_once(site, patience, tmp_path, monkeypatch, value) -> None:
     monkeypatch.setenv("JTRANS_OFFLINE", value)
-    source = Source("data.tgz", (site.mirror("data.tgz", whole),))
+    source = listed("data.tgz", (site.mirror("data.tgz", whole),))
     with pytest.raises(JtransError, match="JTRANS_OFFLINE") as caught:
         fetch(source, tmp_path / "new", patience=patience)
     assert caught.value.exit_code == EXIT_BAD_INPUT
@@ -299,7 +316,7 @@ def test_offline_refuses_at_once(site, patience, tmp_path, monkeypatch, value) -
 
 
 def test_offline_takes_what_is_here(site, patience, tmp_path, monkeypatch) -> None:
-    source = Source("data.tgz", (site.mirror("data.tgz", whole),))
+    source = listed("data.tgz", (site.mirror("data.tgz", whole),))
     fetch(source, tmp_path, patience=patience)
     monkeypatch.setenv("JTRANS_OFFLINE", "1")
     assert fetch(source, tmp_path, patience=patience).read_bytes() == DATA
@@ -308,7 +325,7 @@ def test_offline_takes_what_is_here(site, patience, tmp_path, monkeypatch) -> No
 def test_redirections_are_followed(site, patience, tmp_path) -> None:
     site.mirror("there", whole)
     mirror = site.mirror("data.tgz", status(302, Location=f"{site.url}/there"), sha256=SHA)
-    assert fetch(Source("data.tgz", (mirror,)), tmp_path, patience=patience).read_bytes() == DATA
+    assert fetch(listed("data.tgz", (mirror,)), tmp_path, patience=patience).read_bytes() == DATA
 
 
 def test_a_file_larger_than_the_disk_is_refused_before_it_is_written(
@@ -318,12 +335,12 @@ def test_a_file_larger_than_the_disk_is_refused_before_it_is_written(
         handler.send(200, b"", Content_Length=str(10**18))
 
     with pytest.raises(WorkError, match="disk is full") as caught:
-        fetch(Source("d", (site.mirror("d", huge),)), tmp_path, patience=patience)
+        fetch(listed("d", (site.mirror("d", huge),)), tmp_path, patience=patience)
     assert caught.value.kind == "disk.full"
 
 
 def test_two_processes_do_not_write_the_same_file(site, patience, tmp_path) -> None:
-    source = Source("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
+    source = listed("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
     with (tmp_path / "data.tgz.part.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(WorkError, match="another process is downloading"):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jtrans.corpora.download.unpack import Limits, is_archive, unpack
+from jtrans.corpora.download.unpack import UnpackLimits, is_archive, unpack
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError
 
 
@@ -114,15 +114,15 @@ def test_a_bomb_is_stopped_by_its_size(tmp_path: Path, kind: str, tar) -> None:
     zeros = {"zeros": bytes(3_000_000)}
     path = tar(tmp_path / "a.tgz", zeros) if kind == "tar" else zip_with(tmp_path / "a.zip", zeros)
     with pytest.raises(CorpusError, match="far more than"):
-        unpack(path, tmp_path / "out", limits=Limits(free_bytes=1_000_000))
+        unpack(path, tmp_path / "out", limits=UnpackLimits(free_bytes=1_000_000))
     assert not (tmp_path / "out").exists()
-    unpack(path, tmp_path / "out", limits=Limits(free_bytes=3_000_000))
+    unpack(path, tmp_path / "out", limits=UnpackLimits(free_bytes=3_000_000))
 
 
 def test_too_many_files_are_refused(tmp_path: Path, tar) -> None:
     path = tar(tmp_path / "a.tgz", {str(i): b"" for i in range(11)})
     with pytest.raises(CorpusError, match="more than 10 files"):
-        unpack(path, tmp_path / "out", limits=Limits(files=10))
+        unpack(path, tmp_path / "out", limits=UnpackLimits(files=10))
 
 
 @pytest.mark.parametrize(
