@@ -1,7 +1,7 @@
 """Time variants of the same work in turns (A B A B ...), each in a process of its own.
 
 Only one process works at a time, so that a slow spell of the machine meets all variants alike,
-and peak memory is each variant's own. Used by the `bench_*.py` scripts.
+and peak memory is each variant's own. Used by the benchmarks of this folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same model in jtrans and in Hugging Face's Marian, for the `bench_*.py` scripts."""
+"""The same model in jtrans and in Hugging Face's Marian, for `train.py` and `decode.py`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Measure how much of real text comes back from ids: raw text -> ids -> raw text.
 
-    python scripts/bench/round_trip.py --corpora FOLDER
-    python scripts/bench/round_trip.py --corpora FOLDER multi30k \\
+    python -m scripts.bench.round_trip --corpora FOLDER
+    python -m scripts.bench.round_trip --corpora FOLDER multi30k \\
         --output data/benchmarks/round_trip.json
 
 FOLDER holds one folder for each corpus with train.de.gz, test.de.gz ...; where a corpus has no
@@ -31,18 +31,15 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from jtrans.corpora.catalogue.load import find_entry  # noqa: E402
-from jtrans.corpora.download.places import Places  # noqa: E402
-from jtrans.corpora.formats.readers import read_choice  # noqa: E402
-from jtrans.corpora.parallel import Corpus, ParallelText, join_texts  # noqa: E402
-from jtrans.preparation.options import PrepareOptions  # noqa: E402
-from jtrans.preparation.prepare import prepare  # noqa: E402
-from jtrans.text.normalise import normalise  # noqa: E402
-from jtrans.text.pipeline import TextSide  # noqa: E402
-from jtrans.text.vocabulary import UNK  # noqa: E402
+from jtrans.corpora.catalogue.load import find_entry
+from jtrans.corpora.download.places import Places
+from jtrans.corpora.formats.readers import read_choice
+from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
+from jtrans.text.normalise import normalise
+from jtrans.text.pipeline import TextSide
+from jtrans.text.vocabulary import UNK
 
 # Name, languages, and their segmenters.
 CORPORA = {
@@ -117,7 +114,7 @@ def main() -> None:
         told = [argument for argument in sys.argv[1:] if argument != str(arguments.corpora)]
         told[told.index("--corpora") : told.index("--corpora") + 1] = ["--corpora", "corpora"]
         value = {
-            "command": shlex.join(["python", "scripts/bench/round_trip.py", *told]),
+            "command": shlex.join(["python", "-m", "scripts.bench.round_trip", *told]),
             "train_lines_at_most": arguments.train,
             "not_restored": [
                 "characters that are not in the training text (lines with <unk> are left out)",

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave import Amounts, Round, Task, in_turns, rows, write
+from scripts.bench.interleave import Amounts, Round, Task, in_turns, rows, write
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -43,9 +43,7 @@ def joint_suite(chosen: argparse.Namespace) -> None:
     for row in found:
         print(describe(row))
     settings = "".join(f" --set {value}" for value in chosen.set)
-    command = (
-        f"python scripts/bench/bench_train.py --suite joint --data {chosen.data.name}{settings}"
-    )
+    command = f"python -m scripts.bench.train --suite joint --data {chosen.data.name}{settings}"
     write(chosen.json, command=command, recipe=RECIPE, update_tokens=tokens, rows=found)
 
 
@@ -98,12 +96,12 @@ def train_reference(
 ) -> Task:
     """Return updates done the original's way: torch as it comes, no device prepared."""
     import torch
-    from reference_path import ReferenceTraining, reference_batches
 
     from jtrans.bench.train import Amounts as Counted
     from jtrans.bench.train import count, memory_passes, peak_during
     from jtrans.data.batch import collate
     from jtrans.models.zoo import build_model
+    from scripts.bench.reference_path import ReferenceTraining, reference_batches
 
     config, corpus = _config(system, settings, "fp32"), _open(data)
     pairs, vocabulary = corpus.pairs("train"), len(corpus.pipeline.target.vocabulary)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from interleave import spread, write
+from scripts.bench.interleave import spread, write
 
 if TYPE_CHECKING:
     from jtrans.data.batch import Batch
@@ -64,7 +64,7 @@ def scaling_suite(chosen: argparse.Namespace) -> None:
         )
     worst = max(row["cost"]["median"] for row in found)
     print(f"the dearest position costs {worst:.2f}; the limit is {LIMIT}")
-    command = "python scripts/bench/bench_train.py --suite scaling"
+    command = "python -m scripts.bench.train --suite scaling"
     device = facts.describe("fp32")
     write(chosen.json, command=command, device=device, limit=LIMIT, rows=found)
 

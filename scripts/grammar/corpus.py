@@ -22,14 +22,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from grammar.chinese.rules import long_sentence as long_chinese
-from grammar.chinese.rules import sentence as chinese
-from grammar.chinese.speaker import Speaker as ChineseSpeaker
-from grammar.german.rules import long_sentence as long_german
-from grammar.german.rules import sentence as german
-from grammar.german.speaker import Speaker as GermanSpeaker
-from grammar.shared.words import Phrase, Word
 from jtrans.errors import ConfigError, InternalError
+from scripts.grammar.chinese.rules import long_sentence as long_chinese
+from scripts.grammar.chinese.rules import sentence as chinese
+from scripts.grammar.chinese.speaker import Speaker as ChineseSpeaker
+from scripts.grammar.german.rules import long_sentence as long_german
+from scripts.grammar.german.rules import sentence as german
+from scripts.grammar.german.speaker import Speaker as GermanSpeaker
+from scripts.grammar.shared.words import Phrase, Word
 
 TRAIN_PAIRS = 20_000
 HELD_OUT_PAIRS = 500

@@ -1,7 +1,7 @@
 """Make the built-in corpora again, byte for byte, or compare them with what the grammars make.
 
-python scripts/grammar/freeze.py            # write jtrans/corpora/catalogue/built_in/*.xz
-python scripts/grammar/freeze.py --check    # write nothing; exit 1 where a file differs
+python -m scripts.grammar.freeze            # write jtrans/corpora/catalogue/built_in/*.xz
+python -m scripts.grammar.freeze --check    # write nothing; exit 1 where a file differs
 
 `jtrans.corpora.catalogue.builtin` says what is in a file, and reads it.
 """
@@ -13,11 +13,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1])]  # where the package `grammar` is
-
-from grammar.corpus import GRAMMARS, GrammarPair, splits  # noqa: E402
-from jtrans.corpora.catalogue.builtin import GLUE, built_in_file  # noqa: E402
-from jtrans.errors import InternalError  # noqa: E402
+from jtrans.corpora.catalogue.builtin import GLUE, built_in_file
+from jtrans.errors import InternalError
+from scripts.grammar.corpus import GRAMMARS, GrammarPair, splits
 
 # Named in full: what a preset stands for may change with the library.
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]

@@ -1,6 +1,6 @@
 """Draw the README's picture of the joint representation: data/figures/joint.svg.
 
-python scripts/readme/draw_joint.py
+python -m scripts.readme.draw_joint
 """
 
 from __future__ import annotations

@@ -6,13 +6,12 @@ bounds.
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from scripts.bench import round_trip
 
 pytestmark = pytest.mark.realdata
 
@@ -34,18 +33,8 @@ LEAST = {
 }
 
 
-def load_script() -> Any:
-    path = Path(__file__).resolve().parents[2] / "scripts" / "bench" / "round_trip.py"
-    spec = importlib.util.spec_from_file_location("round_trip", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["round_trip"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_every_corpus_has_a_bound() -> None:
-    assert set(LEAST) == set(load_script().CORPORA)
+    assert set(LEAST) == set(round_trip.CORPORA)
 
 
 @pytest.mark.parametrize("name", LEAST)
@@ -53,7 +42,7 @@ def test_lines_come_back(name: str, tmp_path: Path) -> None:
     place = os.environ.get("JTRANS_TEST_CORPORA")
     if not place:
         pytest.skip("JTRANS_TEST_CORPORA names no folder")
-    results = load_script().measure(name, Path(place), tmp_path, train=8000)
+    results = round_trip.measure(name, Path(place), tmp_path, train=8000)
     assert [len(results), *(one.lines for one in results)] == [2, 1000, 1000]
     for one, least in zip(results, LEAST[name], strict=True):
         assert one.exact >= least and one.but_for_spaces == 100

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,7 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.text.vocabulary import EOS, PAD
 from jtrans.training.objective import Objective, batch_loss
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts" / "bench"))
-
-import reference_path as reference
+from scripts.bench import reference_path as reference
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GOLDEN = Path(os.environ.get("JTRANS_TEST_GOLDEN") or REPOSITORY.parent / "shared" / "golden")

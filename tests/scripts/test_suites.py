@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +11,9 @@ from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
-
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-sys.path += [str(SCRIPTS / "bench"), str(SCRIPTS / "readme")]
-
-import bench_curves  # noqa: E402
-import interleave  # noqa: E402
-import readme_tables  # noqa: E402
-import suite_joint  # noqa: E402
-import suite_scaling  # noqa: E402
+from scripts.bench import curves as loss_curves
+from scripts.bench import interleave, suite_joint, suite_scaling
+from scripts.readme import tables
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
 
@@ -80,7 +72,7 @@ def test_a_row_becomes_a_line_of_text_and_of_the_readme() -> None:
     assert [row["product_share"] for row in rows] == [0.2, 0.8]
     assert rows[1]["ratio"] == {"median": 4.0, "low": 4.0, "high": 4.0}
     assert "4.00 x" in suite_joint.describe(rows[1])
-    text = readme_tables.joint({"rows": rows, "command": "c", "machine": "m", "torch": "t"})
+    text = tables.joint({"rows": rows, "command": "c", "machine": "m", "torch": "t"})
     cells = [cell.strip() for cell in text.splitlines()[3].split("|")[1:-1]]
     assert cells == [
         "reformer-base", "jtrans fp32", "800 (880)", "80", "4.00 (4.00 to 4.00)", "80 % of 10",
@@ -104,14 +96,14 @@ def test_a_pass_of_the_scaling_suite_has_the_positions_it_says(
 
 
 def test_the_tables_of_the_readme_are_those_of_the_results() -> None:
-    readme = readme_tables.ROOT / "README.md"
+    readme = tables.ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
-    assert readme_tables.rewritten(text) == text
+    assert tables.rewritten(text) == text
 
 
 def test_a_result_without_a_place_in_the_readme_is_noticed() -> None:
     with pytest.raises(SystemExit, match="no place for the table"):
-        readme_tables.rewritten("nothing")
+        tables.rewritten("nothing")
 
 
 def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None:
@@ -122,7 +114,7 @@ def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None
         for L in (12, 25)
     ]
     facts = {"command": "c", "machine": "m", "device": "d", "torch": "t"}
-    lines = readme_tables.scaling({"rows": rows, **facts}).splitlines()
+    lines = tables.scaling({"rows": rows, **facts}).splitlines()
     assert lines[2] == "| S = T = 12 | 12,256 (1.10) | 12,512 (1.10) |"
     assert lines[3] == "| S = T = 25 | 25,256 (1.10) | 25,512 (1.10) |"
 
@@ -130,10 +122,10 @@ def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None
 def test_every_way_of_training_starts_on_the_same_curve(corpus: PreparedCorpus) -> None:
     settings = [*SIZES, "model.prenet_layers=1", "model.layers=1", "training.batch_tokens=64"]
     curves = {
-        name: bench_curves.train(
+        name: loss_curves.train(
             corpus.folder, "demo/reformer-fast", [*settings, *own], 6, is_plain=is_plain
         )
-        for name, (own, is_plain) in bench_curves.VARIANTS.items()
+        for name, (own, is_plain) in loss_curves.VARIANTS.items()
     }
     first = curves["fp32, plain"]
     assert len(first["loss"]) == 6 and first["loss"][-1] < first["loss"][0]

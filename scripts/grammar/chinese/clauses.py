@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
-from grammar.chinese.english import Meaning, english_copula, english_verb
-from grammar.chinese.phrases import Nominal, source_of, target_of
-from grammar.chinese.verbs import Modal, Mood, Tense, Verb
-from grammar.shared.words import NOTHING, Phrase, Unit, Word, pair, weave
+from scripts.grammar.chinese.english import Meaning, english_copula, english_verb
+from scripts.grammar.chinese.phrases import Nominal, source_of, target_of
+from scripts.grammar.chinese.verbs import Modal, Mood, Tense, Verb
+from scripts.grammar.shared.words import NOTHING, Phrase, Unit, Word, pair, weave
 
 
 class Role(IntEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grammar.chinese.clauses import (
+from scripts.grammar.chinese.clauses import (
     Clause,
     Role,
     asks,
@@ -14,12 +14,29 @@ from grammar.chinese.clauses import (
     statement,
     stop,
 )
-from grammar.chinese.drafts import described, draft, feeling, random_clause
-from grammar.chinese.lexicon import ADJECTIVES, FEELINGS, HAPPY, Adjective, adjectives_for, nouns_of
-from grammar.chinese.phrases import NI, THAT, THIS, WO, Nominal, Pronoun, english, silent, together
-from grammar.chinese.questions import asked_adverb, asked_object
-from grammar.chinese.speaker import Speaker
-from grammar.chinese.verbs import (
+from scripts.grammar.chinese.drafts import described, draft, feeling, random_clause
+from scripts.grammar.chinese.lexicon import (
+    ADJECTIVES,
+    FEELINGS,
+    HAPPY,
+    Adjective,
+    adjectives_for,
+    nouns_of,
+)
+from scripts.grammar.chinese.phrases import (
+    NI,
+    THAT,
+    THIS,
+    WO,
+    Nominal,
+    Pronoun,
+    english,
+    silent,
+    together,
+)
+from scripts.grammar.chinese.questions import asked_adverb, asked_object
+from scripts.grammar.chinese.speaker import Speaker
+from scripts.grammar.chinese.verbs import (
     CAN,
     DAILY_VERBS,
     FREQUENCY,
@@ -33,9 +50,9 @@ from grammar.chinese.verbs import (
     Mood,
     Tense,
 )
-from grammar.shared.english import english_be, english_progressive
-from grammar.shared.names import NamePhrase
-from grammar.shared.words import NOTHING, Phrase, literal, pair, weave
+from scripts.grammar.shared.english import english_be, english_progressive
+from scripts.grammar.shared.names import NamePhrase
+from scripts.grammar.shared.words import NOTHING, Phrase, literal, pair, weave
 
 OFTEN = tuple(word for word in FREQUENCY if not word.startswith("有时候"))
 

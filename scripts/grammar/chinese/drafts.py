@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grammar.chinese.clauses import Clause, Parts, Role, clause_of, copula_clause
-from grammar.chinese.lexicon import (
+from scripts.grammar.chinese.clauses import Clause, Parts, Role, clause_of, copula_clause
+from scripts.grammar.chinese.lexicon import (
     CITIES,
     COUNTRIES,
     FEELINGS,
@@ -15,7 +15,7 @@ from grammar.chinese.lexicon import (
     nouns_of,
     places_of,
 )
-from grammar.chinese.phrases import (
+from scripts.grammar.chinese.phrases import (
     GENERIC,
     ONE_OF,
     Determiner,
@@ -24,7 +24,7 @@ from grammar.chinese.phrases import (
     bare_place,
     silent,
 )
-from grammar.chinese.speaker import (
+from scripts.grammar.chinese.speaker import (
     DENIED_DETERMINERS,
     HABIT_DETERMINERS,
     HAVE_DETERMINERS,
@@ -32,7 +32,7 @@ from grammar.chinese.speaker import (
     PAST_DETERMINERS,
     Speaker,
 )
-from grammar.chinese.verbs import (
+from scripts.grammar.chinese.verbs import (
     FREQUENCY,
     FUTURE_TIMES,
     HABIT_TIMES,
@@ -50,8 +50,8 @@ from grammar.chinese.verbs import (
     Tense,
     Verb,
 )
-from grammar.shared.names import NamePhrase
-from grammar.shared.words import NOTHING, Phrase, literal, pair
+from scripts.grammar.shared.names import NamePhrase
+from scripts.grammar.shared.words import NOTHING, Phrase, literal, pair
 
 MOODS: dict[str, tuple[Mood, ...]] = {
     "activity": (

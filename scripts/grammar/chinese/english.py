@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grammar.chinese.phrases import english
-from grammar.chinese.verbs import Modal, Mood, Tense, Verb
-from grammar.shared.english import (
+from scripts.grammar.chinese.phrases import english
+from scripts.grammar.chinese.verbs import Modal, Mood, Tense, Verb
+from scripts.grammar.shared.english import (
     Agreement,
     english_be,
     english_past,
@@ -14,7 +14,7 @@ from grammar.shared.english import (
     english_progressive,
     english_was,
 )
-from grammar.shared.words import Unit, Word
+from scripts.grammar.shared.words import Unit, Word
 
 Units = tuple[Unit, ...]
 English = tuple[tuple[Word, ...], tuple[Word, ...]]  # auxiliary, rest

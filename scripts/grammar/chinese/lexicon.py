@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from grammar.shared.names import Name, of_kinds
+from scripts.grammar.shared.names import Name, of_kinds
 
 
 @dataclass(frozen=True, eq=False)

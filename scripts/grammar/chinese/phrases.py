@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from grammar.chinese.lexicon import Adjective, Noun, Place
-from grammar.shared.english import Agreement, indefinite_article
-from grammar.shared.names import NamePhrase, Sayable
-from grammar.shared.words import NOTHING, Phrase, Unit, Word, pair
+from scripts.grammar.chinese.lexicon import Adjective, Noun, Place
+from scripts.grammar.shared.english import Agreement, indefinite_article
+from scripts.grammar.shared.names import NamePhrase, Sayable
+from scripts.grammar.shared.words import NOTHING, Phrase, Unit, Word, pair
 
 Part = Literal["subject", "object"]
 ONE, MORE = Agreement(3), Agreement(3, True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from grammar.chinese.clauses import Clause, Role, asks, copula_clause, question, statement
-from grammar.chinese.drafts import accompanied, choose_mood, draft, feeling
-from grammar.chinese.lexicon import PEOPLE, nouns_of
-from grammar.chinese.phrases import (
+from scripts.grammar.chinese.clauses import Clause, Role, asks, copula_clause, question, statement
+from scripts.grammar.chinese.drafts import accompanied, choose_mood, draft, feeling
+from scripts.grammar.chinese.lexicon import PEOPLE, nouns_of
+from scripts.grammar.chinese.phrases import (
     HOW_MANY,
     NI,
     ONE_OF,
@@ -20,8 +20,8 @@ from grammar.chinese.phrases import (
     english,
     together,
 )
-from grammar.chinese.speaker import Speaker
-from grammar.chinese.verbs import (
+from scripts.grammar.chinese.speaker import Speaker
+from scripts.grammar.chinese.verbs import (
     ACTIVE_VERBS,
     DAILY_VERBS,
     HABIT_TIMES,
@@ -35,9 +35,9 @@ from grammar.chinese.verbs import (
     Tense,
     Verb,
 )
-from grammar.shared.english import english_be
-from grammar.shared.names import NamePhrase
-from grammar.shared.words import NOTHING, Phrase, literal, weave
+from scripts.grammar.shared.english import english_be
+from scripts.grammar.shared.names import NamePhrase
+from scripts.grammar.shared.words import NOTHING, Phrase, literal, weave
 
 Asked = tuple[Clause, Phrase]  # the clause, and the English question word that comes first
 PLACED_ACTIVE_VERBS = tuple(verb for verb in PLACED_VERBS if not verb.object)

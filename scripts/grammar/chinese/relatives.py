@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grammar.chinese.clauses import Role, relative, statement, stop
-from grammar.chinese.drafts import choose_mood, described, draft, feeling
-from grammar.chinese.lexicon import ADJECTIVES, NOUNS, adjectives_for, nouns_of, places_of
-from grammar.chinese.phrases import BARE, THAT, THIS, WO, Nominal, NounPhrase, Spelled, bare_place
-from grammar.chinese.speaker import Speaker
-from grammar.chinese.verbs import (
+from scripts.grammar.chinese.clauses import Role, relative, statement, stop
+from scripts.grammar.chinese.drafts import choose_mood, described, draft, feeling
+from scripts.grammar.chinese.lexicon import ADJECTIVES, NOUNS, adjectives_for, nouns_of, places_of
+from scripts.grammar.chinese.phrases import (
+    BARE,
+    THAT,
+    THIS,
+    WO,
+    Nominal,
+    NounPhrase,
+    Spelled,
+    bare_place,
+)
+from scripts.grammar.chinese.speaker import Speaker
+from scripts.grammar.chinese.verbs import (
     DAILY_VERBS,
     HABIT_TIMES,
     PLACED_VERBS,
@@ -19,7 +28,7 @@ from grammar.chinese.verbs import (
     Tense,
     verbs_for_object,
 )
-from grammar.shared.words import NOTHING, Phrase, literal, weave
+from scripts.grammar.shared.words import NOTHING, Phrase, literal, weave
 
 # Who has a relative clause: not 我妈妈, but 那个女孩.
 HEADS = tuple(n for n in nouns_of("person") if not {"kin", "own"} & set(n.kinds.split()))

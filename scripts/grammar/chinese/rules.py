@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grammar.chinese.clauses import Clause, Role, comma, copula_clause, statement, stop
-from grammar.chinese.complex import (
+from scripts.grammar.chinese.clauses import Clause, Role, comma, copula_clause, statement, stop
+from scripts.grammar.chinese.complex import (
     at_once,
     because,
     chain,
@@ -19,8 +19,8 @@ from grammar.chinese.complex import (
     whenever,
     wondering,
 )
-from grammar.chinese.drafts import described, draft, feeling, random_clause
-from grammar.chinese.lexicon import (
+from scripts.grammar.chinese.drafts import described, draft, feeling, random_clause
+from scripts.grammar.chinese.lexicon import (
     ADJECTIVES,
     CITIES,
     HEIGHT,
@@ -33,7 +33,7 @@ from grammar.chinese.lexicon import (
     nouns_of,
     places_of,
 )
-from grammar.chinese.phrases import (
+from scripts.grammar.chinese.phrases import (
     BARE,
     MANY,
     NI,
@@ -52,20 +52,28 @@ from grammar.chinese.phrases import (
     silent,
     target_of,
 )
-from grammar.chinese.questions import (
+from scripts.grammar.chinese.questions import (
     adverb_question,
     object_question,
     price_question,
     who_question,
     yes_no_question,
 )
-from grammar.chinese.relatives import object_relative, subject_relative
-from grammar.chinese.speaker import Speaker
-from grammar.chinese.verbs import ACTIVE_VERBS, OBJECT_VERBS, PHONE, VERBS, WILL, Mood, Tense
-from grammar.shared.english import english_be
-from grammar.shared.long import joined
-from grammar.shared.names import NamePhrase
-from grammar.shared.words import NOTHING, Phrase, Word, literal, pair, weave
+from scripts.grammar.chinese.relatives import object_relative, subject_relative
+from scripts.grammar.chinese.speaker import Speaker
+from scripts.grammar.chinese.verbs import (
+    ACTIVE_VERBS,
+    OBJECT_VERBS,
+    PHONE,
+    VERBS,
+    WILL,
+    Mood,
+    Tense,
+)
+from scripts.grammar.shared.english import english_be
+from scripts.grammar.shared.long import joined
+from scripts.grammar.shared.names import NamePhrase
+from scripts.grammar.shared.words import NOTHING, Phrase, Word, literal, pair, weave
 
 Rule = Callable[[Speaker], Phrase]
 REQUESTED = tuple(v for v in VERBS if v.chinese in set("洗买等") | {"打开", "修理", "照顾", "帮助"})

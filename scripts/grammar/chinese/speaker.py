@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grammar.chinese.lexicon import (
+from scripts.grammar.chinese.lexicon import (
     CITIES,
     COUNTRIES,
     NUMBERS,
@@ -19,7 +19,7 @@ from grammar.chinese.lexicon import (
     places_of,
     spell_number,
 )
-from grammar.chinese.phrases import (
+from scripts.grammar.chinese.phrases import (
     BARE,
     EVERY,
     GENERIC,
@@ -45,10 +45,10 @@ from grammar.chinese.phrases import (
     number,
     place_phrase,
 )
-from grammar.chinese.verbs import PAST_TIMES
-from grammar.shared.choices import Choices
-from grammar.shared.names import Couple, NamePhrase
-from grammar.shared.words import Phrase, literal, pair
+from scripts.grammar.chinese.verbs import PAST_TIMES
+from scripts.grammar.shared.choices import Choices
+from scripts.grammar.shared.names import Couple, NamePhrase
+from scripts.grammar.shared.words import Phrase, literal, pair
 
 PRONOUNS = (WO, NI, TA_HE, TA_SHE, WOMEN, NIMEN, TAMEN)
 ASKED = (NI, NI, TA_HE, TA_SHE, NIMEN, TAMEN)

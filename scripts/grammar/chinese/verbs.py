@@ -11,7 +11,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import Literal
 
-from grammar.chinese.lexicon import Noun
+from scripts.grammar.chinese.lexicon import Noun
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 
-from grammar.german.forms import HABEN, SEIN, WAR, present
-from grammar.german.lexicon import Modal, Verb
-from grammar.shared.english import (
+from scripts.grammar.german.forms import HABEN, SEIN, WAR, present
+from scripts.grammar.german.lexicon import Modal, Verb
+from scripts.grammar.shared.english import (
     Agreement,
     english_be,
     english_past,
@@ -22,7 +22,7 @@ from grammar.shared.english import (
     english_progressive,
     english_was,
 )
-from grammar.shared.words import NOTHING, Phrase, Unit, Word, fuse, pair, weave
+from scripts.grammar.shared.words import NOTHING, Phrase, Unit, Word, fuse, pair, weave
 
 
 class Tense(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grammar.german.clauses import (
+from scripts.grammar.german.clauses import (
     Clause,
     Role,
     Tense,
@@ -13,7 +13,7 @@ from grammar.german.clauses import (
     subordinate,
     verb_group,
 )
-from grammar.german.drafts import (
+from scripts.grammar.german.drafts import (
     PERSONAL,
     choose_mood,
     described,
@@ -21,8 +21,8 @@ from grammar.german.drafts import (
     predicative,
     random_clause,
 )
-from grammar.german.lexicon import Adjective, CaseName, Noun, Verb, adjectives_for, nouns_of
-from grammar.german.phrases import (
+from scripts.grammar.german.lexicon import Adjective, CaseName, Noun, Verb, adjectives_for, nouns_of
+from scripts.grammar.german.phrases import (
     DER,
     DU,
     EIN,
@@ -36,8 +36,8 @@ from grammar.german.phrases import (
     RelativePronoun,
     end,
 )
-from grammar.german.speaker import Speaker, taken_up
-from grammar.german.verbs import (
+from scripts.grammar.german.speaker import Speaker, taken_up
+from scripts.grammar.german.verbs import (
     ASKING,
     DAILY_VERBS,
     DATIVE_VERBS,
@@ -47,7 +47,7 @@ from grammar.german.verbs import (
     verbs_for_object,
     verbs_for_subject,
 )
-from grammar.shared.words import Phrase, literal, pair
+from scripts.grammar.shared.words import Phrase, literal, pair
 
 ACCUSATIVE: CaseName = "accusative"
 DATIVE: CaseName = "dative"

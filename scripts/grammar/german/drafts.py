@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grammar.german.clauses import (
+from scripts.grammar.german.clauses import (
     Clause,
     Mood,
     Parts,
@@ -18,7 +18,7 @@ from grammar.german.clauses import (
     nicht,
     verb_group,
 )
-from grammar.german.lexicon import (
+from scripts.grammar.german.lexicon import (
     ADJECTIVES,
     CITIES,
     NOUNS,
@@ -29,9 +29,9 @@ from grammar.german.lexicon import (
     adjectives_for,
     nouns_of,
 )
-from grammar.german.phrases import DER, Nominal, NounPhrase, Pronoun, prepositional
-from grammar.german.speaker import PLACE_DETERMINERS, Speaker
-from grammar.german.verbs import (
+from scripts.grammar.german.phrases import DER, Nominal, NounPhrase, Pronoun, prepositional
+from scripts.grammar.german.speaker import PLACE_DETERMINERS, Speaker
+from scripts.grammar.german.verbs import (
     FREQUENCY,
     FUTURE_TIMES,
     GENEROUS,
@@ -45,8 +45,8 @@ from grammar.german.verbs import (
     SOCIABLE,
     VERBS,
 )
-from grammar.shared.names import NamePhrase
-from grammar.shared.words import Phrase, Word, literal, pair, weave
+from scripts.grammar.shared.names import NamePhrase
+from scripts.grammar.shared.words import Phrase, Word, literal, pair, weave
 
 IN = Preposition("in", "dative", "in")
 INTO = Preposition("in", "accusative", "into")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal
 
-from grammar.german.lexicon import Adjective, CaseName, Gender, Noun, Verb
+from scripts.grammar.german.lexicon import Adjective, CaseName, Gender, Noun, Verb
 
 Declension = Literal["weak", "mixed", "strong"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from grammar.shared.names import Name, of_kinds
+from scripts.grammar.shared.names import Name, of_kinds
 
 Gender = Literal["m", "f", "n"]
 CaseName = Literal["nominative", "accusative", "dative"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from grammar.german.forms import (
+from scripts.grammar.german.forms import (
     Declension,
     adjective_form,
     article,
@@ -15,10 +15,10 @@ from grammar.german.forms import (
     noun_form,
     relative_pronoun,
 )
-from grammar.german.lexicon import Adjective, CaseName, Gender, Noun, Preposition
-from grammar.shared.english import Agreement, indefinite_article
-from grammar.shared.names import Sayable
-from grammar.shared.words import NOTHING, Phrase, fuse, literal, pair
+from scripts.grammar.german.lexicon import Adjective, CaseName, Gender, Noun, Preposition
+from scripts.grammar.shared.english import Agreement, indefinite_article
+from scripts.grammar.shared.names import Sayable
+from scripts.grammar.shared.words import NOTHING, Phrase, fuse, literal, pair
 
 
 def end(phrase: Phrase, mark: str) -> Phrase:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from grammar.german.clauses import (
+from scripts.grammar.german.clauses import (
     Clause,
     Role,
     Tense,
@@ -18,7 +18,7 @@ from grammar.german.clauses import (
     statement,
     verb_group,
 )
-from grammar.german.complex import (
+from scripts.grammar.german.complex import (
     because,
     object_relative,
     report,
@@ -26,9 +26,9 @@ from grammar.german.complex import (
     two_clauses,
     whenever,
 )
-from grammar.german.drafts import choose_mood, described, draft, place, random_clause
-from grammar.german.lexicon import NAMES, Verb, nouns_of
-from grammar.german.phrases import (
+from scripts.grammar.german.drafts import choose_mood, described, draft, place, random_clause
+from scripts.grammar.german.lexicon import NAMES, Verb, nouns_of
+from scripts.grammar.german.phrases import (
     EIN,
     VIELE,
     WAS,
@@ -40,8 +40,8 @@ from grammar.german.phrases import (
     Pronoun,
     end,
 )
-from grammar.german.speaker import Speaker
-from grammar.german.verbs import (
+from scripts.grammar.german.speaker import Speaker
+from scripts.grammar.german.verbs import (
     COST,
     DAILY_VERBS,
     DATIVE_VERBS,
@@ -52,9 +52,9 @@ from grammar.german.verbs import (
     PLEASANT_VERBS,
     VERBS,
 )
-from grammar.shared.long import joined
-from grammar.shared.names import NamePhrase
-from grammar.shared.words import Phrase, literal, pair, weave
+from scripts.grammar.shared.long import joined
+from scripts.grammar.shared.names import NamePhrase
+from scripts.grammar.shared.words import Phrase, literal, pair, weave
 
 Rule = Callable[[Speaker], Phrase]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grammar.german.lexicon import NAMES, NUMBERS, CaseName, Noun, adjectives_for, nouns_of
-from grammar.german.phrases import (
+from scripts.grammar.german.lexicon import NAMES, NUMBERS, CaseName, Noun, adjectives_for, nouns_of
+from scripts.grammar.german.phrases import (
     DEIN,
     DER,
     DIESER,
@@ -36,8 +36,8 @@ from grammar.german.phrases import (
     Pronoun,
     number,
 )
-from grammar.shared.choices import Choices
-from grammar.shared.names import Couple, NamePhrase
+from scripts.grammar.shared.choices import Choices
+from scripts.grammar.shared.names import Couple, NamePhrase
 
 PRONOUNS = (ICH, DU, ER, SIE, WIR, IHR, THEY)
 ASKED = (DU, DU, ER, SIE, IHR, THEY)  # nobody asks what he himself does

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from grammar.german.lexicon import Modal, Noun, Preposition, Verb
+from scripts.grammar.german.lexicon import Modal, Noun, Preposition, Verb
 
 ANYWHERE = "home outdoors"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grammar.shared.words import Phrase
+from scripts.grammar.shared.words import Phrase
 
 
 def joined(part: Callable[[int], Phrase], longest: int) -> Phrase:

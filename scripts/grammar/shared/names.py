@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
-from grammar.shared.english import Agreement
-from grammar.shared.words import Phrase, pair
+from scripts.grammar.shared.english import Agreement
+from scripts.grammar.shared.words import Phrase, pair
 
 Form = TypeVar("Form", contravariant=True)
 HE_OR_SHE, THEY = Agreement(3), Agreement(3, True)

@@ -6,11 +6,21 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from grammar.chinese import clauses as clauses
-from grammar.chinese.clauses import Role, asks, clause_of, copula_clause, stop
-from grammar.chinese.drafts import accompanied
-from grammar.chinese.lexicon import ADJECTIVES, NOUNS, PEOPLE, PLACES, Adjective, Noun, spell_number
-from grammar.chinese.phrases import (
+
+from jtrans.corpora.catalogue.load import find_entry
+from scripts.grammar.chinese import clauses as clauses
+from scripts.grammar.chinese.clauses import Role, asks, clause_of, copula_clause, stop
+from scripts.grammar.chinese.drafts import accompanied
+from scripts.grammar.chinese.lexicon import (
+    ADJECTIVES,
+    NOUNS,
+    PEOPLE,
+    PLACES,
+    Adjective,
+    Noun,
+    spell_number,
+)
+from scripts.grammar.chinese.phrases import (
     BARE,
     GENERIC,
     HOW_MANY,
@@ -34,12 +44,10 @@ from grammar.chinese.phrases import (
     target_of,
     together,
 )
-from grammar.chinese.verbs import CAN, KNOW, VERBS, WANT, WILL, Mood, Tense, Verb
-from grammar.corpus import GrammarPair, as_pair, generate
-from grammar.shared.names import NamePhrase
-from grammar.shared.words import NOTHING, Phrase, literal, pair
-
-from jtrans.corpora.catalogue.load import find_entry
+from scripts.grammar.chinese.verbs import CAN, KNOW, VERBS, WANT, WILL, Mood, Tense, Verb
+from scripts.grammar.corpus import GrammarPair, as_pair, generate
+from scripts.grammar.shared.names import NamePhrase
+from scripts.grammar.shared.words import NOTHING, Phrase, literal, pair
 
 
 @pytest.fixture(scope="module")

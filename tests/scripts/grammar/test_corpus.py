@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from grammar import freeze
-from grammar.corpus import GRAMMARS, GrammarPair, generate, splits
+from plugins.command_line import REPOSITORY
 
 from jtrans.corpora.catalogue.builtin import built_in_file, load_built_in
 from jtrans.errors import ConfigError
+from scripts.grammar import freeze
+from scripts.grammar.corpus import GRAMMARS, GrammarPair, generate, splits
 
-SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 UPOS = {
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "NOUN"),
     *("NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "VERB"),
@@ -154,14 +154,14 @@ def test_more_pairs_begin_with_the_fewer(languages: str) -> None:
 
 def test_the_order_of_hashes_does_not_matter(languages: str) -> None:
     program = (
-        "from grammar.corpus import generate, generate_long; import sys; "
+        "from scripts.grammar.corpus import generate, generate_long; import sys; "
         "print(*generate(200, 5, sys.argv[1]), *generate_long(20, 5, sys.argv[1]), sep='\\n')"
     )
     texts = {
         subprocess.run(
             [sys.executable, "-c", program, languages],
             env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONIOENCODING": "utf-8"},
-            cwd=SCRIPTS,
+            cwd=REPOSITORY,
             capture_output=True,
             check=True,
         ).stdout

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from grammar.corpus import as_pair
-from grammar.german import clauses, phrases
-from grammar.german.clauses import Clause, Role, Tense, copula_group, nicht, verb_group
-from grammar.german.forms import present
-from grammar.german.lexicon import ADJECTIVES, NAMES, NOUNS, CaseName, Noun, Preposition, Verb
-from grammar.german.phrases import (
+
+from scripts.grammar.corpus import as_pair
+from scripts.grammar.german import clauses, phrases
+from scripts.grammar.german.clauses import Clause, Role, Tense, copula_group, nicht, verb_group
+from scripts.grammar.german.forms import present
+from scripts.grammar.german.lexicon import (
+    ADJECTIVES,
+    NAMES,
+    NOUNS,
+    CaseName,
+    Noun,
+    Preposition,
+    Verb,
+)
+from scripts.grammar.german.phrases import (
     DER,
     DIESER,
     EIN,
@@ -35,10 +44,10 @@ from grammar.german.phrases import (
     end,
     prepositional,
 )
-from grammar.german.verbs import MODALS, VERBS
-from grammar.shared.english import english_past, english_present, english_progressive
-from grammar.shared.names import NamePhrase
-from grammar.shared.words import Phrase, literal, pair
+from scripts.grammar.german.verbs import MODALS, VERBS
+from scripts.grammar.shared.english import english_past, english_present, english_progressive
+from scripts.grammar.shared.names import NamePhrase
+from scripts.grammar.shared.words import Phrase, literal, pair
 
 
 def _noun(german: str) -> Noun:

@@ -1,7 +1,7 @@
 """Write the tables of README.md from data/benchmarks/*.json.
 
-python scripts/readme/readme_tables.py            # rewrite them
-python scripts/readme/readme_tables.py --check    # exit 1 when they are out of date
+python -m scripts.readme.tables            # rewrite them
+python -m scripts.readme.tables --check    # exit 1 when they are out of date
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def main() -> None:
     before = readme.read_text(encoding="utf-8")
     after = rewritten(before)
     if "--check" in sys.argv[1:]:
-        raise SystemExit(0 if after == before else "README.md: run scripts/readme/readme_tables.py")
+        raise SystemExit(0 if after == before else "README.md: run scripts/readme/tables.py")
     readme.write_text(after, encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Section 2 of `gpu_check.py`: training and decoding rates."""
+"""Section 2 of `check.py`: training and decoding rates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from gpu_models import (
+
+from jtrans.data.batch import Batch
+from jtrans.data.bucketing import BatchSampler
+from jtrans.decoding.beam import beam_search
+from jtrans.decoding.options import SearchOptions
+from jtrans.models.base import TranslationModel
+from jtrans.nn.device import autocast
+from jtrans.training.objective import Objective, batch_loss
+from scripts.bench.reference_path import UPDATE_PASSES, ReferenceTraining, reference_batches
+from scripts.gpu.models import (
     Pairs,
     compile_layers,
     fixed_batch,
@@ -18,16 +27,7 @@ from gpu_models import (
     model_flops,
     real_positions,
 )
-from gpu_timing import Row, Scale, in_turns, wait
-from reference_path import UPDATE_PASSES, ReferenceTraining, reference_batches
-
-from jtrans.data.batch import Batch
-from jtrans.data.bucketing import BatchSampler
-from jtrans.decoding.beam import beam_search
-from jtrans.decoding.options import SearchOptions
-from jtrans.models.base import TranslationModel
-from jtrans.nn.device import autocast
-from jtrans.training.objective import Objective, batch_loss
+from scripts.gpu.timing import Row, Scale, in_turns, wait
 
 PRECISION = "bf16"
 SMOOTHING, CLIP_NORM = 0.1, 25.0

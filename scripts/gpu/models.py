@@ -1,4 +1,4 @@
-"""Models, made-up sentence pairs and switches for `gpu_check.py`."""
+"""Models, made-up sentence pairs and switches for `check.py`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu_timing import Scale
 from numpy.typing import NDArray
 
 from jtrans.data.batch import Batch, collate
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.nn.gpu import operator
+from scripts.gpu.timing import Scale
 
 MEAN_LENGTH, VARIATION, CORRELATION = 25.0, 0.65, 0.93  # of IWSLT14
 

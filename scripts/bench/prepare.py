@@ -1,7 +1,7 @@
 """Compare `jtrans prepare` with sacremoses and subword-nmt on the same text, in turns.
 
-    python scripts/bench/bench_prepare.py compare --corpus corpora/tatoeba-de-en --languages de-en
-    python scripts/bench/bench_prepare.py scale --corpus corpora/tatoeba-de-en --languages de-en \\
+    python -m scripts.bench.prepare compare --corpus corpora/tatoeba-de-en --languages de-en
+    python -m scripts.bench.prepare scale --corpus corpora/tatoeba-de-en --languages de-en \\
         --pairs 5000000
 
 `compare` runs the two commands of each tool one after the other (A B A B ...) and checks that
@@ -65,7 +65,7 @@ def main() -> None:
         make = compare if arguments.what == "compare" else scale
         result = make(arguments, Path(folder))
     result = {
-        "command": shlex.join(["python", "scripts/bench/bench_prepare.py", *sys.argv[1:]]),
+        "command": shlex.join(["python", "-m", "scripts.bench.prepare", *sys.argv[1:]]),
         "machine": f"{processor()}, {os.cpu_count()} cores",
         "load": [round(value, 1) for value in os.getloadavg()],
         "python": platform.python_version(),
@@ -222,7 +222,6 @@ def run_all(commands: Sequence[str], folder: Path) -> dict[str, float]:
 
 def same_output(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
     """Compare codes and pieces of both."""
-    sys.path.insert(0, str(ROOT))
     from jtrans.data.prepared import PreparedCorpus
 
     corpus = PreparedCorpus.open(folder / "prepared")

@@ -1,4 +1,4 @@
-"""Timing on a GPU by events, or on a CPU by the wall clock; for `gpu_check.py`."""
+"""Timing on a GPU by events, or on a CPU by the wall clock; for `check.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 1 of `gpu_check.py`: do kernels and models compute the right numbers?
+"""Section 1 of `check.py`: do kernels and models compute the right numbers?
 
 Tolerances are norms of the difference over norms: kernels against float64 products 2e-5 in
 float32 (three tf32 products each) and 1e-2 in bfloat16; models against the same model on a CPU
@@ -15,8 +15,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from gpu_models import Pairs, compile_layers, compiled_frames, kernels, make_model, padded_batch
-from gpu_timing import Row, Scale
 from torch import Tensor
 
 from jtrans.data.batch import Batch
@@ -24,6 +22,15 @@ from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.nn.gpu import by_products, operator
 from jtrans.training.objective import Objective, batch_loss
+from scripts.gpu.models import (
+    Pairs,
+    compile_layers,
+    compiled_frames,
+    kernels,
+    make_model,
+    padded_batch,
+)
+from scripts.gpu.timing import Row, Scale
 
 KERNEL_TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 1e-2}
 MODEL_TOLERANCES = {

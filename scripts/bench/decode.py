@@ -1,6 +1,6 @@
 """Compare decoding rates in turns: jtrans beside Hugging Face's Marian of the same size.
 
-    python scripts/bench/bench_decode.py --data data/prepared/multi30k-joint
+    python -m scripts.bench.decode --data data/prepared/multi30k-joint
 
 Both have random weights and write exactly STEPS tokens for every sentence of the test set, so
 that they do the same work. Marian is left out where `transformers` is not installed.
@@ -13,8 +13,8 @@ import functools
 import importlib.util
 from pathlib import Path
 
-from interleave import Amounts, Task, in_turns, report, rows
-from peers import SIZES, jtrans_transformer, marian
+from scripts.bench.interleave import Amounts, Task, in_turns, report, rows
+from scripts.bench.peers import SIZES, jtrans_transformer, marian
 
 BEAM, STEPS, SPLIT = 5, 15, "test"
 
@@ -90,9 +90,7 @@ def main() -> None:
             decode_marian, chosen.data, chosen.batch, sentences
         )
     found = rows(in_turns(variants, rounds=count), "sentences")
-    command = (
-        f"python scripts/bench/bench_decode.py --data {chosen.data.name} --batch {chosen.batch}"
-    )
+    command = f"python -m scripts.bench.decode --data {chosen.data.name} --batch {chosen.batch}"
     facts = {"beam": BEAM, "steps": STEPS, "batch": chosen.batch}
     report(found, "sentences", path=chosen.json, command=command, sizes=SIZES, **facts)
 

@@ -2,9 +2,9 @@
 
     jtrans prepare --train m30k/train --valid m30k/valid --languages de-en --lowercase \\
         --bpe-merges 4000 --vocabulary joint --out data/prepared/multi30k-joint
-    python scripts/bench/bench_train.py --data data/prepared/multi30k-joint
-    python scripts/bench/bench_train.py --suite joint --data data/prepared/multi30k-joint
-    python scripts/bench/bench_train.py --suite scaling
+    python -m scripts.bench.train --data data/prepared/multi30k-joint
+    python -m scripts.bench.train --suite joint --data data/prepared/multi30k-joint
+    python -m scripts.bench.train --suite scaling
 
 Suites:
     transformer  jtrans beside Hugging Face's Marian of the same size, a bare loop without any
@@ -21,10 +21,10 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave import Amounts, Task, in_turns, report, rows
-from peers import SIZES, jtrans_transformer, marian
-from suite_joint import joint_suite
-from suite_scaling import scaling_suite
+from scripts.bench.interleave import Amounts, Task, in_turns, report, rows
+from scripts.bench.peers import SIZES, jtrans_transformer, marian
+from scripts.bench.suite_joint import joint_suite
+from scripts.bench.suite_scaling import scaling_suite
 
 if TYPE_CHECKING:
     from jtrans.data.batch import Batch
@@ -130,7 +130,7 @@ def transformer_suite(chosen: argparse.Namespace) -> None:
             train_marian, chosen.data, chosen.batch_tokens, count
         )
     found = rows(in_turns(variants, rounds=rounds), "tokens")
-    command = f"python scripts/bench/bench_train.py --data {chosen.data.name}"
+    command = f"python -m scripts.bench.train --data {chosen.data.name}"
     report(found, "tokens", path=chosen.json, command=command, sizes=SIZES)
 
 

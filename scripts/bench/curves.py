@@ -4,7 +4,7 @@ The fast ways (blocks, recomputation, bf16) must not move training: fp32 curves 
 that dropout and Adam amplify, and bf16 ends with the same validation loss. Variants train one
 after the other with the same seed, so every update has the same pairs and the same noise.
 
-    python scripts/bench/bench_curves.py --data data/prepared/grammar-de-en --json curves.json
+    python -m scripts.bench.curves --data data/prepared/grammar-de-en --json curves.json
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave import write
+from scripts.bench.interleave import write
 
 if TYPE_CHECKING:
     from jtrans.training.trainer import Trainer
@@ -58,7 +58,7 @@ def main() -> None:
         )
     for curve in curves:
         del curve["seconds"]  # one after the other: no comparison of speed
-    command = f"python scripts/bench/bench_curves.py --data {chosen.data.name}"
+    command = f"python -m scripts.bench.curves --data {chosen.data.name}"
     write(chosen.json, command=command, recipe=chosen.recipe, rows=curves)
 
 

@@ -1,4 +1,4 @@
-"""Section 3 of `gpu_check.py`: what speed depends on, measured one question at a time."""
+"""Section 3 of `check.py`: what speed depends on, measured one question at a time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from gpu_timing import Row, Scale, seconds, wait
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from jtrans.nn.gpu import operator
+from scripts.gpu.timing import Row, Scale, seconds, wait
 
 LENGTHS = (16, 25, 32, 49, 64)
 TILES = {  # slot: lines and warps of a program worth trying

@@ -1,6 +1,6 @@
 """Check jtrans on a GPU, then measure it there: one JSON file, one readable page.
 
-    python scripts/gpu/gpu_check.py --json gpu.json
+    python -m scripts.gpu.check --json gpu.json
 
 In under ten minutes on one GPU: (1) are kernels and models right; (2) rates of training and
 decoding, the variants in turns; (3) facts about the libraries that the design depends on. A part
@@ -30,19 +30,14 @@ import torch
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, below and later
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # jtrans, where it is not installed
-sys.path.append(str(ROOT / "scripts" / "bench"))  # reference_path
 
 Row = dict[str, Any]
 
 
 def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], list[Row]]]:
     """Return the parts of the check by title, in order."""
-    import gpu_correctness
-    import gpu_questions
-    import gpu_speed
-    from gpu_timing import Scale, machine_rates
+    from scripts.gpu import correctness, questions, speed
+    from scripts.gpu.timing import Scale, machine_rates
 
     scale = Scale.of(device, quick=quick)
     # ceilings, measured first; used by what follows
@@ -60,23 +55,23 @@ def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], lis
 
     first, *wider = scale.widths
     parts: dict[str, Callable[[], list[Row]]] = {
-        "functions": lambda: gpu_questions.functions(scale),
-        "correctness": lambda: gpu_correctness.correctness(scale),
+        "functions": lambda: questions.functions(scale),
+        "correctness": lambda: correctness.correctness(scale),
         "ceilings": measure,
-        "attention (times the copy)": lambda: gpu_questions.attention(scale),
-        f"training, E = {first}": lambda: gpu_speed.training(scale, rates, first),
-        "correctness, compiled": lambda: gpu_correctness.check_compiled(scale),
-        "memory": lambda: gpu_speed.memory(scale),
-        "decoding": lambda: gpu_speed.decoding(scale),
-        "training, Transformer": lambda: gpu_speed.plain_training(scale, rates),
-        "tiles": lambda: gpu_questions.tiles(scale),
-        "products": lambda: gpu_questions.products(scale),
-        "graphs": lambda: gpu_questions.graphs(scale),
-        "loss by precision": lambda: gpu_speed.precision_losses(scale),
+        "attention (times the copy)": lambda: questions.attention(scale),
+        f"training, E = {first}": lambda: speed.training(scale, rates, first),
+        "correctness, compiled": lambda: correctness.check_compiled(scale),
+        "memory": lambda: speed.memory(scale),
+        "decoding": lambda: speed.decoding(scale),
+        "training, Transformer": lambda: speed.plain_training(scale, rates),
+        "tiles": lambda: questions.tiles(scale),
+        "products": lambda: questions.products(scale),
+        "graphs": lambda: questions.graphs(scale),
+        "loss by precision": lambda: speed.precision_losses(scale),
     }
     for width in wider:
-        parts[f"training, E = {width}"] = functools.partial(gpu_speed.training, scale, rates, width)
-    parts["scaling"] = lambda: gpu_speed.scaling(scale)
+        parts[f"training, E = {width}"] = functools.partial(speed.training, scale, rates, width)
+    parts["scaling"] = lambda: speed.scaling(scale)
     return parts
 
 
@@ -147,7 +142,7 @@ def facts(device: torch.device) -> Row:
         "cuda": torch.version.cuda,
         "triton": getattr(triton, "__version__", None),
         "python": platform.python_version(),
-        "command": "python scripts/gpu/gpu_check.py " + " ".join(sys.argv[1:]),
+        "command": "python -m scripts.gpu.check " + " ".join(sys.argv[1:]),
     }
 
 

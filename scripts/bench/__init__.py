@@ -1,0 +1,1 @@
+"""Benchmarks: rates of training, decoding and preparation beside other tools, in turns."""

@@ -1,0 +1,1 @@
+"""One command that checks jtrans on a GPU and measures it there: `check`."""
