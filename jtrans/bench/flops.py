@@ -1,74 +1,95 @@
-"""How much arithmetic training takes, from sizes and lengths alone.
+"""How much arithmetic training takes, counted on the model itself.
 
-A multiply-add counts two. Matrix products are counted, and nothing else: norms, softmax and
-noise are a few per cent. The backward pass costs twice the forward pass. For one joint layer and
-position that is 16 E^2 for both attentions' projections, 8 E F for both FFNs, 4 S E for source
-attention and 2 (T + 1) E for target attention, half of whose weights are causally zero.
+A multiply-add counts two. Matrix products, convolutions and fused attention are counted, and
+nothing else: norms, softmax and dropout are a few per cent. Attention is counted whole, its
+causally masked half included.
+
+The count of a pair is a polynomial in its lengths, up to S T (S + T) in joint models. So the counts
+of ten pairs of small lengths give it for all: one forward and backward pass each, on meta tensors,
+which have shapes and no values.
 """
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from jtrans.models.zoo import build_model
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from jtrans.config import SystemConfig
+    from jtrans.models.base import TranslationModel
 
-    Lengths = NDArray[np.float64]  # one number for each pair
+DEGREE = 3  # of the polynomial
+# All S^a T^b up to the degree, and as many lengths that no other such polynomial passes through.
+POWERS = [(a, b) for a in range(DEGREE + 1) for b in range(DEGREE + 1 - a)]
+LENGTHS = [(2 + a, 2 + b) for a, b in POWERS]  # a length of one may be a special case
 
-BACKWARD = 2  # products of a backward pass for each of the forward pass
+
+@dataclass(frozen=True)
+class TrainingFlops:
+    """The FLOPs, forward and backward, of training on pairs, by their lengths.
+
+    Attributes:
+        coefficients: of the monomials `POWERS`.
+    """
+
+    coefficients: NDArray[np.float64]
+
+    def __call__(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> float:
+        """Return the FLOPs of training on some pairs once.
+
+        Args:
+            source_lengths: real source tokens of each pair, EOS counted.
+            target_lengths: real target tokens of each pair, EOS counted.
+        """
+        return float((_monomials(source_lengths, target_lengths) @ self.coefficients).sum())
 
 
+@functools.cache
 def training_flops(
-    config: SystemConfig,
-    source_lengths: ArrayLike,
-    target_lengths: ArrayLike,
-    target_vocabulary: int,
-) -> float:
-    """Return the FLOPs, forward and backward, of training on some pairs once.
+    config: SystemConfig, source_vocabulary: int, target_vocabulary: int
+) -> TrainingFlops:
+    """Count what a system computes in training.
 
     Args:
-        config: of any system of the zoo.
-        source_lengths: real source tokens of each pair, EOS counted.
-        target_lengths: real target tokens of each pair, EOS counted.
-        target_vocabulary: number of target tokens, V.
+        config: of any system.
+        source_vocabulary: number of source tokens.
+        target_vocabulary: number of target tokens.
     """
-    sizes: Any = config  # what the systems share
-    source, target = (np.asarray(x, dtype=np.float64) for x in (source_lengths, target_lengths))
-    if sizes.system == "transformer":
-        width = sizes.width
-        forward = sizes.encoder_layers * _encoder_layer(sizes, source)
-        forward += sizes.decoder_layers * _decoder_layer(sizes, source, target)
-    else:
-        width = sizes.grid_width
-        position = sizes.layers * _joint_layer(sizes, source, target)
-        if sizes.reduction == "attention":
-            position = position + 2 * width**2
-        forward = source * target * position
-        if sizes.system == "reformer-fast":
-            forward += sizes.prenet_layers * _encoder_layer(sizes, source)
-    forward += target * 2 * width * target_vocabulary
-    return (1 + BACKWARD) * float(forward.sum())
+    vocabularies = source_vocabulary, target_vocabulary
+    try:
+        counts = _count(config, vocabularies, "meta")
+    except (NotImplementedError, RuntimeError):  # a system that looks at values
+        counts = _count(config, vocabularies, "cpu")
+    matrix = _monomials(*zip(*LENGTHS, strict=True))
+    return TrainingFlops(np.linalg.solve(matrix, np.array(counts)).astype(np.float64))
 
 
-def _joint_layer(sizes: Any, source: Lengths, target: Lengths) -> Lengths:
-    """Return the FLOPs of one position."""
-    E, F = int(sizes.grid_width), int(sizes.ffn_width)
-    return 16 * E**2 + 8 * E * F + 4 * source * E + 2 * (target + 1) * E
+def _monomials(source_lengths: ArrayLike, target_lengths: ArrayLike) -> NDArray[np.float64]:
+    S, T = (np.asarray(x, dtype=np.float64) for x in (source_lengths, target_lengths))
+    monomials: NDArray[np.float64] = np.stack([S**a * T**b for a, b in POWERS], axis=-1)
+    return monomials
 
 
-def _encoder_layer(sizes: Any, source: Lengths) -> Lengths:
-    """Return the FLOPs of one sentence."""
-    E, F = int(sizes.width), int(sizes.ffn_width)
-    return source * (8 * E**2 + 4 * E * F + 4 * source * E)
+def _count(config: SystemConfig, vocabularies: tuple[int, int], device: str) -> list[int]:
+    """Return the FLOPs of a pair of each of `LENGTHS`."""
+    with torch.random.fork_rng(devices=[]), torch.device(device):
+        model = build_model(config, *vocabularies).train()
+        return [_count_pair(model, lengths) for lengths in LENGTHS]
 
 
-def _decoder_layer(sizes: Any, source: Lengths, target: Lengths) -> Lengths:
-    """Return the FLOPs of one sentence, the keys and values of its source among them."""
-    E, F = int(sizes.width), int(sizes.ffn_width)
-    own = 8 * E**2 + 2 * (target + 1) * E
-    cross = 4 * E**2 + 4 * source * E
-    return target * (own + cross + 4 * E * F) + source * 4 * E**2
+def _count_pair(model: TranslationModel, lengths: tuple[int, int]) -> int:
+    source, target = (torch.ones(1, length, dtype=torch.int64) for length in lengths)
+    with FlopCounterMode(display=False) as counter:
+        memory = model.encode(source, source > 0)
+        loss: Any = model.project(model.decode(target, memory)).sum()
+        loss.backward()
+    return int(counter.get_total_flops())

@@ -29,7 +29,7 @@ class StepTime:
 
 
 @dataclass
-class Measured:
+class PrepareMeasurement:
     """One measured preparation.
 
     Attributes:
@@ -72,18 +72,18 @@ class Measured:
 
 def measure_prepare(
     corpus: Corpus, options: PrepareOptions, *, workers: int | None, progress: Progress
-) -> Measured:
+) -> PrepareMeasurement:
     """Prepare a corpus in a temporary folder and measure the steps.
 
     Raises:
-        ConfigError: this system does not tell how much memory a process needs.
+        ConfigError: the operating system does not say how much memory a process needs.
     """
     try:
         import resource
     except ImportError as error:  # Windows
         raise ConfigError("memory cannot be measured on this system") from error
     workers = workers or available_cpus()
-    measured = Measured(sum(len(text) for text in corpus.splits.values()), workers)
+    measured = PrepareMeasurement(sum(len(text) for text in corpus.splits.values()), workers)
     last = [time.monotonic(), _cpu_seconds()]
 
     def on_step(name: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from jtrans.bench.flops import training_flops
+from jtrans.bench.flops import TrainingFlops, training_flops
 from jtrans.data.prepared import ParallelIds, PreparedCorpus
 from jtrans.runs import Run
 from jtrans.training.events import SilentEvents
@@ -25,17 +25,18 @@ from jtrans.training.session import make_trainer
 
 if TYPE_CHECKING:
     from jtrans.config import Config
+    from jtrans.models.base import TranslationModel
     from jtrans.progress import Progress
     from jtrans.training.trainer import Trainer
     from jtrans.training.updates import MicroBatch
 
-# Padded joint positions, or target tokens, of the larger pass whose memory is measured.
+# Padded joint positions, or target tokens, of the larger micro-batch whose memory is measured.
 MEMORY_POSITIONS = {"cpu": 12_000, "cuda": 200_000}
 MEMORY_TOKENS = {"cpu": 2_000, "cuda": 16_000}
 
 
 @dataclass(frozen=True)
-class Measured:
+class TrainMeasurement:
     """How a model trains.
 
     Positions, their rate and their padding are None for systems without joint positions.
@@ -47,15 +48,15 @@ class Measured:
         updates: updates timed, in `seconds`.
         tokens_per_second: real target tokens.
         positions_per_second: real joint positions S x T, and `padded_positions_per_second`.
-        flops_per_second: of the model on real tokens, by the formula of `training.flops`.
+        flops_per_second: of the model on real tokens, see `bench.flops`.
         product_flops_per_second: of matrix products of the model's sizes, measured between
             the updates.
         token_padding: share of an epoch's target tokens that is padding.
         position_padding: share of an epoch's joint positions that is padding.
         peak_bytes: most memory in use by this process, or on the GPU.
-        bytes_per_position: what one more position of a pass needs; `bytes_per_token` what one
-            more target token does, in systems without positions. None where this system does
-            not tell.
+        bytes_per_position: what one more position of a micro-batch needs; `bytes_per_token` what
+            one more target token does, in systems without positions. None where the operating
+            system does not say.
     """
 
     system: str
@@ -101,26 +102,24 @@ class Amounts:
         return Amounts(*(a + b for a, b in pairs))
 
 
-def count(
-    config: Config, pairs: ParallelIds, passes: Sequence[MicroBatch], target_vocabulary: int
-) -> Amounts:
-    """Count what `passes`, arrays of indices into `pairs`, consist of."""
+def count(flops: TrainingFlops, pairs: ParallelIds, micro_batches: Sequence[MicroBatch]) -> Amounts:
+    """Count what `micro_batches`, arrays of indices into `pairs`, consist of."""
     amounts = Amounts()
-    for indices in passes:
+    for indices in micro_batches:
         S, T = pairs.source.lengths[indices], pairs.target.lengths[indices]
         amounts += Amounts(
             tokens=int(T.sum()),
             positions=int((S * T).sum()),
             padded_tokens=int(len(T) * T.max()),
             padded_positions=int(len(T) * T.max() * S.max()),
-            flops=training_flops(config.model, S, T, target_vocabulary),
+            flops=flops(S, T),
         )
     return amounts
 
 
 def measure_train(
     config: Config, *, data: Path, device: str | None, seconds: float, progress: Progress
-) -> Measured:
+) -> TrainMeasurement:
     """Do real updates for about `seconds` and measure them; keeps nothing.
 
     Raises:
@@ -131,17 +130,18 @@ def measure_train(
     trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=SilentEvents())
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
-    vocabulary = len(corpus.pipeline.target.vocabulary)
+    sides = corpus.pipeline.source, corpus.pipeline.target
+    flops = training_flops(config.model, *(len(side.vocabulary) for side in sides))
 
-    def counted(passes: Sequence[MicroBatch]) -> Amounts:
-        return count(config, trainer.pairs, passes, vocabulary)
+    def counted(micro_batches: Sequence[MicroBatch]) -> Amounts:
+        return count(flops, trainer.pairs, micro_batches)
 
     with memory_errors():
         per_unit = measure_memory(trainer)
         clock, done, updates, products = _time_updates(trainer, epoch, counted, seconds, progress)
-    whole = counted([one for update in epoch for one in update])
+    whole = counted([micro_batch for update in epoch for micro_batch in update])
     is_joint = trainer.model.is_joint
-    return Measured(
+    return TrainMeasurement(
         system=config.model.system,
         parameters=trainer.model.parameter_count(),
         device=facts.describe(trainer.precision),
@@ -169,37 +169,40 @@ def _time_updates(
     progress: Progress,
 ) -> tuple[float, Amounts, int, float]:
     """Return seconds, what was done in them, the number of updates, and the rate of products."""
-    device = trainer.model.device
     run_update(trainer, epoch[0], 1)  # the first time, memory is found and kernels are loaded
     clock, done, updates, products = 0.0, Amounts(), 0, 0.0
     while clock < seconds:
-        passes = epoch[(updates + 1) % len(epoch)]
+        micro_batches = epoch[(updates + 1) % len(epoch)]
         start = time.perf_counter()
-        run_update(trainer, passes, updates + 2)
+        run_update(trainer, micro_batches, updates + 2)
         clock += time.perf_counter() - start
-        done += counted(passes)
+        done += counted(micro_batches)
         updates += 1
-        products = max(products, product_rate(trainer.model.config, device, trainer.precision))
+        products = max(products, product_rate(trainer.model, trainer.precision))
         progress.advance("Training", min(round(clock), round(seconds)), round(seconds))
     return clock, done, updates, products
 
 
-def run_update(trainer: Trainer, passes: Sequence[MicroBatch], number: int) -> None:
+def run_update(trainer: Trainer, micro_batches: Sequence[MicroBatch], number: int) -> None:
     """Do one update with the trainer's own parts and wait for it."""
-    trainer.accumulate(passes, trainer.plan.tokens(passes))
+    trainer.accumulate(micro_batches, trainer.plan.tokens(micro_batches))
     trainer.step(trainer.schedule.rate(number))
     _finish(trainer.model.device)
 
 
-def product_rate(config: Any, device: torch.device, precision: str) -> float:
+def product_rate(model: TranslationModel, precision: str) -> float:
     """Return the FLOPs per second of matrix products of a model's sizes, the best of some.
 
     Args:
-        config: the model's configuration, of which width and FFN width are used.
-        device: where.
+        model: on its device; its largest matrix is taken, vocabularies left out.
         precision: "fp32" or "bf16".
     """
-    E, F = int(config.width), int(config.ffn_width)
+    device = model.device
+    tables = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
+    vocabularies = {table.num_embeddings for table in tables}
+    matrices = [p.shape for p in model.parameters() if p.dim() == 2]
+    inner = [shape for shape in matrices if not vocabularies & set(shape)]
+    F, E = max(inner or matrices, key=torch.Size.numel)
     rows = 2**17 if device.type == "cuda" else 2**12
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     x, w = (torch.randn(shape, device=device, dtype=dtype) for shape in ((rows, E), (F, E)))
@@ -215,20 +218,22 @@ def product_rate(config: Any, device: torch.device, precision: str) -> float:
 
 
 def measure_memory(trainer: Trainer) -> int | None:
-    """Return what one more joint position (or target token) of a pass needs, in bytes.
+    """Return what one more joint position (or target token) of a micro-batch needs, in bytes.
 
-    It is the slope between two passes of different sizes, so that weights, gradients and the
-    optimiser's state do not count. None where this system does not tell.
+    It is the slope between two micro-batches of different sizes, so that weights, gradients and
+    the optimiser's state do not count. None where the operating system does not say.
     """
     device, is_joint = trainer.model.device, trainer.model.is_joint
     limits = MEMORY_POSITIONS if is_joint else MEMORY_TOKENS
-    small, large = memory_passes(
+    small, large = memory_micro_batches(
         trainer.pairs, is_joint=is_joint, limit=limits.get(device.type, limits["cuda"])
     )
     run_update(trainer, [small], 1)  # now gradients and the optimiser's state are there
 
-    def needs(one: MicroBatch) -> int | None:
-        return peak_during(lambda: trainer.accumulate([one], trainer.plan.tokens([one])), device)
+    def needs(micro_batch: MicroBatch) -> int | None:
+        return peak_during(
+            lambda: trainer.accumulate([micro_batch], trainer.plan.tokens([micro_batch])), device
+        )
 
     first, second = needs(small), needs(large)
     trainer.step(0.0)  # forgets the gradient
@@ -241,15 +246,15 @@ def measure_memory(trainer: Trainer) -> int | None:
     return round((second - first) / (cost * (len(large) - len(small))))
 
 
-def memory_passes(
+def memory_micro_batches(
     pairs: ParallelIds, *, is_joint: bool, limit: int
 ) -> tuple[MicroBatch, MicroBatch]:
-    """Return a small and a large pass without padding: pairs of one source and target length.
+    """Return a small and a large micro-batch without padding: pairs of equal lengths.
 
     Args:
         pairs: the training split.
-        is_joint: whether the size of a pass is its joint positions, or its target tokens.
-        limit: size of the larger pass, at most about.
+        is_joint: whether their size is their joint positions, or their target tokens.
+        limit: size of the larger one, at most about.
     """
     S, T = pairs.source.lengths, pairs.target.lengths
     shapes, of_shape, counts = np.unique(
@@ -266,7 +271,7 @@ def memory_passes(
 def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
     """Return how many bytes `work` needs at its peak beyond those in use before it.
 
-    None where this system does not tell.
+    None where the operating system does not say.
     """
     gc.collect()
     if device.type == "cuda":
@@ -278,7 +283,9 @@ def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
     if not sys.platform.startswith("linux"):
         return None
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(0)  # gives kept blocks back, so that they count
+        ctypes.CDLL("libc.so.6").malloc_trim(
+            0
+        )  # gives freed blocks back to the system, so that they do not count as used
     try:
         # "5" makes the peak start anew
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

@@ -15,8 +15,8 @@ from jtrans.cli.options import Json
 from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
-    from jtrans.bench.prepare import Measured
-    from jtrans.bench.train import Measured as MeasuredTraining
+    from jtrans.bench.prepare import PrepareMeasurement
+    from jtrans.bench.train import TrainMeasurement
     from jtrans.corpora.parallel import Corpus
     from jtrans.preparation.options import PrepareOptions
 
@@ -48,7 +48,7 @@ def prepare(
     ] = CORPUS,
     train: Annotated[
         list[str] | None,
-        typer.Option(metavar="PREFIX", help="One's own files instead, as for jtrans prepare."),
+        typer.Option(metavar="PREFIX", help="Your own files instead, as for jtrans prepare."),
     ] = None,
     valid: Annotated[str | None, typer.Option(metavar="PREFIX", help="Validation files.")] = None,
     languages: Annotated[
@@ -168,7 +168,7 @@ def _prepared(data: Path | None, *, quick: bool) -> Iterator[Path]:
         yield place
 
 
-def _show_training(recipe: str, measured: MeasuredTraining) -> None:
+def _show_training(recipe: str, measured: TrainMeasurement) -> None:
     rows = [
         ["model", f"{recipe}: {measured.system}, {measured.parameters:,} parameters"],
         ["device", measured.device],
@@ -196,7 +196,7 @@ def _show_training(recipe: str, measured: MeasuredTraining) -> None:
         ("target token", measured.bytes_per_token),
     ):
         if size is not None:
-            rows.append(["", f"{size / 1024:,.1f} KiB for each {unit} of a pass"])
+            rows.append(["", f"{size / 1024:,.1f} KiB for each {unit} of a micro-batch"])
     console.print_table(["training", ""], rows)
 
 
@@ -214,7 +214,7 @@ def _corpus(
         source, _, target = (languages or "").partition("-")
         if not (train and valid and source and target):
             raise ConfigError(
-                "one's own files need --train, --valid and --languages",
+                "your own files need --train, --valid and --languages",
                 hint="jtrans bench prepare --train corpus/train --valid corpus/valid "
                 "--languages de-en",
                 kind="command.usage",
@@ -245,7 +245,7 @@ def _shortened(corpus: Corpus) -> Corpus:
     return replace(corpus, splits={**corpus.splits, "train": part})
 
 
-def _show(measured: Measured) -> None:
+def _show(measured: PrepareMeasurement) -> None:
     value = measured.to_json()
     rows = [
         [

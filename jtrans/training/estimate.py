@@ -1,4 +1,4 @@
-"""What training would take, found out by timing a few passes: `jtrans train --dry-run`."""
+"""What training would take, estimated by timing a few micro-batches: `jtrans train --dry-run`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jtrans.training.trainer import Trainer
     from jtrans.training.updates import MicroBatch
 
-QUANTILES = (0.125, 0.375, 0.625, 0.875)  # the passes timed, by cost
+QUANTILES = (0.125, 0.375, 0.625, 0.875)  # of the micro-batches by cost: those that are timed
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Estimate:
         parameters: trainable numbers.
         device: one line about device and precision.
         pairs: sentence pairs of an epoch; `tokens` their target tokens.
-        updates: updates of an epoch; `passes` passes.
-        largest: sentences, source and target length and positions of the largest pass.
-        memory_bytes: peak of the GPU, or of this process, with the largest pass.
+        updates: updates of an epoch; `passes` its micro-batches.
+        largest: sentences, source and target length and positions of the largest micro-batch.
+        memory_bytes: peak of the GPU, or of this process, with the largest micro-batch.
         tokens_per_second: real target tokens.
         positions_per_second: padded joint positions; None for systems without them.
         epoch_seconds: one epoch, without validation.
@@ -68,22 +68,23 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
 
     Raises:
         JtransError: what `train` would refuse, it refuses, too.
-        WorkError: the largest pass does not fit into memory.
+        WorkError: the largest micro-batch does not fit into memory.
     """
     corpus = PreparedCorpus.open(data)
     trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=SilentEvents())
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
-    passes = [one for update in epoch for one in update]
-    costs = [_cost(trainer, one) for one in passes]
-    ranked = [passes[index] for index in np.argsort(costs, kind="stable")]
+    micro_batches = [micro_batch for update in epoch for micro_batch in update]
+    costs = [_cost(trainer, micro_batch) for micro_batch in micro_batches]
+    ranked = [micro_batches[index] for index in np.argsort(costs, kind="stable")]
     chosen = [ranked[int(quantile * len(ranked))] for quantile in QUANTILES]
     with memory_errors():
-        pass_seconds, step_seconds = _time(trainer, chosen)
+        timed_seconds, step_seconds = _time(trainer, chosen)
         largest = _measure_largest(trainer, ranked[-1])
-    seconds = pass_seconds * sum(costs) / sum(_cost(trainer, one) for one in chosen)
+    timed_cost = sum(_cost(trainer, micro_batch) for micro_batch in chosen)
+    seconds = timed_seconds * sum(costs) / timed_cost
     seconds += step_seconds * len(epoch)
-    tokens = trainer.plan.tokens(passes)
+    tokens = trainer.plan.tokens(micro_batches)
     is_joint = trainer.model.is_joint
     updates = trainer.stopping.total_updates(trainer.state, len(epoch))
     return Estimate(
@@ -93,42 +94,43 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         pairs=len(trainer.pairs),
         tokens=tokens,
         updates=len(epoch),
-        passes=len(passes),
+        passes=len(micro_batches),
         largest=largest,
         memory_bytes=peak_memory(trainer.model.device),
         tokens_per_second=tokens / seconds,
-        positions_per_second=trainer.plan.positions(passes) / seconds if is_joint else None,
+        positions_per_second=trainer.plan.positions(micro_batches) / seconds if is_joint else None,
         epoch_seconds=seconds,
         total_seconds=trainer.stopping.seconds_left(trainer.state, updates, seconds / len(epoch)),
     )
 
 
-def _cost(trainer: Trainer, one: MicroBatch) -> int:
-    return trainer.plan.positions([one]) if trainer.model.is_joint else trainer.plan.tokens([one])
+def _cost(trainer: Trainer, micro_batch: MicroBatch) -> int:
+    plan = trainer.plan
+    return plan.positions([micro_batch]) if trainer.model.is_joint else plan.tokens([micro_batch])
 
 
-def _time(trainer: Trainer, passes: list[MicroBatch]) -> tuple[float, float]:
-    """Return the seconds of all `passes` together, and of one optimiser step."""
-    _run(trainer, passes[0])  # the first time, memory is found and kernels are loaded
-    pass_seconds = sum(_run(trainer, one)[0] for one in passes)
-    return pass_seconds, _run(trainer, passes[0])[1]
+def _time(trainer: Trainer, micro_batches: list[MicroBatch]) -> tuple[float, float]:
+    """Return the seconds of all `micro_batches` together, and of one optimiser step."""
+    _run(trainer, micro_batches[0])  # the first time, memory is found and kernels are loaded
+    seconds = sum(_run(trainer, micro_batch)[0] for micro_batch in micro_batches)
+    return seconds, _run(trainer, micro_batches[0])[1]
 
 
-def _measure_largest(trainer: Trainer, one: MicroBatch) -> dict[str, int]:
-    _run(trainer, one)
+def _measure_largest(trainer: Trainer, micro_batch: MicroBatch) -> dict[str, int]:
+    _run(trainer, micro_batch)
     sampler = trainer.plan.sampler
     return {
-        "sentences": int(one.size),
-        "source": int(sampler.source_lengths[one].max()),
-        "target": int(sampler.target_lengths[one].max()),
-        "positions": trainer.plan.positions([one]),
+        "sentences": int(micro_batch.size),
+        "source": int(sampler.source_lengths[micro_batch].max()),
+        "target": int(sampler.target_lengths[micro_batch].max()),
+        "positions": trainer.plan.positions([micro_batch]),
     }
 
 
-def _run(trainer: Trainer, one: MicroBatch) -> tuple[float, float]:
-    """Return the seconds of a pass and of an optimiser step at rate 0."""
+def _run(trainer: Trainer, micro_batch: MicroBatch) -> tuple[float, float]:
+    """Return the seconds of a micro-batch and of an optimiser step at rate 0."""
     start = time.perf_counter()
-    trainer.accumulate([one], trainer.plan.tokens([one]))
+    trainer.accumulate([micro_batch], trainer.plan.tokens([micro_batch]))
     _finish(trainer)
     middle = time.perf_counter()
     trainer.step(0.0)

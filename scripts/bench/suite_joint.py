@@ -24,6 +24,7 @@ from scripts.bench.interleave import Amounts, Round, Task, in_turns, rows, write
 if TYPE_CHECKING:
     from jtrans.config import Config
     from jtrans.data.prepared import PreparedCorpus
+    from jtrans.models.base import TranslationModel
 
 SYSTEMS = ("reformer-base", "reformer-fast")
 RECIPE = "iwslt14-de-en"
@@ -97,8 +98,9 @@ def train_reference(
     """Return updates done the original's way: torch as it comes, no device prepared."""
     import torch
 
+    from jtrans.bench.flops import training_flops
     from jtrans.bench.train import Amounts as Counted
-    from jtrans.bench.train import count, memory_passes, peak_during
+    from jtrans.bench.train import count, memory_micro_batches, peak_during
     from jtrans.data.batch import collate
     from jtrans.models.zoo import build_model
     from scripts.bench.reference_path import ReferenceTraining, reference_batches
@@ -114,9 +116,10 @@ def train_reference(
     epoch = reference_batches(
         pairs.source.lengths, pairs.target.lengths, max_tokens=pass_tokens, seed=1
     )
-    small, large = memory_passes(pairs, is_joint=True, limit=MEMORY_POSITIONS)
+    small, large = memory_micro_batches(pairs, is_joint=True, limit=MEMORY_POSITIONS)
     training.update([collate(pairs, small)])
-    cost = count(config, pairs, [small], vocabulary), count(config, pairs, [large], vocabulary)
+    flops = training_flops(config.model, vocabulary, vocabulary)
+    cost = count(flops, pairs, [small]), count(flops, pairs, [large])
 
     def memory(passes: Any) -> int | None:
         batch = collate(pairs, passes)
@@ -131,16 +134,17 @@ def train_reference(
     def work(number: int) -> Amounts:
         passes = epoch[number * per_update : (number + 1) * per_update]
         training.update([collate(pairs, one) for one in passes])
-        done: Counted = count(config, pairs, passes, vocabulary)
+        done: Counted = count(flops, pairs, passes)
         return _amounts(corpus, done, is_joint=True)
 
-    return Task(work, functools.partial(_facts, config, "fp32", per_position))
+    return Task(work, functools.partial(_facts, model, "fp32", per_position))
 
 
 def train_jtrans(
     system: str, *, data: Path, tokens: int, settings: list[str], precision: str
 ) -> Task:
     """Return updates done with the trainer's own parts."""
+    from jtrans.bench.flops import training_flops
     from jtrans.bench.train import count, measure_memory, run_update
     from jtrans.runs import Run
     from jtrans.training.events import SilentEvents
@@ -156,13 +160,14 @@ def train_jtrans(
         per_unit = round(per_unit / _positions_per_token(corpus))
     epoch = trainer.plan.epoch(0)
     vocabulary = len(corpus.pipeline.target.vocabulary)
+    flops = training_flops(config.model, vocabulary, vocabulary)
 
     def work(number: int) -> Amounts:
         run_update(trainer, epoch[number], number + 1)
-        done = count(config, trainer.pairs, epoch[number], vocabulary)
+        done = count(flops, trainer.pairs, epoch[number])
         return _amounts(corpus, done, is_joint=is_joint)
 
-    return Task(work, functools.partial(_facts, config, precision, per_unit))
+    return Task(work, functools.partial(_facts, trainer.model, precision, per_unit))
 
 
 def _config(system: str, settings: list[str], precision: str) -> Config:
@@ -212,13 +217,12 @@ def _slope(cost: tuple[Any, Any], peaks: tuple[int | None, int | None]) -> float
     return float((second - first) / (cost[1].positions - cost[0].positions))
 
 
-def _facts(config: Config, precision: str, bytes_per_position: float) -> Mapping[str, float]:
-    import torch
-
+def _facts(
+    model: TranslationModel, precision: str, bytes_per_position: float
+) -> Mapping[str, float]:
     from jtrans.bench.train import product_rate
 
-    rate = product_rate(config.model, torch.device("cpu"), precision)
-    return {"products": rate, "bytes_per_position": bytes_per_position}
+    return {"products": product_rate(model, precision), "bytes_per_position": bytes_per_position}
 
 
 def describe(row: Mapping[str, Any]) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from jtrans.bench.flops import training_flops
 from jtrans.data.batch import Batch, collate
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, system_configs
@@ -131,18 +131,7 @@ def compiled_frames() -> int:
 
 
 def model_flops(model: TranslationModel, batch: Batch) -> float:
-    """Count the multiply-adds x 2 of a training pass (docs/systems.md 2.9), real tokens only."""
-    config: Any = SimpleNamespace(**model.config.model_dump())
-    E, F = config.width, config.ffn_width
-    S, T = batch.source_mask.sum(1).double(), batch.target_mask.sum(1).double()  # [B]
-    forward = 2 * E * model.output.out_features * T  # type: ignore[operator, union-attr]
-    encoder = S * (8 * E * E + 4 * E * F + 4 * S * E)
-    if not model.is_joint:
-        cross = 8 * E * E * (T + S) / 2 + 4 * S * T * E
-        decoder = T * (8 * E * E + 4 * E * F + 2 * (T + 1) * E) + cross
-        forward = forward + config.encoder_layers * encoder + config.decoder_layers * decoder
-    else:
-        cell = 16 * E * E + 8 * E * F + 4 * S * E + 2 * (T + 1) * E
-        forward = forward + S * T * (config.layers * cell + 2 * E * E)
-        forward = forward + getattr(config, "prenet_layers", 0) * encoder
-    return 3 * float(forward.sum())
+    """Count the FLOPs of training on a batch, real tokens only."""
+    vocabulary: int = model.output.out_features  # type: ignore[assignment, union-attr]
+    flops = training_flops(model.config, vocabulary, vocabulary)
+    return flops(batch.source_mask.sum(1).cpu(), batch.target_mask.sum(1).cpu())
