@@ -10,6 +10,7 @@ import errno
 import hashlib
 import itertools
 import json
+import logging
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ from jtrans.errors import JtransError, WorkError, did_you_mean
 # What a short digest has: enough to tell millions of keys apart.
 SHORT_DIGEST_BYTES = 16
 _LINES_AT_ONCE = 10_000
+_log = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -87,6 +89,7 @@ def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
                 with temporary.open("rb") as handle:
                     os.fsync(handle.fileno())
             temporary.replace(path)
+            _log.info("wrote %s", path)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -110,6 +113,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 shutil.rmtree(old.parent)
             else:
                 temporary.rename(path)
+            _log.info("wrote %s", path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -166,7 +170,7 @@ def read_json(path: Path) -> Any:
         JtransError: the file is missing or is no JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise JtransError(f"no such file: {path}", kind="file.missing") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -175,6 +179,8 @@ def read_json(path: Path) -> Any:
             hint="make it again with the command that wrote it",
             kind="file.damaged",
         ) from error
+    _log.info("read %s", path)
+    return value
 
 
 def text_digest(text: str) -> str:

@@ -50,12 +50,10 @@ ROOMS = {
 
 # Arrows that are still to be turned, "module -> module" below jtrans. None may be added.
 KNOWN_ARROWS = {
-    "data.batch -> preparation.labels.project",
     "analysis.attention.files -> analysis.output.heatmaps",
 }
 # Class names that are still defined more than once. None may be added.
-KNOWN_CLASSES = {"Part", "Choice", "System", "Limits", "Settings", "Example", "Measured"}
-KNOWN_CLASSES |= {"_Job", "_Words"}
+KNOWN_CLASSES = {"Part", "Choice", "System", "Example", "Measured", "_Job"}
 
 MOST_MODULES = 16
 MOST_COMMANDS = 24

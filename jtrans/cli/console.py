@@ -1,8 +1,9 @@
-"""Where the command line speaks: results on stdout, talk on stderr, JSON when asked."""
+"""The output of the command line: results on stdout, messages on stderr, JSON if requested."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import time
@@ -18,18 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass
 class Settings:
-    """What the options of the top command chose; one per process."""
+    """The options of the top command; one object per process."""
 
     quiet: bool = False
-    verbose: bool = False
-    debug: bool = False
 
 
 settings = Settings()
 
 
+def show_log(*, is_shown: bool) -> None:
+    """Show the log of the package on stderr, with milliseconds since the start; or hide it."""
+    log = logging.getLogger("jtrans")
+    log.handlers.clear()
+    if is_shown:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("{relativeCreated:7.0f} ms  {message}", style="{"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+
+
 def is_plain(stream: Any) -> bool:
-    """Say whether `stream` wants plain lines: no terminal, NO_COLOR or TERM=dumb."""
+    """Say whether `stream` takes plain lines only: no terminal, NO_COLOR or TERM=dumb."""
     return (
         not stream.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb"
     )
@@ -53,7 +63,7 @@ def rich_console(*, stderr: bool = False) -> Console:
 
 
 def talk(text: str = "") -> None:
-    """Write one line of talk to stderr, unless --quiet."""
+    """Write a line to stderr, unless --quiet."""
     if not settings.quiet:
         print(text, file=sys.stderr, flush=True)
 
@@ -64,12 +74,12 @@ def warn(text: str) -> None:
 
 
 def next_step(command: str) -> None:
-    """End a command that made something with the next sensible command."""
+    """Name the next sensible command, after a command that made something."""
     talk(f"Next: {command}")
 
 
 def print_json(value: Any) -> None:
-    """Write the one JSON object of `--json` to stdout."""
+    """Write the JSON object of `--json` to stdout."""
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
 
@@ -100,9 +110,9 @@ def print_table(
     table = Table(box=None, pad_edge=False, header_style="bold")
     for i, name in enumerate(columns):
         side: Literal["left", "right"] = "right" if name in right else "left"
-        # names, which stand first, are there to be copied: whole, where there is room at all
-        least = min(24, max(len(row[0]) for row in [columns, *rows])) if i == 0 else None
-        table.add_column(name, justify=side, overflow="fold", min_width=least)
+        # names, which come first, are there to be copied: in one piece, if there is room
+        min_width = min(24, max(len(row[0]) for row in [columns, *rows])) if i == 0 else None
+        table.add_column(name, justify=side, overflow="fold", min_width=min_width)
     for line in rows:
         table.add_row(*[Text(cell) for cell in line])
     rich_console().print(table)
@@ -119,7 +129,7 @@ class TerminalProgress:
         self._warned: set[str] = set()
 
     def say(self, label: str, text: str) -> None:
-        """Show one finished line with its label in a column of its own."""
+        """Show a finished line, with its label in a column of its own."""
         self._close()
         talk(f"{label:<12} {text}" if label else text)
 
@@ -131,7 +141,7 @@ class TerminalProgress:
             warn(text)
 
     def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
-        """Draw the bar on a terminal; elsewhere a line every 20 seconds."""
+        """Draw the bar on a terminal; elsewhere write a line every 20 seconds."""
         if settings.quiet:
             return
         if is_plain(sys.stderr):
@@ -163,11 +173,11 @@ _FIGURES_WIDTH = 52
 
 
 class _PlainLines:
-    """Where there is no bar: how far a task is, in a line now and then.
+    """Shows how far a task is without a bar: a line now and then.
 
     Args:
         task: its name.
-        begin: what was done when it began; a download that is continued begins in the middle.
+        begin: the count it starts from; a resumed download starts in the middle.
         unit: see `jtrans.progress.Progress.advance`.
     """
 
@@ -179,7 +189,7 @@ class _PlainLines:
         self._started = self._last = time.monotonic()
 
     def advance(self, done: int, total: int | None) -> None:
-        """Write a line, if the last one is long ago."""
+        """Write a line, unless the last one was just written."""
         now = time.monotonic()
         if now - self._last > self.SECONDS_BETWEEN:
             self._last = now
@@ -205,7 +215,7 @@ def _amount(count: int, unit: str) -> str:
 
 
 def _live_bar(unit: str, *, is_open: bool) -> RichProgress:
-    """Build a bar; one of a task whose end is `is_open` shows the time since its begin."""
+    """Build a bar; if the end of the task `is_open`, it shows the time since the start."""
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -224,7 +234,7 @@ def _live_bar(unit: str, *, is_open: bool) -> RichProgress:
         figures = [DownloadColumn(), TransferSpeedColumn()]
     figures += [TimeElapsedColumn()] if is_open else [TimeRemainingColumn(), TextColumn("left")]
     console = rich_console(stderr=True)
-    room = console.width - _FIGURES_WIDTH  # a long name is cut, and never the figures
+    room = console.width - _FIGURES_WIDTH  # a long name is cut, the figures never
     name = Column(overflow="ellipsis", no_wrap=True, max_width=max(room, 12))
     return Progress(
         TextColumn("{task.description}", table_column=name, markup=False),

@@ -1,9 +1,10 @@
-"""`jtrans`: the top command, its commands by name, and the one place that shows errors."""
+"""`jtrans`: the top command, the table of its commands, and the only place that shows errors."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -18,8 +19,10 @@ from jtrans import __version__
 from jtrans.cli import console
 from jtrans.errors import EXIT_BAD_INPUT, EXIT_FAILED, InternalError, JtransError, did_you_mean
 
-# Command, its module under jtrans.cli, its help panel. A module is imported when its help or
-# its work is asked for; each holds one function (or Typer app) named like the command.
+_log = logging.getLogger(__name__)
+
+# Command: its module under jtrans.cli, which holds one function (or Typer app) named like the
+# module, and its help panel.
 COMMANDS: dict[str, tuple[str, str]] = {
     "quickstart": ("quickstart", "Start here"),
     "corpora": ("corpora", "Corpora"),
@@ -38,15 +41,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-# Typer carries its own copy of click in some versions: reach the class through a public one.
+# Some versions of Typer have their own copy of click: get the class through a public one.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class Group(TyperGroup):
-    """The top command: knows its commands by name and suggests the nearest one."""
+    """The top command, which suggests the nearest command for an unknown name."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command, or say which one was probably meant."""
+        """Return the command, or refuse with the nearest name."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             near = did_you_mean(name, self.list_commands(ctx))
@@ -58,8 +61,8 @@ class Group(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_given: bool) -> None:
+    if is_given:
         print(f"jtrans {__version__}")
         raise typer.Exit
 
@@ -69,8 +72,10 @@ def _top(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No talk on stderr.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="More talk.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages on stderr.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Log files and devices on stderr, with times.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Neural machine translation with joint source-target representations.
@@ -78,8 +83,7 @@ def _top(
     The whole job: prepare a corpus, train, translate, score. Start with: jtrans quickstart
     """
     console.settings.quiet = quiet
-    console.settings.verbose = verbose
-    console.settings.debug = debug
+    console.show_log(is_shown=verbose)
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 
@@ -101,8 +105,8 @@ def build_app() -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            kind = getattr(module, "Command", None)  # a command may parse in its own way
-            app.command(name, cls=kind, rich_help_panel=panel)(command)
+            parser = getattr(module, "Command", None)  # a command may parse its arguments itself
+            app.command(name, cls=parser, rich_help_panel=panel)(command)
     return app
 
 
@@ -137,7 +141,7 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
 
 
 def _given(parameter: Any, arguments: Sequence[str]) -> str | None:
-    """Return the value the user gave an option, None if it stands alone or was not given."""
+    """Return the value the user gave an option, None if there is none."""
     for option in getattr(parameter, "opts", ()):
         for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
             if argument == option:
@@ -154,21 +158,21 @@ def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
 def _run(arguments: list[str]) -> int:
     try:
         outcome: Any = build_app()(args=arguments, prog_name="jtrans", standalone_mode=False)
-    except SystemExit as left:
-        if isinstance(left.__context__, BrokenPipeError):  # Typer leaves with 1 for it
-            raise left.__context__ from None
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):  # for which Typer exits with 1
+            raise leaving.__context__ from None
         raise
     return outcome if isinstance(outcome, int) else 0
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and leave with the exit code of the contract."""
+    """Run the command line and exit with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr, sys.stdin):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     signal.signal(signal.SIGTERM, _terminated)
-    # waiting threads of torch that spin slow a run many times when anything else is running
+    # idle threads of torch that spin make a run many times slower on a busy machine
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     debug = "--debug" in arguments
     as_json = "--json" in arguments
@@ -189,7 +193,7 @@ def main(arguments: list[str] | None = None) -> None:
         print("interrupted", file=sys.stderr)
         code = 130
     except BrokenPipeError:
-        # the reader of our output has left (head, less): not our failure
+        # whoever reads our output has quit (head, less): not our failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
@@ -206,6 +210,7 @@ def main(arguments: list[str] | None = None) -> None:
         unexpected.hint = "this is a bug: please report it with what --debug and jtrans info print"
         show_error(unexpected, as_json=as_json)
         code = EXIT_FAILED
+    _log.info("end")
     raise SystemExit(code)
 
 

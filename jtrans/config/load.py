@@ -7,6 +7,7 @@ still read under their old names.
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from jtrans.errors import ConfigError, did_you_mean
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHARED = "_shared"  # the folder of RECIPES with what recipes of one corpus have in common
+_log = logging.getLogger(__name__)
 # Old names of keys: files and runs written with them are read for ever.
 RENAMED = {
     "training.pass_tokens": "training.micro_batch_tokens",
@@ -166,6 +168,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"cannot read the configuration: {error.strerror}", where=str(path)
         ) from None
+    _log.info("read %s", path)
     return _rename_keys(values, str(path))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import codecs
 import itertools
+import logging
 import mmap
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,6 +38,7 @@ SCAN_BYTES = 8 << 20
 BLOCK_LINES = 4096
 # Unpacked text up to this size stays in memory; more goes to a temporary file.
 IN_MEMORY_BYTES = 64 << 20
+_log = logging.getLogger(__name__)
 
 
 class LineFile(Sequence[str]):
@@ -199,6 +201,7 @@ def one_line(text: str) -> str:
 
 
 def _map(path: Path) -> bytes | mmap.mmap:
+    _log.info("read %s", path)
     if path.suffix not in PACKINGS and path.is_file():
         try:
             with path.open("rb") as handle:

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jtrans.data.prepared import IdStore, ParallelIds
-from jtrans.preparation.labels.project import IGNORE
+from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class Batch:
         target_mask: True on real target tokens, for both, [B, T].
         indices: the positions of the pairs in their split, [B].
         labels: labels of the source by kind ("pos", "ner"), where the corpus has them,
-            `jtrans.preparation.labels.project.IGNORE` where there is none, [B, S] each.
+            `jtrans.data.prepared.IGNORE` where there is none, [B, S] each.
     """
 
     source: Tensor

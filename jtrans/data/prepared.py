@@ -12,6 +12,7 @@ text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     if the corpus has gold
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = 1
+_log = logging.getLogger(__name__)
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
+
+IGNORE = -100  # where a piece has no label; the loss of PyTorch ignores it, too
 
 
 class IdStore:
@@ -102,7 +106,7 @@ class ParallelIds:
         source: source ids.
         target: target ids.
         labels: labels of the source ids by kind ("pos", "ner"), where the corpus has them;
-            `jtrans.preparation.labels.project.IGNORE` where a piece has none.
+            `IGNORE` where a piece has none.
     """
 
     source: IdStore
@@ -270,6 +274,7 @@ def _load(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise _damaged(path.parent, f"cannot read {path.name}: {error}") from error
+    _log.info("read %s", path)
     if array.dtype != dtype or array.ndim != 1:
         raise _damaged(path.parent, f"{path.name} does not hold a list of {dtype}")
     return array

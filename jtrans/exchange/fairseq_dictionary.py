@@ -1,4 +1,4 @@
-"""fairseq's dictionary files, and the order of ids they stand for.
+"""Dictionary files of fairseq, and the order of ids they imply.
 
 One `symbol count` a line. Four symbols before the first line are implicit:
 
@@ -26,7 +26,7 @@ def read_dictionary(path: Path) -> Vocabulary:
     """Read a dictionary file.
 
     Raises:
-        CheckpointError: the file is missing, no UTF-8, empty, or a line is malformed.
+        CheckpointError: the file is missing, empty, not UTF-8, or has a malformed line.
     """
     try:
         text = path.read_text(encoding="utf-8")  # universal newlines, as fairseq reads it
@@ -44,7 +44,7 @@ def read_dictionary(path: Path) -> Vocabulary:
             where=str(path),
             kind="checkpoint.dictionary",
         ) from error
-    # not splitlines(): a symbol may be a character that ends lines for Python alone
+    # not splitlines(): a symbol may be a character that only Python takes for the end of a line
     lines = text.removesuffix("\n").split("\n") if text else []
     if not lines:
         raise CheckpointError(
@@ -58,7 +58,7 @@ def read_dictionary(path: Path) -> Vocabulary:
 
 
 def reorder_rows(rows: Tensor) -> Tensor:
-    """Put the rows of an embedding, [V, E], from fairseq's order of ids into ours."""
+    """Reorder the rows of an embedding from fairseq's ids to ours, [V, E]."""
     import torch
 
     return torch.cat([rows[list(SPECIAL_ROWS)], rows[len(SPECIALS) :]])
@@ -70,7 +70,7 @@ def _entry(line: str, where: str) -> tuple[str, int]:
         raise CheckpointError(
             f"not a line of a fairseq dictionary (`symbol count`): {line[:60]!r}",
             where=where,
-            hint="give the dict.*.txt files that fairseq's preprocess.py wrote",
+            hint="use the dict.*.txt files written by fairseq's preprocess.py",
             kind="checkpoint.dictionary",
         )
     return symbol, int(count)

@@ -2,11 +2,11 @@
 
     checkpoint  {"args": Namespace, "model": {name: tensor}, ...}   by torch.save
     dictionaries, one a side                                        text
-      -> config, vocabularies, weights under our names, rows in our order of ids
+      -> configuration, vocabularies, weights under our names, rows in our order of ids
       -> a run that translates and scores like any other
 
-The models are the same functions: only names, the order of four special tokens and the first
-position (2 instead of 0, kept by `position_offset`) differ.
+The models compute the same functions. Only the names, the order of four special tokens and the
+first position (2 instead of 0, set by `position_offset`) differ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.config import Config, build_config
 from jtrans.errors import CheckpointError
 from jtrans.exchange.fairseq_dictionary import read_dictionary, reorder_rows
-from jtrans.exchange.reformer_settings import Settings, model_values
+from jtrans.exchange.reformer_settings import SavedArguments, model_values
 from jtrans.exchange.torch_file import load_torch_file
 from jtrans.files import whole_folder
 from jtrans.models.systems import AttentionSystemConfig, ReformerConfig, TransformerConfig
@@ -40,7 +40,7 @@ _ATTENTION = {
     "out.weight": "out_proj.weight",
     "out.bias": "out_proj.bias",
 }
-# Cross-attention has queries apart from keys and values here: `_split_cross_attention`.
+# Our cross-attention has separate queries: see `_split_cross_attention`.
 _CROSS_ATTENTION = {
     "query.weight": "in_proj_weight[queries]",
     "query.bias": "in_proj_bias[queries]",
@@ -59,19 +59,19 @@ _NORM = {"weight": "weight", "bias": "bias"}
 _SOURCE_ROWS = "encoder.embed_tokens.weight"
 _TARGET_ROWS = "decoder.embed_tokens.weight"
 _OUTPUT_ROWS = "decoder.embed_out"
-# Buffers that carry no learned number.
+# Buffers without learned numbers.
 _IGNORED = ("version", "embed_positions._float_tensor", "embed_positions.weights")
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What came out of an import.
+    """The result of an import.
 
     Args:
         run: the new run.
         config: its configuration.
-        parameters: how many the model has.
-        update: how many updates the original had done.
+        parameters: their number.
+        update: the number of updates the original had done.
         pipeline: its text pipeline.
     """
 
@@ -96,35 +96,35 @@ def import_checkpoint(
         checkpoint: the file, such as checkpoint_best.pt.
         source_dict: dictionary of the source side, such as dict.de.txt.
         target_dict: dictionary of the target side.
-        run_folder: where the run goes; nothing may be there yet.
-        bpe_codes: BPE codes both sides were split with; None when text is given as pieces.
+        run_folder: of the new run; must not exist yet.
+        bpe_codes: BPE codes of both sides; None if text is given as pieces.
 
     Raises:
         CheckpointError: the file cannot be read safely, does not fit its dictionaries, or uses
-            something that has no counterpart here. Nothing is written then.
+            something without a counterpart here. Then nothing is written.
     """
     if run_folder.exists():
         raise CheckpointError(
-            f"{run_folder} exists already",
+            f"{run_folder} already exists",
             hint="choose another --run, or delete it",
             kind="run.exists",
         )
     content = load_torch_file(checkpoint)
-    settings, tensors = _parts(content, str(checkpoint))
+    arguments, tensors = _parts(content, str(checkpoint))
     vocabularies = read_dictionary(source_dict), read_dictionary(target_dict)
-    pipeline = _pipeline(settings, vocabularies, bpe_codes)
+    pipeline = _pipeline(arguments, vocabularies, bpe_codes)
     config = build_config(
-        {"model": model_values(settings, tensors)}, system_configs(), where=str(checkpoint)
+        {"model": model_values(arguments, tensors)}, system_configs(), where=str(checkpoint)
     )
-    _check_dictionaries(settings, tensors, vocabularies, (source_dict, target_dict))
+    _check_dictionaries(arguments, tensors, vocabularies, (source_dict, target_dict))
     model = build_model(config.model, len(vocabularies[0]), len(vocabularies[1]))
-    _fill(model, config, settings, tensors)
+    _fill(model, config, arguments, tensors)
     update = _updates(content)
     facts = {
         "imported": {
             "from": "reformer-fairseq",
             "file": checkpoint.name,
-            "arch": settings.text("arch", "unknown"),
+            "arch": arguments.text("arch", "unknown"),
         },
         "pipeline": pipeline.fingerprint(),
         "parameters": model.parameter_count(),
@@ -133,14 +133,14 @@ def import_checkpoint(
     return Imported(Run(run_folder), config, model.parameter_count(), update, pipeline)
 
 
-def _parts(content: Mapping[str, Any], where: str) -> tuple[Settings, dict[str, Tensor]]:
+def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict[str, Tensor]]:
     """Return the arguments and the tensors, in float32, of a checkpoint's dictionary."""
     import torch
 
     args, model = content.get("args"), content.get("model")
     if not isinstance(args, argparse.Namespace) or not isinstance(model, Mapping):
         raise CheckpointError(
-            "this is no fairseq checkpoint: it has no arguments (args) and weights (model)",
+            "not a fairseq checkpoint: it has no arguments (args) and weights (model)",
             where=where,
             kind="checkpoint.format",
         )
@@ -152,29 +152,29 @@ def _parts(content: Mapping[str, Any], where: str) -> tuple[Settings, dict[str, 
             continue
         if not tensor.is_floating_point() or not tensor.isfinite().all():
             raise CheckpointError(
-                f"{name} holds values that are no finite numbers: damaged, or training diverged",
+                f"{name} holds values that are not finite: it is damaged, or training diverged",
                 where=where,
                 kind="checkpoint.damaged",
             )
         tensors[str(name)] = tensor.float()
-    return Settings(args, where), tensors
+    return SavedArguments(args, where), tensors
 
 
 def _pipeline(
-    settings: Settings, vocabularies: tuple[Vocabulary, Vocabulary], bpe_codes: Path | None
+    arguments: SavedArguments, vocabularies: tuple[Vocabulary, Vocabulary], bpe_codes: Path | None
 ) -> TextPipeline:
     from jtrans.text.bpe import read_codes
 
     return TextPipeline.whitespace(
-        settings.text("source_lang", "source"),
-        settings.text("target_lang", "target"),
+        arguments.text("source_lang", "source"),
+        arguments.text("target_lang", "target"),
         *vocabularies,
         codes=None if bpe_codes is None else read_codes(bpe_codes),
     )
 
 
 def _check_dictionaries(
-    settings: Settings,
+    arguments: SavedArguments,
     tensors: Mapping[str, Tensor],
     vocabularies: tuple[Vocabulary, Vocabulary],
     files: tuple[Path, Path],
@@ -185,14 +185,14 @@ def _check_dictionaries(
         rows = len(tensors[name]) if name in tensors and tensors[name].dim() else 0
         if rows != len(vocabulary):
             raise CheckpointError(
-                f"the dictionary makes {len(vocabulary):,} tokens (4 implicit ones counted), "
+                f"the dictionary has {len(vocabulary):,} tokens, 4 implicit ones included, "
                 f"but {name} of the checkpoint has {rows:,} rows",
                 where=str(file),
                 hint="give the dictionaries the checkpoint was trained with; "
-                "are source and target exchanged?",
+                "are source and target swapped?",
                 kind="checkpoint.dictionary",
             )
-    if settings.flag("share_all_embeddings") and vocabularies[0].tokens != vocabularies[1].tokens:
+    if arguments.flag("share_all_embeddings") and vocabularies[0].tokens != vocabularies[1].tokens:
         raise CheckpointError(
             "the checkpoint has one embedding for both sides, but the dictionaries differ",
             where=str(files[1]),
@@ -201,14 +201,17 @@ def _check_dictionaries(
 
 
 def _fill(
-    model: TranslationModel, config: Config, settings: Settings, tensors: Mapping[str, Tensor]
+    model: TranslationModel,
+    config: Config,
+    arguments: SavedArguments,
+    tensors: Mapping[str, Tensor],
 ) -> None:
-    """Put the checkpoint's tensors into `model`; every one on both sides must find its place."""
+    """Load the checkpoint's tensors into `model`; all must match, on both sides."""
     tensors = dict(_split_cross_attention(tensors))
     names = dict(_names(config.model))
     unknown = sorted(tensors.keys() - set(names.values()))
     if unknown:
-        raise settings.refuse(
+        raise arguments.refuse(
             f"{len(unknown)} tensors of the checkpoint have no counterpart, such as {unknown[0]}"
         )
     state = {}
@@ -216,10 +219,10 @@ def _fill(
         theirs = names.get(name, name)
         tensor = tensors.get(theirs)
         if tensor is None:
-            raise settings.contradict(f"the checkpoint has no {theirs}")
+            raise arguments.contradict(f"the checkpoint has no {theirs}")
         if tensor.shape != own.shape:
-            raise settings.contradict(
-                f"{theirs} has the shape {list(tensor.shape)}, its arguments make {list(own.shape)}"
+            raise arguments.contradict(
+                f"{theirs} has the shape {list(tensor.shape)}, its arguments give {list(own.shape)}"
             )
         is_rows = theirs in (_SOURCE_ROWS, _TARGET_ROWS, _OUTPUT_ROWS)
         state[name] = reorder_rows(tensor) if is_rows else tensor
@@ -237,7 +240,7 @@ def _split_cross_attention(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str,
 
 
 def _names(config: Any) -> Iterator[tuple[str, str]]:
-    """Yield every tensor's name here with its name there."""
+    """Yield the name of every tensor here, and its name in the checkpoint."""
     yield "source_embedding.tokens.weight", _SOURCE_ROWS
     yield "target_embedding.tokens.weight", _TARGET_ROWS
     yield "output.weight", _OUTPUT_ROWS if config.tie == "none" else _TARGET_ROWS
@@ -302,7 +305,7 @@ def _block(ours: str, theirs: str, parts: Mapping[str, str]) -> Iterator[tuple[s
 
 
 def _updates(content: Mapping[str, Any]) -> int:
-    """Return how many updates the original had done; 0 when it does not say."""
+    """Return the number of updates the original had done; 0 if unknown."""
     history = content.get("optimizer_history")
     last = history[-1] if isinstance(history, list) and history else None
     updates = last.get("num_updates") if isinstance(last, Mapping) else None
@@ -317,7 +320,7 @@ def _write(
     model: TranslationModel,
     update: int,
 ) -> None:
-    """Write the run; it appears with its checkpoint or not at all."""
+    """Write the run with its checkpoint, completely or not at all."""
     import safetensors.torch
 
     with whole_folder(folder) as temporary:

@@ -1,8 +1,7 @@
-"""What a checkpoint of the original Reformer code (fairseq 0.6) is: its settings as our config.
+"""The `[model]` section for a checkpoint of the original Reformer code (fairseq 0.6).
 
-Everything comes from the saved arguments and is checked against the names and shapes of the
-tensors; the name of the architecture does not matter. Settings that have no counterpart here
-are refused by name.
+It comes from the saved arguments and is checked against the names and shapes of the tensors; the
+name of the architecture does not matter. Arguments without a counterpart here are refused by name.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NO_COUNTERPART = {
 }
 
 
-class Settings:
+class SavedArguments:
     """The arguments a checkpoint was trained with.
 
     Args:
@@ -41,19 +40,19 @@ class Settings:
         self.where = where
 
     def refuse(self, message: str) -> CheckpointError:
-        """Return the error for a checkpoint that has no counterpart here."""
+        """Return the error for an argument without a counterpart here."""
         return CheckpointError(message, where=self.where, kind="checkpoint.unsupported")
 
     def contradict(self, message: str) -> CheckpointError:
-        """Return the error for arguments and tensors that do not belong together."""
+        """Return the error for arguments and tensors that contradict each other."""
         return CheckpointError(message, where=self.where, kind="checkpoint.shape")
 
     def flag(self, name: str) -> bool:
-        """Return a switch; fairseq's own default for all of them is off."""
+        """Return a switch; by fairseq's own default all are off."""
         return bool(self._get(name, (bool, int), False))
 
     def size(self, name: str) -> int:
-        """Return a size, which must be there."""
+        """Return a size, which must be present."""
         return int(self._get(name, (int,)))
 
     def rate(self, name: str, default: float) -> float:
@@ -74,23 +73,25 @@ class Settings:
         return value
 
 
-def model_values(settings: Settings, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def model_values(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """Return the `[model]` section of the configuration.
 
     Args:
-        settings: the saved arguments.
+        arguments: the saved ones.
         tensors: the saved tensors by their original names.
 
     Raises:
-        CheckpointError: a setting has no counterpart here, or contradicts the tensors.
+        CheckpointError: an argument has no counterpart here, or contradicts the tensors.
     """
     for name, meaning in _NO_COUNTERPART.items():
-        if settings.values.get(name) not in (None, False, 0, ""):
-            raise settings.refuse(f"the checkpoint uses {meaning} ({name}), which jtrans has not")
-    encoder_layers = _count_layers(settings, tensors, "encoder")
-    decoder_layers = _count_layers(settings, tensors, "decoder")
+        if arguments.values.get(name) not in (None, False, 0, ""):
+            raise arguments.refuse(
+                f"the checkpoint uses {meaning} ({name}), which jtrans does not have"
+            )
+    encoder_layers = _count_layers(arguments, tensors, "encoder")
+    decoder_layers = _count_layers(arguments, tensors, "decoder")
     is_joint = any(name.startswith("decoder.layers.0.sublayers.") for name in tensors)
-    values = _shared_values(settings, tensors, has_encoder=encoder_layers > 0)
+    values = _shared_values(arguments, tensors, has_encoder=encoder_layers > 0)
     if not is_joint:
         return {
             "system": "transformer",
@@ -98,67 +99,67 @@ def model_values(settings: Settings, tensors: Mapping[str, Tensor]) -> dict[str,
             "decoder_layers": decoder_layers,
             **values,
         }
-    values |= {"layers": decoder_layers, **_joint_values(settings, tensors)}
+    values |= {"layers": decoder_layers, **_joint_values(arguments, tensors)}
     if encoder_layers == 0 and "encoder.layer_norm.weight" not in tensors:
         return {"system": "reformer-base", **values}
     return {"system": "reformer-fast", "prenet_layers": encoder_layers, **values}
 
 
-def _count_layers(settings: Settings, tensors: Mapping[str, Tensor], side: str) -> int:
+def _count_layers(arguments: SavedArguments, tensors: Mapping[str, Tensor], side: str) -> int:
     pattern = re.compile(rf"{side}\.layers\.(\d+)\.")
-    found = {int(match[1]) for name in tensors if (match := pattern.match(name))}
-    claimed = settings.size(f"{side}_layers")
-    if found != set(range(claimed)):
-        raise settings.contradict(
-            f"{side}_layers is {claimed}, but the checkpoint has tensors of {len(found)} layers"
+    layers = {int(match[1]) for name in tensors if (match := pattern.match(name))}
+    claimed = arguments.size(f"{side}_layers")
+    if layers != set(range(claimed)):
+        raise arguments.contradict(
+            f"{side}_layers is {claimed}, but the checkpoint has tensors of {len(layers)} layers"
         )
     if side == "decoder" and claimed == 0:
-        raise settings.refuse("the checkpoint has no decoder layers")
+        raise arguments.refuse("the checkpoint has no decoder layers")
     return claimed
 
 
 def _shared_values(
-    settings: Settings, tensors: Mapping[str, Tensor], *, has_encoder: bool
+    arguments: SavedArguments, tensors: Mapping[str, Tensor], *, has_encoder: bool
 ) -> dict[str, Any]:
-    """Return what the three systems have in common."""
+    """Return the options that the three systems share."""
     sides = ("encoder", "decoder") if has_encoder else ("decoder",)
-    width, source_width = settings.size("decoder_embed_dim"), settings.size("encoder_embed_dim")
+    width, source_width = arguments.size("decoder_embed_dim"), arguments.size("encoder_embed_dim")
     if width != source_width:
-        raise settings.refuse(
+        raise arguments.refuse(
             f"source and target embeddings have different widths, {source_width} and {width}"
         )
-    ffn_widths = {settings.size(f"{side}_ffn_embed_dim") for side in sides}
-    heads = {settings.size(f"{side}_attention_heads") for side in sides}
-    for name, found in (("feed-forward widths", ffn_widths), ("numbers of heads", heads)):
-        if len(found) > 1:
-            raise settings.refuse(
-                f"encoder and decoder have different {name}: {min(found)} and {max(found)}"
+    ffn_widths = {arguments.size(f"{side}_ffn_embed_dim") for side in sides}
+    heads = {arguments.size(f"{side}_attention_heads") for side in sides}
+    for name, values in (("feed-forward widths", ffn_widths), ("numbers of heads", heads)):
+        if len(values) > 1:
+            raise arguments.refuse(
+                f"encoder and decoder have different {name}: {min(values)} and {max(values)}"
             )
     return {
         "width": width,
         "ffn_width": ffn_widths.pop(),
         "heads": heads.pop(),
-        "norm": _norm(settings, tensors, has_encoder=has_encoder),
-        "dropout": settings.rate("dropout", 0.1),
-        "attention_dropout": settings.rate("attention_dropout", 0.0),
-        "relu_dropout": settings.rate("relu_dropout", 0.0),
-        "tie": _tie(settings, tensors),
+        "norm": _norm(arguments, tensors, has_encoder=has_encoder),
+        "dropout": arguments.rate("dropout", 0.1),
+        "attention_dropout": arguments.rate("attention_dropout", 0.0),
+        "relu_dropout": arguments.rate("relu_dropout", 0.0),
+        "tie": _tie(arguments, tensors),
         "position_layout": "t2t",
         "position_offset": POSITION_OFFSET,
     }
 
 
-def _norm(settings: Settings, tensors: Mapping[str, Tensor], *, has_encoder: bool) -> str:
-    is_pre = {side: settings.flag(f"{side}_normalize_before") for side in ("encoder", "decoder")}
+def _norm(arguments: SavedArguments, tensors: Mapping[str, Tensor], *, has_encoder: bool) -> str:
+    is_pre = {side: arguments.flag(f"{side}_normalize_before") for side in ("encoder", "decoder")}
     for side, flag in is_pre.items():
         if flag != (f"{side}.layer_norm.weight" in tensors):
-            raise settings.contradict(
+            raise arguments.contradict(
                 f"{side}_normalize_before is {flag}, but the checkpoint has "
                 f"{'no' if flag else 'a'} layer norm at the end of its {side}"
             )
-    # without layers in it the encoder may do without its norm, which is Reformer-base
+    # Reformer-base: an encoder without layers may have no norm either
     if is_pre["encoder"] != is_pre["decoder"] and (has_encoder or is_pre["encoder"]):
-        raise settings.refuse(
+        raise arguments.refuse(
             "pre-norm on one side and post-norm on the other: "
             f"encoder_normalize_before is {is_pre['encoder']}, "
             f"decoder_normalize_before is {is_pre['decoder']}"
@@ -166,11 +167,11 @@ def _norm(settings: Settings, tensors: Mapping[str, Tensor], *, has_encoder: boo
     return "pre" if is_pre["decoder"] else "post"
 
 
-def _tie(settings: Settings, tensors: Mapping[str, Tensor]) -> str:
-    share_all = settings.flag("share_all_embeddings")
-    share_decoder = share_all or settings.flag("share_decoder_input_output_embed")
+def _tie(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> str:
+    share_all = arguments.flag("share_all_embeddings")
+    share_decoder = share_all or arguments.flag("share_decoder_input_output_embed")
     if share_decoder == ("decoder.embed_out" in tensors):
-        raise settings.contradict(
+        raise arguments.contradict(
             f"share_decoder_input_output_embed is {share_decoder}, but the checkpoint has "
             f"{'an' if share_decoder else 'no'} output matrix of its own"
         )
@@ -178,41 +179,41 @@ def _tie(settings: Settings, tensors: Mapping[str, Tensor]) -> str:
         return "decoder" if share_decoder else "none"
     source, target = (tensors.get(f"{side}.embed_tokens.weight") for side in ("encoder", "decoder"))
     if source is None or target is None or not source.equal(target):
-        raise settings.contradict(
+        raise arguments.contradict(
             "share_all_embeddings is True, but the embeddings of source and target differ"
         )
     return "all"
 
 
-def _joint_values(settings: Settings, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return what only the joint systems have."""
-    chain = settings.text("layer_chain", STANDARD_CHAIN)
+def _joint_values(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return the options of the joint systems alone."""
+    chain = arguments.text("layer_chain", STANDARD_CHAIN)
     if _operations(chain) != _operations(STANDARD_CHAIN):
-        raise settings.refuse(
-            f"the layer chain {chain!r} has no counterpart; known is {STANDARD_CHAIN!r}"
+        raise arguments.refuse(
+            f"the layer chain {chain!r} has no counterpart; only {STANDARD_CHAIN!r} is known"
         )
-    if settings.text("arch", "").startswith("reformer_v1"):
-        raise settings.refuse(
-            "architectures named reformer_v1... halve the target vectors, which jtrans does not"
+    if arguments.text("arch", "").startswith("reformer_v1"):
+        raise arguments.refuse(
+            "architectures named reformer_v1... halve the target vectors, which jtrans never does"
         )
-    reduction = settings.text("decoder_output_layer", "attn")
+    reduction = arguments.text("decoder_output_layer", "attn")
     if reduction not in _REDUCTIONS:
-        raise settings.refuse(
+        raise arguments.refuse(
             f"decoder_output_layer {reduction!r} has no counterpart; "
             f"known are {' and '.join(_REDUCTIONS)}"
         )
-    grid = settings.text("decoder_input_layer", "add")
+    grid = arguments.text("decoder_input_layer", "add")
     if grid not in ("add", "cat"):
-        raise settings.refuse(f"decoder_input_layer {grid!r} has no counterpart")
+        raise arguments.refuse(f"decoder_input_layer {grid!r} has no counterpart")
     return {
         "grid": "sum" if grid == "add" else "concat",
         "reduction": _REDUCTIONS[reduction],
-        "side_vectors": settings.flag("src_tgt_embed"),
+        "side_vectors": arguments.flag("src_tgt_embed"),
     }
 
 
 def _operations(chain: str) -> list[str]:
-    """Return the operations of a chain; for an FFN the side it names means nothing."""
+    """Return the operations of a chain; the side named by a feed-forward layer has no effect."""
     operations = []
     for part in chain.split("+"):
         name, _, sides = part.partition(":")

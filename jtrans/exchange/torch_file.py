@@ -1,7 +1,7 @@
-"""Read a file that `torch.save` of another program wrote, without running any code in it.
+"""Read a file that another program wrote with `torch.save`, without running any code in it.
 
 Such files are pickles, and a pickle can call anything. torch's restricted reader builds
-tensors and plain containers only; `argparse.Namespace`, a plain record, is allowed besides.
+tensors and plain containers only; `argparse.Namespace`, a plain record, is allowed, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from jtrans.errors import CheckpointError
 from jtrans.files import path_hint
 
-# What torch, pickle and zipfile raise on files that are cut short, changed or of another kind.
+# Raised by torch, pickle and zipfile for files that are truncated, changed or of another kind.
 _DAMAGE = (
     pickle.UnpicklingError,
     RuntimeError,
@@ -36,7 +36,7 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-# How torch's messages name what the restricted reader refuses.
+# How torch's messages name the object that the restricted reader refuses.
 _REFUSED = (
     re.compile(r"GLOBAL (\S+) (?:was not an allowed|whose module)"),
     re.compile(r"(?:class|function|global):? (\S+)", re.IGNORECASE),
@@ -44,10 +44,10 @@ _REFUSED = (
 
 
 def load_torch_file(path: Path) -> dict[str, Any]:
-    """Return the dictionary a `torch.save` file holds; tensors come to the CPU.
+    """Return the dictionary in a `torch.save` file, its tensors on the CPU.
 
     Raises:
-        CheckpointError: the file is missing, damaged, no checkpoint, or holds foreign objects.
+        CheckpointError: the file is missing, damaged, not a checkpoint, or holds foreign objects.
     """
     try:
         _check_sums(path)
@@ -72,7 +72,7 @@ def load_torch_file(path: Path) -> dict[str, Any]:
 
 
 def _check_sums(path: Path) -> None:
-    """Compare every part of a zip-format file with its checksum, which torch itself does not."""
+    """Compare every part of a zip file with its checksum, which torch does not do."""
     with path.open("rb") as handle:
         if handle.read(4) != b"PK\x03\x04":
             return  # the format before torch 1.6 has no checksums
@@ -86,7 +86,7 @@ def _load(path: Path) -> Any:
     import torch
 
     with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about pickle protocols: the result is checked anyway
+        warnings.simplefilter("ignore")  # about pickle protocols; the result is checked anyway
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
@@ -99,7 +99,7 @@ def _explain(path: Path, error: BaseException) -> CheckpointError:
     return CheckpointError(
         "not a checkpoint of torch.save, or a damaged one",
         where=str(path),
-        hint="copy it again from where it came from, and compare sizes",
+        hint="copy it again from its origin, and compare the sizes",
         kind="checkpoint.damaged",
     )
 
@@ -109,7 +109,7 @@ def _foreign(path: Path, name: str) -> CheckpointError:
         f"the checkpoint holds a foreign object, {name}; nothing but tensors, plain containers "
         "and argparse.Namespace is loaded, because anything else could run code",
         where=str(path),
-        hint="only if you trust the file, reduce it to what is needed, in the program that wrote "
+        hint="only if you trust the file: reduce it to what is needed, in the program that wrote "
         f"it: python -c \"import torch; c = torch.load('{path.name}', weights_only=False); "
         "torch.save({'args': c['args'], 'model': c['model']}, 'clean.pt')\"",
         kind="checkpoint.foreign-object",

@@ -8,6 +8,7 @@ declares its systems as entry points of the group `jtrans.systems`, ``mine = "pa
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from jtrans.models.base import TranslationModel
 
 ENTRY_POINTS = "jtrans.systems"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ def load_weights(model: TranslationModel, path: Path) -> None:
 
     try:
         missing, unexpected = safetensors.torch.load_model(model, path, strict=False)
+        _log.info("read %s", path)
     except FileNotFoundError as error:
         raise CheckpointError(f"no such checkpoint: {path}", kind="checkpoint.missing") from error
     except (safetensors.SafetensorError, OSError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import logging
 import os
 import re
 import sys
@@ -17,6 +18,7 @@ import torch
 
 from jtrans.errors import ConfigError, did_you_mean
 
+_log = logging.getLogger(__name__)
 _CHOICES = ("auto", "cpu", "cuda", "mps")
 _DEVICE = re.compile(r"(?P<kind>cpu|cuda|mps)(?::(?P<index>0|[1-9][0-9]{0,2}))?")
 _FP32_ERROR = 1e-5  # relative error of a real float32 product of 256 terms stays far below
@@ -117,6 +119,12 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
             the shapes of a pass in every layer, so there it need only be a twentieth faster;
             in a search the shapes change from step to step.
     """
+    facts = _prepare(device, 1.05 if for_training else 1.6)
+    _log.info("device %s", facts.describe("fp32"))
+    return facts
+
+
+def _prepare(device: torch.device, margin: float) -> DeviceFacts:
     if device.type == "cuda":
         return DeviceFacts(torch.cuda.get_device_name(device), 0, "cuBLAS")
     if device.type != "cpu":
@@ -126,9 +134,7 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
     # its products again. Read when oneDNN is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     _keep_freed_memory()
-    return DeviceFacts(
-        "cpu", torch.get_num_threads(), _choose_products(1.05 if for_training else 1.6)
-    )
+    return DeviceFacts("cpu", torch.get_num_threads(), _choose_products(margin))
 
 
 def _choose_products(margin: float) -> str:

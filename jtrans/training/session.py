@@ -201,7 +201,7 @@ def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
         return Run(folder) if restart else Run.open(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            f"{folder} exists already and is no run",
+            f"{folder} already exists and is not a run",
             where="--run",
             hint="choose another folder: --run runs/NAME",
             kind="run.not-a-run",

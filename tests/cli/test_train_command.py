@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ import pytest
 from plugins.command_line import Jtrans, start_process
 
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.nn.device import prepare_device
 
 MODEL = """
 [model]
@@ -80,6 +82,22 @@ def test_the_configuration_in_a_run_goes_on_with_it(workplace: Path, jtrans: Jtr
     done = jtrans("train", "runs/own/config.toml", "--data", "data", *more)
     assert json.loads(done.out)["run"] == "runs/own"
     assert json.loads(done.out)["update"] == 7
+
+
+def test_verbose_logs_files_and_device_with_times(workplace: Path, jtrans: Jtrans) -> None:
+    prepare_device.cache_clear()
+    arguments = ("train", "tiny.toml", "--data", "data", "--run", "runs/logged", "--json")
+    done = jtrans("--verbose", *arguments)
+    result = json.loads(done.out)
+    log = re.findall(r"^ *\d+ ms  (.+)$", done.err, flags=re.MULTILINE)
+    assert log[0] == "read tiny.toml"
+    assert "read data/train.source.npy" in log
+    assert any(re.match(r"device cpu, \d+ threads?, fp32", line) for line in log)
+    assert f"wrote {result['run']}/checkpoints/step-00000006" in log
+    assert log[-1] == "end"
+    assert "done: all updates are done" in done.err
+    again = jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/logged")
+    assert " ms  " not in again.err
 
 
 def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Jtrans) -> None:

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from jtrans.data.batch import Batch, collate
-from jtrans.data.prepared import IdStore, ParallelIds
-from jtrans.preparation.labels.project import IGNORE
+from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.bpe_dropout import BpeDropout
-from jtrans.data.prepared import PreparedCorpus
-from jtrans.preparation.labels.project import IGNORE
+from jtrans.data.prepared import IGNORE, PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 

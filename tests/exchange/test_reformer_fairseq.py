@@ -254,7 +254,7 @@ def test_an_existing_folder_is_left_alone(
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "note").write_text("mine", encoding="utf-8")
-    with pytest.raises(CheckpointError, match="exists already"):
+    with pytest.raises(CheckpointError, match="already exists"):
         import_run(original, folder)
     assert [path.name for path in folder.iterdir()] == ["note"]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jtrans.data.prepared import IGNORE
 from jtrans.text.normalise import normalise
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from jtrans.text.pipeline import TextSide
 
-# What a loss leaves out: no label (the number that torch's cross entropy ignores).
-IGNORE = -100
 POS_TAGS = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
     "PUNCT", "SCONJ", "SYM", "VERB", "X", "SPACE",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
-from jtrans.preparation.labels.project import IGNORE
+from jtrans.data.prepared import IGNORE
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.progress import Silent

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepared import IGNORE
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.preparation.labels.project import (
-    IGNORE,
     LabelVocabulary,
     Tagged,
     number_entities,
