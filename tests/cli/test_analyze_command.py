@@ -100,7 +100,7 @@ def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: Prepared
         (["position", "ONE", "--checkpoint", "7"], "no checkpoint 7"),
         (["compare", "ONE"], "only one system: one"),
         (["alignment", "ONE", "--layer", "cross"], "no attention map 'cross'"),
-        (["alignment", "ONE", "--gold", "gold"], "link 9-0 leaves the sentence"),
+        (["alignment", "ONE", "--gold", "gold"], "9-0 leaves the sentence"),
     ],
 )
 def test_bad_input_is_refused(

@@ -1,10 +1,10 @@
 """Where a system looks: all its attention weights for one sentence pair.
 
 Position j of the target reads token j-1 (at first a start mark) and predicts token j. So what
-looks is called by the predicted token, and what is looked at by the token that was read there.
+looks is named after the token it predicts, and what is looked at after the token it read.
 
 A joint system has one attention per line of its grid: source attention [T, S, S] for every target
-position, target attention [S, T, T] for every source position. `attention_views` cuts them.
+position, target attention [S, T, T] for every source position. `views` slices them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     Weights = NDArray[np.float32]
 
 START, END = "<s>", "</s>"
-# Weights kept for one pair, as floats half a gigabyte: a joint system of 7 layers and 4 heads
+# Weights held for one pair, as floats half a gigabyte: a joint system of 7 layers and 4 heads
 # reaches it at 130 x 130 tokens.
 MOST_WEIGHTS = 128_000_000
+ALONG_SOURCE = ("target", "source", "source")  # a joint system, one attention per target position
+ALONG_TARGET = ("source", "target", "target")
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,14 @@ class LayerMap:
     Args:
         kind: its name without the layer, such as ``joint.source``.
         layer: counted from 1; None where a system has just one.
-        parts: ``head``, or ``feature`` for the Reduction: what the first axis of `weights` is.
+        has_heads: whether the first axis of `weights` is heads, and not features or nothing.
         axes: the other axes, out of ``source`` and ``target``; the last one is attended over.
-        weights: [parts, *axes].
+        weights: [heads or features, *axes].
     """
 
     kind: str
     layer: int | None
-    parts: str
+    has_heads: bool
     axes: tuple[str, ...]
     weights: Weights
 
@@ -56,13 +58,13 @@ class LayerMap:
         """The name the model gives it, such as ``joint.2.source``."""
         if self.layer is None:
             return self.kind
-        stack, _, what = self.kind.partition(".")
-        return f"{stack}.{self.layer - 1}.{what}"
+        stack, _, attention = self.kind.partition(".")
+        return f"{stack}.{self.layer - 1}.{attention}"
 
     @property
     def heads(self) -> int:
-        """How many heads there are; 0 where there are features instead."""
-        return self.weights.shape[0] if self.parts == "head" else 0
+        """How many heads there are; 0 where there are none."""
+        return self.weights.shape[0] if self.has_heads else 0
 
     def mean(self) -> Weights:
         """Return the weights averaged over heads or features."""
@@ -78,13 +80,11 @@ class Explanation:
         source: pieces, the end mark last, S of them.
         predicted: target pieces, the end mark last, T of them.
         maps: in the order of the network.
-        is_joint: whether the system has a grid of source and target positions.
     """
 
     source: list[str]
     predicted: list[str]
     maps: list[LayerMap]
-    is_joint: bool
 
     @property
     def read(self) -> list[str]:
@@ -94,20 +94,20 @@ class Explanation:
     @property
     def kinds(self) -> list[str]:
         """The kinds of attention, in the order of the network."""
-        return list(dict.fromkeys(found.kind for found in self.maps))
+        return list(dict.fromkeys(layer_map.kind for layer_map in self.maps))
 
     @property
     def deepest(self) -> int:
         """The number of the last layer of the deepest stack."""
-        return max((found.layer or 1 for found in self.maps), default=0)
+        return max((layer_map.layer or 1 for layer_map in self.maps), default=0)
 
     def layers(self, kind: str) -> list[LayerMap]:
         """Return the maps of one kind, first layer first."""
-        return [found for found in self.maps if found.kind == kind]
+        return [layer_map for layer_map in self.maps if layer_map.kind == kind]
 
     def strongest_cell(self) -> tuple[int, int]:
         """Return (target, source) of the pieces that belong together most, end marks left out."""
-        between = [found for found in self.maps if found.axes == ("target", "source")]
+        between = [m for m in self.maps if m.axes == ("target", "source")]
         if not between:
             return 0, 0
         weights = between[-1].mean()
@@ -128,7 +128,7 @@ def explain(
         predicted: target pieces without end mark, given or the system's own.
 
     Raises:
-        DecodingError: nothing to look at, or a pair too long to keep all weights of.
+        DecodingError: nothing to look at, or a pair too long to hold all weights of.
     """
     import torch
 
@@ -141,13 +141,14 @@ def explain(
         )
     source_ids = pipeline.source.encode_pieces(pieces)
     target_ids = pipeline.target.encode_pieces(predicted)
-    _check_size(model, source_ids, target_ids)
+    _check_size(model, len(source_ids), len(target_ids))
     maps = model.explain(
         torch.tensor([source_ids], device=model.device),
         torch.tensor([[EOS, *target_ids[:-1]]], device=model.device),
     )
-    found = [_layer_map(item) for item in maps]
-    return Explanation([*pieces, END], [*predicted, END], found, model.is_joint)
+    layer_maps = [_layer_map(item) for item in maps]
+    shown = [m for m in layer_maps if len(m.axes) == 2 or m.axes in (ALONG_SOURCE, ALONG_TARGET)]
+    return Explanation([*pieces, END], [*predicted, END], shown)
 
 
 def unknown_pieces(pipeline: TextPipeline, source: str) -> list[str]:
@@ -158,25 +159,33 @@ def unknown_pieces(pipeline: TextPipeline, source: str) -> list[str]:
 
 
 def _layer_map(item: AttentionMap) -> LayerMap:
-    """Split ``joint.2.source`` into ``joint.source`` and 3, and put the heads in front."""
+    """Split ``joint.2.source`` into ``joint.source`` and 3, and put heads or features in front."""
     match = re.fullmatch(r"(\w+)\.(\d+)\.(\w+)", item.name)
     kind, layer = (f"{match[1]}.{match[3]}", int(match[2]) + 1) if match else (item.name, None)
-    weights = item.weights[0].float().cpu().numpy()
-    place = next(n for n, axis in enumerate(item.axes) if axis in ("head", "feature"))
-    axes = tuple(axis for n, axis in enumerate(item.axes) if n != place)
-    return LayerMap(kind, layer, item.axes[place], axes, np.moveaxis(weights, place, 0))
+    positions = [n for n, axis in enumerate(item.axes) if axis in ("source", "target")]
+    parts = [n for n in range(len(item.axes)) if n not in positions]
+    weights = item.weights[0].float().cpu().numpy().transpose(*parts, *positions)
+    return LayerMap(
+        kind,
+        layer,
+        [item.axes[n] for n in parts] == ["head"],
+        tuple(item.axes[n] for n in positions),
+        weights.reshape(-1, *weights.shape[len(parts) :]),
+    )
 
 
-def _check_size(
-    model: TranslationModel, source_ids: Sequence[int], target_ids: Sequence[int]
-) -> None:
-    S, T = len(source_ids), len(target_ids)
-    stacks = ("layers", "encoder_layers", "decoder_layers", "prenet_layers")
-    layers = sum(getattr(model.config, name, 0) for name in stacks)
-    per_head = S * T * (S + T) if model.is_joint else S * S + T * T + S * T
-    if layers * getattr(model.config, "heads", 1) * per_head > MOST_WEIGHTS:
+def _check_size(model: TranslationModel, source: int, target: int) -> None:
+    """Refuse a pair with too many weights; a pair of one token each tells how they grow."""
+    import torch
+
+    shortest = torch.full((1, 1), EOS, device=model.device)
+    total = 0
+    for item in model.explain(shortest, shortest):
+        growth = source ** item.axes.count("source") * target ** item.axes.count("target")
+        total += item.weights.numel() * growth
+    if total > MOST_WEIGHTS:
         raise DecodingError(
-            f"a pair of {S} and {T} tokens has too many attention weights to look at",
+            f"a pair of {source} and {target} tokens has too many attention weights to look at",
             hint="choose a shorter sentence, or a part of this one",
             kind="analysis.long-sentence",
         )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jtrans.analysis.attention.explain import ALONG_SOURCE, ALONG_TARGET
 from jtrans.errors import DecodingError
 
 if TYPE_CHECKING:
@@ -21,34 +22,38 @@ if TYPE_CHECKING:
 
     Weights = NDArray[np.float32]
 
-TITLES = {
-    "encoder.self": "Encoder self-attention",
-    "prenet.self": "PreNet self-attention",
-    "decoder.self": "Decoder self-attention",
-    "decoder.cross": "Attention to the source",
-    "joint.source": "Source attention",
-    "joint.target": "Target attention",
-    "reduction": "Reduction weights",
-}
 SOURCE, PREDICTED, READ = "source token", "token predicted", "token read"
 
 
 @dataclass(frozen=True)
-class Choice:
+class ViewSelection:
     """Which layers, heads and slices to show.
 
     Args:
         layer: counted from 1; None for the last; ``all`` for every one.
         head: counted from 1; None for the mean over heads; ``all`` for every one.
-        target_at: target position of the slices of a joint system, from 0; None for that of
-            the strongest (target, source) cell.
-        source_at: source position, likewise.
+        source_token: of the slices of a joint system, a number counted from 1 or text; None for
+            that of the strongest (target, source) cell.
+        target_token: the same for the target.
     """
 
     layer: int | str | None = None
     head: int | str | None = None
-    target_at: int | None = None
-    source_at: int | None = None
+    source_token: str | None = None
+    target_token: str | None = None
+
+    def cell(self, explanation: Explanation) -> tuple[int, int]:
+        """Return the (target, source) positions of the slices, from 0.
+
+        Raises:
+            DecodingError: no such token.
+        """
+        target_at, source_at = explanation.strongest_cell()
+        if self.target_token is not None:
+            target_at = _position("--target-token", self.target_token, explanation.predicted)
+        if self.source_token is not None:
+            source_at = _position("--source-token", self.source_token, explanation.source)
+        return target_at, source_at
 
 
 @dataclass(frozen=True)
@@ -108,128 +113,109 @@ class View:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            **{name: value for name, value in vars(self).items() if name != "matrices"},
-            "matrices": [matrix.to_json() for matrix in self.matrices],
-        }
+        return {**vars(self), "matrices": [matrix.to_json() for matrix in self.matrices]}
 
 
-def views(explanation: Explanation, choice: Choice | None = None) -> list[View]:
+def views(explanation: Explanation, selection: ViewSelection | None = None) -> list[View]:
     """Return one view per kind of attention a system has.
 
     Args:
         explanation: of one pair.
-        choice: which layers, heads and slices. A stack that is not as deep as the layer asked
+        selection: which layers, heads and slices. A stack that is not as deep as the layer asked
             for shows its last one.
 
     Raises:
-        DecodingError: no such layer, head or position.
+        DecodingError: no such layer, head or token.
     """
-    choice = choice or Choice()
-    check_choice(explanation, choice)
-    target_at, source_at = cell_of(explanation, choice)
+    selection = selection or ViewSelection()
+    heads = max((layer_map.heads for layer_map in explanation.maps), default=0)
+    _check_number("layer", selection.layer, explanation.deepest)
+    _check_number("head", selection.head, heads)
+    cell = selection.cell(explanation)
     result = []
     for kind in explanation.kinds:
-        found = explanation.layers(kind)
+        layers = explanation.layers(kind)
         matrices = [
-            _matrix(explanation, item, head, target_at, source_at)
-            for item in _pick_layers(found, choice.layer)
-            for head in _pick_heads(item, choice.head)
+            _matrix(explanation, layer_map, head, *cell)
+            for layer_map in _pick_layers(layers, selection.layer)
+            for head in _pick_heads(layer_map, selection.head)
         ]
-        axes = _axes(found[0])
-        title = _title(explanation, found[0], target_at, source_at)
-        result.append(View(kind, title, *axes, matrices))
+        title = _title(explanation, layers[0], *cell)
+        result.append(View(kind, title, *_axes(layers[0]), matrices))
     return result
 
 
-def cell_of(explanation: Explanation, choice: Choice) -> tuple[int, int]:
-    """Return (target, source) positions of the slices."""
-    target_at, source_at = explanation.strongest_cell()
-    return (
-        target_at if choice.target_at is None else choice.target_at,
-        source_at if choice.source_at is None else choice.source_at,
-    )
+def kind_title(kind: str) -> str:
+    """Return a kind of attention in words: ``decoder.cross`` is "Decoder cross-attention"."""
+    stack, _, attention = kind.partition(".")
+    return (f"{stack} {attention}-attention" if attention else f"{stack} weights").capitalize()
 
 
-def check_choice(explanation: Explanation, choice: Choice) -> None:
-    """Refuse what the explanation does not have.
-
-    Raises:
-        DecodingError: naming what there is.
-    """
-    heads = max((found.heads for found in explanation.maps), default=0)
-    _check_number("--layer", "layer", choice.layer, explanation.deepest)
-    _check_number("--head", "head", choice.head, heads)
-    _check_position("--source-token", choice.source_at, explanation.source)
-    _check_position("--target-token", choice.target_at, explanation.predicted)
-
-
-def _check_number(option: str, word: str, number: int | str | None, most: int) -> None:
+def _check_number(word: str, number: int | str | None, most: int) -> None:
     if isinstance(number, int) and not 1 <= number <= most:
         raise DecodingError(
             f"there is no {word} {number}",
-            where=option,
+            where=f"--{word}",
             hint=f"the {word}s are 1 to {most}; or: all",
             kind=f"analysis.{word}",
         )
 
 
-def _check_position(option: str, position: int | None, labels: Sequence[str]) -> None:
-    if position is not None and not 0 <= position < len(labels):
-        shown = " ".join(f"{number}:{label}" for number, label in enumerate(labels, start=1))
-        raise DecodingError(
-            f"there is no token {position + 1}",
-            where=option,
-            hint=f"the tokens are {shown}",
-            kind="analysis.position",
-        )
+def _position(option: str, token: str, labels: Sequence[str]) -> int:
+    """Return the position of a token given by its number or its text."""
+    if token.isdecimal() and 1 <= int(token) <= len(labels):
+        return int(token) - 1
+    plain = [label.removesuffix("@@") for label in labels]
+    for candidates in (list(labels), plain):
+        if token in candidates:
+            return candidates.index(token)
+    numbered = " ".join(f"{number}:{label}" for number, label in enumerate(labels, start=1))
+    raise DecodingError(
+        f"there is no token {token!r}",
+        where=option,
+        hint=f"the tokens are {numbered}",
+        kind="analysis.position",
+    )
 
 
-def _pick_layers(found: Sequence[LayerMap], layer: int | str | None) -> list[LayerMap]:
+def _pick_layers(layers: Sequence[LayerMap], layer: int | str | None) -> list[LayerMap]:
     if layer == "all":
-        return list(found)
-    return [next((item for item in found if item.layer == layer), found[-1])]
+        return list(layers)
+    return [next((layer_map for layer_map in layers if layer_map.layer == layer), layers[-1])]
 
 
-def _pick_heads(found: LayerMap, head: int | str | None) -> list[int | None]:
-    if not found.heads or head is None:
+def _pick_heads(layer_map: LayerMap, head: int | str | None) -> list[int | None]:
+    if not layer_map.heads or head is None:
         return [None]
-    return list(range(1, found.heads + 1)) if head == "all" else [min(int(head), found.heads)]
+    return (
+        list(range(1, layer_map.heads + 1)) if head == "all" else [min(int(head), layer_map.heads)]
+    )
 
 
 def _matrix(
-    explanation: Explanation, found: LayerMap, head: int | None, target_at: int, source_at: int
+    explanation: Explanation, layer_map: LayerMap, head: int | None, target_at: int, source_at: int
 ) -> Matrix:
-    weights = found.mean() if head is None else found.weights[head - 1]
-    rows, columns = _labels(explanation, found)
-    if found.axes == ("target", "source", "source"):
+    weights = layer_map.mean() if head is None else layer_map.weights[head - 1]
+    labels = {SOURCE: explanation.source, PREDICTED: explanation.predicted, READ: explanation.read}
+    rows, columns = (labels[axis] for axis in _axes(layer_map))
+    if layer_map.axes == ALONG_SOURCE:
         weights = weights[:, source_at]  # [T, S]
-    elif found.axes == ("source", "target", "target"):
+    elif layer_map.axes == ALONG_TARGET:
         weights = weights[:, target_at, : target_at + 1]  # [S, positions read so far]
         columns = columns[: target_at + 1]
-    return Matrix(found.name, found.layer, head, rows, columns, weights)
+    return Matrix(layer_map.name, layer_map.layer, head, rows, columns, weights)
 
 
-def _axes(found: LayerMap) -> tuple[str, str]:
+def _axes(layer_map: LayerMap) -> tuple[str, str]:
     """Return what the rows and the columns are: the first axis and the last."""
-    row = SOURCE if found.axes[0] == "source" else PREDICTED
-    return row, SOURCE if found.axes[-1] == "source" else READ
+    row = SOURCE if layer_map.axes[0] == "source" else PREDICTED
+    return row, SOURCE if layer_map.axes[-1] == "source" else READ
 
 
-def _labels(explanation: Explanation, found: LayerMap) -> tuple[list[str], list[str]]:
-    known = {
-        SOURCE: explanation.source,
-        PREDICTED: explanation.predicted,
-        READ: explanation.read,
-    }
-    row, column = _axes(found)
-    return known[row], known[column]
-
-
-def _title(explanation: Explanation, found: LayerMap, target_at: int, source_at: int) -> str:
-    title = TITLES.get(found.kind, found.kind)
-    if found.axes == ("target", "source", "source"):
-        return f"{title} of “{explanation.source[source_at]}” given each target token"
-    if found.axes == ("source", "target", "target"):
-        return f"{title} when predicting “{explanation.predicted[target_at]}”, per source token"
-    return title
+def _title(explanation: Explanation, layer_map: LayerMap, target_at: int, source_at: int) -> str:
+    if layer_map.axes == ALONG_SOURCE:
+        return f"Source attention of “{explanation.source[source_at]}” given each target token"
+    if layer_map.axes == ALONG_TARGET:
+        predicted = explanation.predicted[target_at]
+        return f"Target attention when predicting “{predicted}”, for each source token"
+    return kind_title(layer_map.kind)

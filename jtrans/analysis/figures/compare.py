@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.analysis.figures.bins import Binning, Bins
-from jtrans.analysis.figures.figure import Cell, Table
+from jtrans.analysis.figures.results import Cell, Table
 from jtrans.errors import ConfigError
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of
 from jtrans.evaluation.bootstrap import SAMPLES, p_value

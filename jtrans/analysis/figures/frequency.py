@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.analysis.figures.bins import BINS, Binning, Bins
-from jtrans.analysis.figures.figure import Figure, Table
-from jtrans.analysis.figures.intervals import divide, pooled_series
 from jtrans.analysis.figures.position import accuracy_figure, require_models, token_hits
+from jtrans.analysis.figures.results import Figure, Table
+from jtrans.analysis.figures.series import divide, pooled_series
+from jtrans.analysis.figures.words import continues
 from jtrans.text.vocabulary import SPECIALS
 
 if TYPE_CHECKING:
@@ -184,8 +185,6 @@ def training_words(corpus: PreparedCorpus) -> Counter[str]:
 
 
 def _count_words(ids: NDArray[np.int32], side: TextSide) -> Counter[str]:
-    from jtrans.analysis.figures.position import continues
-
     tokens = side.vocabulary.tokens
     goes_on = np.array([continues(side, token) for token in tokens])[ids]
     is_whole = ~goes_on

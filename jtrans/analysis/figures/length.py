@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.analysis.figures.bins import Binning, Bins
-from jtrans.analysis.figures.figure import Figure, Table
-from jtrans.analysis.figures.intervals import pooled_series, ratio_series
+from jtrans.analysis.figures.results import Figure, Table
+from jtrans.analysis.figures.series import pooled_series, ratio_series
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of
 from jtrans.evaluation.scores import tokenizer_name
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.analysis.figures.bins import BINS, Binning, Bins
-from jtrans.analysis.figures.figure import Figure, Table
-from jtrans.analysis.figures.intervals import by_bin, ratio_series
+from jtrans.analysis.figures.results import Figure, Table
+from jtrans.analysis.figures.series import by_bin, ratio_series
+from jtrans.analysis.figures.words import word_numbers
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from jtrans.analysis.study.members import Member
     from jtrans.analysis.study.study import Study
-    from jtrans.text.pipeline import TextSide
 
 GAP = 10  # positions of a bin
 FIFTHS = ("first fifth", "second", "third", "fourth", "last fifth")
@@ -152,22 +152,12 @@ def word_of_token(member: Member) -> NDArray[np.int64]:
     """Return the number of the word that each forced token belongs to, -1 for ``</s>``."""
     side = member.run.pipeline.target
     numbers: list[int] = []
-    word = 0
+    first = 0  # word of the sentence
     for pieces in member.reference_pieces:
-        for piece in pieces:
-            numbers.append(word)
-            word += not continues(side, piece)
-        if pieces and continues(side, pieces[-1]):
-            word += 1
-        numbers.append(-1)
+        own = first + word_numbers(side, pieces)
+        numbers += [*own.tolist(), -1]
+        first = int(own[-1]) + 1 if len(own) else first
     return np.array(numbers, dtype=np.int64)
-
-
-def continues(side: TextSide, piece: str) -> bool:
-    """Whether the word goes on after a piece."""
-    from jtrans.text.bpe import MARK
-
-    return side.codes is not None and piece.endswith(MARK)
 
 
 def word_ends(word: NDArray[Any]) -> NDArray[np.bool_]:

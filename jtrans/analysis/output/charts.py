@@ -3,25 +3,26 @@
 Every chart is drawn twice, wide with the names beside the lines and narrow for a phone, where a
 wide one would be scaled until nobody can read it; the style sheet shows one of them.
 
-Classes: ``s0``, ``s1``, ... the colours of `plots`; ``grid``, ``axis``, ``quiet`` what stays grey.
+Classes: ``s0``, ``s1``, ... the colours of `scales`; ``grid``, ``axis``, ``quiet`` what stays grey.
 """
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from jtrans.analysis.figures.figure import NO_DATA, Figure, Series
-from jtrans.analysis.output.plots import COLOURS
+from jtrans.analysis.figures.results import NO_DATA, Figure, Series
+from jtrans.analysis.output.scales import COLOURS, apart, extremes, tick_labels, ticks
+from jtrans.analysis.output.tables import shown, shown_value
 
 Point = tuple[float, float]
 LETTER = 6.4  # px a letter takes at 12 px
 BOLD = 7.6  # px a letter of a name takes
 ROW = 30  # px of one system in a dot plot
-FLAT = 1e-6  # of the values: a smaller range is none
 DODGE = 5  # px between the points of two systems in one bin
+NAME_GAP = 15  # px between two names, at least
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class _Canvas:
     def mark(self, x: float, y: float, index: int, label: str) -> None:
         """Draw a point; its shape tells systems apart where colours are not seen."""
         self.parts.append(
-            f'<g class="mark s{index % len(COLOURS)}" transform="translate({x:.1f} {y:.1f})">'
+            f'<g class="mark {_colour(index)}" transform="translate({x:.1f} {y:.1f})">'
             f"<title>{escape(label)}</title>{_SHAPES[index % len(_SHAPES)]}</g>"
         )
 
@@ -83,6 +84,10 @@ _SHAPES = (
 )
 
 
+def _colour(index: int) -> str:
+    return f"s{index % len(COLOURS)}"
+
+
 def draw(figure: Figure) -> str:
     """Return a figure as SVG, wide and narrow."""
     plot = _dots if figure.kind == "bars" else _bins
@@ -96,38 +101,24 @@ def draw_curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str)
     return "".join(_curves(curves, x_label, y_label, title, narrow) for narrow in (False, True))
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Return round numbers from at most `low` to at least `high`."""
-    if high - low < FLAT * max(1.0, abs(low), abs(high)):
-        half = abs(low) / 2 if abs(low) > FLAT else 0.5
-        low, high = low - half, low + half
-    raw = (high - low) / (most - 1)
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(number * step, 10) for number in range(first, last + 1)]
-
-
-def _number(value: float) -> str:
-    return f"{value:,.10g}"
-
-
 def _bins(figure: Figure, narrow: bool) -> str:
     """Draw a line per system over ordered bins, with intervals and items per bin."""
     canvas = _canvas(figure.series, narrow, bottom=52)
     slot = (canvas.width - canvas.left - canvas.right) / len(figure.bins)
     if any(_is_wide(label, slot) for label in figure.bins):
         canvas.height, canvas.bottom = canvas.height + 13, canvas.bottom + 13
-    y = _vertical(canvas, _extremes(figure), figure.y_label)
+    y = _vertical(canvas, extremes(figure), figure.y_label)
     centre = [canvas.left + slot * (place + 0.5) for place in range(len(figure.bins))]
     base = canvas.height - canvas.bottom
-    _baseline(canvas, figure, y)
+    if figure.baseline is not None:
+        height = y(figure.baseline)
+        canvas.line(canvas.left, height, canvas.width - canvas.right, height, "baseline")
     for place, label in enumerate(figure.bins):
         _bin_label(canvas, centre[place], base, label, figure.counts[place], slot)
-        if all(series.values[place] is None for series in figure.series):
-            canvas.text(centre[place], (canvas.top + base) / 2, NO_DATA, "quiet", "middle")
+    for place in figure.empty_bins:
+        canvas.text(centre[place], (canvas.top + base) / 2, NO_DATA, "quiet", "middle")
     middle = (canvas.left + canvas.width - canvas.right) / 2
-    label = f"{figure.x_label} (n: {figure.count_label})"
+    label = f"{figure.x_label}; n: number of {figure.count_label}"
     canvas.text(middle, canvas.height - 5, label, "axis", "middle")
     shift = (len(figure.series) - 1) / 2
     ends = []
@@ -147,26 +138,23 @@ def _series(
     y: Callable[[float], float],
 ) -> float | None:
     """Draw one system; return the height at which its line ends."""
-    run: list[Point] = []
+    kind = _colour(series.index)
+    points = [
+        None if value is None else (x, y(value)) for x, value in zip(xs, series.values, strict=True)
+    ]
+    for has_values, group in itertools.groupby(points, key=lambda point: point is not None):
+        if has_values:  # a bin without data interrupts the line
+            canvas.path([point for point in group if point is not None], kind)
     end = None
-    for place, value in enumerate(series.values):
-        if value is None:
-            canvas.path(run, f"s{series.index % len(COLOURS)}")
-            run = []
-            continue
-        run.append((xs[place], y(value)))
-        end = y(value)
-    canvas.path(run, f"s{series.index % len(COLOURS)}")
-    for place, value in enumerate(series.values):
-        if value is None:
+    for place, point in enumerate(points):
+        if point is None:
             continue
         low, high = series.low[place], series.high[place]
         if low is not None and high is not None:
-            canvas.line(
-                xs[place], y(low), xs[place], y(high), f"bar s{series.index % len(COLOURS)}"
-            )
-        label = f"{series.system}, {figure.bins[place]}: {_value(figure, series, place)}"
-        canvas.mark(xs[place], y(value), series.index, label)
+            canvas.line(xs[place], y(low), xs[place], y(high), f"bar {kind}")
+        value = shown_value(figure, series, place)
+        canvas.mark(*point, series.index, f"{series.system}, {figure.bins[place]}: {value}")
+        end = point[1]
     return end
 
 
@@ -176,23 +164,22 @@ def _dots(figure: Figure, narrow: bool) -> str:
     beside = 12.0 if narrow else 22 + BOLD * max(len(series.system) for series in figure.series)
     row = ROW + (16 if narrow else 0)
     canvas = _Canvas(width, 50 + row * len(figure.series), beside, 110, 8, 42)
-    low, high = _extremes(figure)
-    marks = ticks(low, high, 4 if narrow else 6)
+    marks = ticks(*extremes(figure), 4 if narrow else 6)
     across = (canvas.width - canvas.left - canvas.right) / (marks[-1] - marks[0])
 
     def x(value: float) -> float:
         return canvas.left + (value - marks[0]) * across
 
     base = canvas.height - canvas.bottom
-    for mark in marks:
+    for mark, label in zip(marks, tick_labels(marks), strict=True):
         canvas.line(x(mark), canvas.top, x(mark), base, "grid")
-        canvas.text(x(mark), base + 16, _number(mark), "quiet", "middle")
+        canvas.text(x(mark), base + 16, label, "quiet", "middle")
     canvas.text((x(marks[0]) + x(marks[-1])) / 2, base + 34, figure.y_label, "axis", "middle")
     if figure.baseline is not None:
         canvas.line(x(figure.baseline), canvas.top, x(figure.baseline), base, "baseline")
     for order, series in enumerate(figure.series):
         height = canvas.top + row * (order + 0.5) + (8 if narrow else 0)
-        kind = f"s{series.index % len(COLOURS)}"
+        kind = _colour(series.index)
         if narrow:
             canvas.text(4, height - 14, series.system, f"name {kind}")
         else:
@@ -201,9 +188,8 @@ def _dots(figure: Figure, narrow: bool) -> str:
         if least is not None and most is not None:
             canvas.line(x(least), height, x(most), height, f"bar {kind}")
         if value is not None:
-            canvas.mark(x(value), height, series.index, _value(figure, series, 0))
-        label = NO_DATA if value is None else f"{value:.{figure.digits}f}"
-        canvas.text(x(marks[-1]) + 12, height + 4, label)
+            canvas.mark(x(value), height, series.index, shown_value(figure, series, 0))
+        canvas.text(x(marks[-1]) + 12, height + 4, shown(value, figure.digits))
     return canvas.svg("narrow" if narrow else "wide", figure.title)
 
 
@@ -214,14 +200,14 @@ def _curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str, nar
     marks = ticks(0.0, max(x for curve in curves for x, _ in curve.points), 4 if narrow else 6)
     across = (canvas.width - canvas.left - canvas.right) / marks[-1]
     base = canvas.height - canvas.bottom
-    for mark in marks:
-        canvas.text(canvas.left + mark * across, base + 17, _number(mark), "quiet", "middle")
+    for mark, label in zip(marks, tick_labels(marks), strict=True):
+        canvas.text(canvas.left + mark * across, base + 17, label, "quiet", "middle")
     middle = (canvas.left + canvas.width - canvas.right) / 2
     canvas.text(middle, base + 35, x_label, "axis", "middle")
     ends = []
     for curve in curves:
         points = [(canvas.left + x * across, y(value)) for x, value in curve.points]
-        canvas.path(points, f"s{curve.index % len(COLOURS)}")
+        canvas.path(points, _colour(curve.index))
         for (x, height), (update, value) in zip(points, curve.points, strict=True):
             label = f"{curve.system}, {x_label} {update:,.0f}: {value:.2f}"
             canvas.mark(x, height, curve.index, label)
@@ -234,7 +220,7 @@ def _curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str, nar
 def _canvas(systems: Sequence[Series | Curve], narrow: bool, bottom: float) -> _Canvas:
     if narrow:
         return _Canvas(340, 190 + bottom, 44, 16, 26, bottom)
-    beside = min(220.0, 20 + BOLD * max(len(one.system) for one in systems))
+    beside = min(220.0, 20 + BOLD * max(len(system.system) for system in systems))
     return _Canvas(680, 230 + bottom, 52, beside, 26, bottom)
 
 
@@ -249,27 +235,11 @@ def _vertical(
     def y(value: float) -> float:
         return base - (value - marks[0]) * scale
 
-    for mark in marks:
+    for mark, text in zip(marks, tick_labels(marks), strict=True):
         canvas.line(canvas.left, y(mark), canvas.width - canvas.right, y(mark), "grid")
-        canvas.text(canvas.left - 6, y(mark) + 4, _number(mark), "quiet", "end")
+        canvas.text(canvas.left - 6, y(mark) + 4, text, "quiet", "end")
     canvas.text(2, 13, label, "axis")
     return y
-
-
-def _extremes(figure: Figure) -> tuple[float, float]:
-    values = [
-        value
-        for series in figure.series
-        for value in (*series.values, *series.low, *series.high, figure.baseline)
-        if value is not None
-    ]
-    return (min(values), max(values)) if values else (0.0, 1.0)
-
-
-def _baseline(canvas: _Canvas, figure: Figure, y: Callable[[float], float]) -> None:
-    if figure.baseline is not None:
-        height = y(figure.baseline)
-        canvas.line(canvas.left, height, canvas.width - canvas.right, height, "baseline")
 
 
 def _bin_label(canvas: _Canvas, x: float, base: float, label: str, count: int, slot: float) -> None:
@@ -293,26 +263,9 @@ def _name_ends(
 ) -> None:
     """Write the names beside the ends of the lines, moved apart where they would touch."""
     placed = sorted((end, order) for order, end in enumerate(ends) if end is not None)
-    at = -math.inf
-    heights: list[float] = []
-    for end, _ in placed:
-        at = max(end, at + 15)
-        heights.append(at)
     lowest = canvas.height - canvas.bottom
-    for place in reversed(range(len(heights))):  # push back what left the plot below
-        limit = lowest if place == len(heights) - 1 else heights[place + 1] - 15
-        heights[place] = min(heights[place], limit)
+    heights = apart([end for end, _ in placed], NAME_GAP, canvas.top, lowest)
     for height, (_, order) in zip(heights, placed, strict=True):
         system = systems[order]
         x = canvas.width - canvas.right + 8
-        canvas.text(x, height + 4, system.system, f"name s{system.index % len(COLOURS)}")
-
-
-def _value(figure: Figure, series: Series, place: int) -> str:
-    value, low, high = series.values[place], series.low[place], series.high[place]
-    if value is None:
-        return NO_DATA
-    text = f"{value:.{figure.digits}f}"
-    if low is not None and high is not None:
-        text += f" ({low:.{figure.digits}f} to {high:.{figure.digits}f})"
-    return text
+        canvas.text(x, height + 4, system.system, f"name {_colour(system.index)}")

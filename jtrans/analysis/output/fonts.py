@@ -37,7 +37,7 @@ def fonts_for(texts: Iterable[str]) -> tuple[list[str], str]:
     missing = {character for text in texts for character in text if character.isprintable()}
     families = [DEFAULT]
     missing -= _characters(DEFAULT)
-    for family in _installed() if missing else ():
+    for family in installed_fonts() if missing else ():
         covered = missing & _characters(family)
         if covered:
             families.append(family)
@@ -48,7 +48,7 @@ def fonts_for(texts: Iterable[str]) -> tuple[list[str], str]:
 
 
 @cache
-def _installed() -> dict[str, str]:
+def installed_fonts() -> dict[str, str]:
     """Return the installed families and a file of each, the preferred ones first."""
     from matplotlib.font_manager import fontManager
 
@@ -68,6 +68,6 @@ def _characters(family: str) -> frozenset[str]:
     from matplotlib.ft2font import FT2Font
 
     try:
-        return frozenset(map(chr, FT2Font(_installed()[family]).get_charmap()))
+        return frozenset(map(chr, FT2Font(installed_fonts()[family]).get_charmap()))
     except (KeyError, OSError, RuntimeError, ValueError):
         return frozenset()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.analysis.output.fonts import fonts_for
-from jtrans.files import whole_file
+from jtrans.analysis.output.plots import PLAIN, save
 from jtrans.progress import Progress
 
 if TYPE_CHECKING:
@@ -19,13 +19,6 @@ CELL = 0.26  # inches
 LETTER = 0.085  # inches a letter of a label takes
 MOST_COLUMNS = 4  # of panels
 FIRST_UPRIGHT = 0x2E7F  # of the letters of Chinese, Japanese and Korean
-FORMATS = ("svg", "png")
-STYLE = {
-    "font.size": 9.0,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "jtrans",  # the same weights give the same file
-    "text.parse_math": False,  # a token may be $
-}
 _GREY = "#555555"
 
 
@@ -35,7 +28,7 @@ def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
     Args:
         view: one or several matrices.
         stem: path without ending.
-        progress: told once which characters no installed font has.
+        progress: warned of characters that no installed font has.
 
     Returns:
         The files written.
@@ -51,13 +44,13 @@ def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
         )
     # it would report every family that has no face of exactly the weight asked for
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    settings: Any = {**STYLE, "font.family": families}
+    settings: Any = {**PLAIN, "svg.fonttype": "none", "font.family": families}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # said in our own words
         figure = _figure(view)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # once is enough for all formats
-        return [_save(figure, stem, ending) for ending in FORMATS]
+        return save(figure, stem, dots=160)
 
 
 def _figure(view: View) -> Any:
@@ -121,11 +114,3 @@ def _draw(panel: Any, matrix: Matrix, darkest: float) -> None:
         side.set_color("#bbbbbb")
     scale = f"darkest: {darkest:.2f}"
     panel.set_xlabel(" · ".join(filter(None, [matrix.caption, scale])), fontsize=8)
-
-
-def _save(figure: Any, stem: Path, ending: str) -> Path:
-    path = stem.with_name(f"{stem.name}.{ending}")
-    with whole_file(path) as temporary:
-        metadata = {"Date": None} if ending == "svg" else {}
-        figure.savefig(temporary, format=ending, dpi=160, metadata=metadata)
-    return path

@@ -1,4 +1,4 @@
-"""Figures and tables as files: CSV and JSON for both, SVG and PNG for figures."""
+"""Figures and tables as text: to read, and as CSV."""
 
 from __future__ import annotations
 
@@ -6,50 +6,15 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jtrans.analysis.figures.figure import NO_DATA, Cell, Figure, Table, as_json, as_table
-from jtrans.analysis.output.plots import draw
-from jtrans.files import write_json, write_text
+from jtrans.analysis.figures.results import NO_DATA, Cell, Figure, Series, Table
 
 if TYPE_CHECKING:
-    from jtrans.analysis.attention.alignment import LayerAlignment
+    from jtrans.analysis.attention.views import View
 
 DIGITS = 3
-
-
-def write_items(items: Sequence[Figure | Table], folder: Path, *, prefix: str = "") -> list[Path]:
-    """Write figures and tables into a folder.
-
-    Args:
-        items: what to write.
-        folder: is made when it is not there.
-        prefix: before the name of every file, such as ``test.``.
-
-    Returns:
-        The files written.
-    """
-    files = []
-    for item in items:
-        base = folder / f"{prefix}{item.name}"
-        table = as_table(item) if isinstance(item, Figure) else item
-        write_text(_with(base, "csv"), to_csv(table))
-        write_json(_with(base, "json"), as_json(item))
-        files += [_with(base, "csv"), _with(base, "json")]
-        if isinstance(item, Figure):
-            draw(item, _with(base, "svg"), _with(base, "png"))
-            files += [_with(base, "svg"), _with(base, "png")]
-    return files
-
-
-def to_csv(table: Table) -> str:
-    """Return a table as CSV, numbers in full; an empty cell is "no data"."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows(["" if cell is None else cell for cell in row] for row in table.rows)
-    return text.getvalue()
+WEIGHT_COLUMNS = ("map", "layer", "head", "row", "row_token", "column", "column_token", "weight")
 
 
 def shown_table(item: Figure | Table) -> tuple[list[str], list[list[str]]]:
@@ -57,11 +22,10 @@ def shown_table(item: Figure | Table) -> tuple[list[str], list[list[str]]]:
     if isinstance(item, Table):
         return item.columns, [[shown(cell) for cell in row] for row in item.rows]
     columns = [item.x_label, item.count_label, *(series.system for series in item.series)]
-    rows = []
-    for place, label in enumerate(item.bins):
-        row = [label, f"{item.counts[place]:,}"]
-        row += [_value(item, number, place) for number in range(len(item.series))]
-        rows.append(row)
+    rows = [
+        [label, f"{count:,}", *(shown_value(item, series, place) for series in item.series)]
+        for place, (label, count) in enumerate(zip(item.bins, item.counts, strict=True))
+    ]
     return columns, rows
 
 
@@ -74,33 +38,42 @@ def shown(cell: Cell, digits: int = DIGITS) -> str:
     return f"{cell:,}" if isinstance(cell, int) else cell
 
 
+def shown_value(figure: Figure, series: Series, place: int) -> str:
+    """Return a value of a figure as text to read, with its interval and the spread of seeds."""
+    low, high = series.low[place], series.high[place]
+    text = shown(series.values[place], figure.digits)
+    if low is not None and high is not None:
+        text += f" [{shown(low, figure.digits)}, {shown(high, figure.digits)}]"
+    if series.spread and series.spread[place] is not None:
+        text += f" ±{shown(series.spread[place], figure.digits)}"
+    return text
+
+
 def is_numeric(cells: Iterable[str]) -> bool:
     """Whether the cells of a column are numbers, intervals and "no data" only."""
     return all(cell == NO_DATA or re.match(r"[-+±\d]", cell) for cell in cells)
 
 
-def _value(figure: Figure, number: int, place: int) -> str:
-    series, digits = figure.series[number], figure.digits
-    low, high = series.low[place], series.high[place]
-    text = shown(series.values[place], digits)
-    if low is not None and high is not None:
-        text += f" [{shown(low, digits)}, {shown(high, digits)}]"
-    if series.spread and series.spread[place] is not None:
-        text += f" ±{shown(series.spread[place], digits)}"
-    return text
+def to_csv(table: Table) -> str:
+    """Return a table as CSV, numbers in full; an empty cell is "no data"."""
+    return _csv(table.columns, table.rows)
 
 
-def _with(base: Path, ending: str) -> Path:
-    return base.with_name(f"{base.name}.{ending}")
+def weights_csv(view: View) -> str:
+    """Return every weight of a view on a line of its own; positions are counted from 1."""
+    rows = []
+    for matrix in view.matrices:
+        head = "mean" if matrix.head is None else matrix.head
+        for r, row in enumerate(matrix.values.tolist()):
+            for c, weight in enumerate(row):
+                place = [r + 1, matrix.rows[r], c + 1, matrix.columns[c]]
+                rows.append([matrix.map, matrix.layer, head, *place, f"{weight:.6f}"])
+    return _csv(WEIGHT_COLUMNS, rows)
 
 
-def write_links(
-    found: Sequence[tuple[str, LayerAlignment]], folder: Path, *, prefix: str = ""
-) -> list[Path]:
-    """Write word alignments in Pharaoh format, a file per run: name and alignment of each."""
-    files = []
-    for name, alignment in found:
-        path = folder / f"{prefix}{name.replace('/', '-')}.alignments.txt"
-        write_text(path, "".join(f"{line}\n" for line in alignment.pharaoh))
-        files.append(path)
-    return files
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
+    return text.getvalue()

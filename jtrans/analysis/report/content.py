@@ -1,32 +1,26 @@
-"""Everything a report shows, gathered: only `report` knows that it becomes a page."""
+"""Everything a report shows, as numbers and text; `report` makes a page of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jtrans.analysis.attention.store import StoredExplanation, explain_lines
-from jtrans.analysis.figures.figure import Figure, Table
+from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.output.charts import Curve
-from jtrans.analysis.report.examples import Example, choose_examples
+from jtrans.analysis.report.examples import ExampleSentence, choose_examples
+from jtrans.analysis.report.explorer import ExploredSentence, explored_sentences
 from jtrans.analysis.report.scores import Scores, score_study
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jtrans.analysis.study.study import Study, Subject
     from jtrans.progress import Progress
     from jtrans.runs import Run
 
-EXPLORED = 5  # sentences in the attention explorer
-EXPLORED_PIECES = (6, 24)  # shortest and longest: fewer show little, more cells are not read
-EXPLORED_BYTES = 1_200_000  # of weights in a page, before base64 adds a third
-
 
 @dataclass(frozen=True)
-class SystemFacts:
+class SystemSummary:
     """What is known of a system besides its scores.
 
     Args:
@@ -53,35 +47,12 @@ class SystemFacts:
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """Figures and tables under one heading."""
 
     name: str
     title: str
     items: list[Figure | Table]
-
-
-@dataclass(frozen=True)
-class ExploredSentence:
-    """One sentence of the explorer, with a pair per system that has a model.
-
-    Of several references it shows the first.
-    """
-
-    line: int
-    source: str
-    reference: str
-    pairs: list[StoredExplanation]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for a page."""
-        start = self.source if len(self.source) <= 60 else self.source[:57] + "..."
-        return {
-            "label": f"{self.line + 1}: {start}",
-            "source": self.source,
-            "reference": self.reference,
-            "pairs": [pair.to_json() for pair in self.pairs],
-        }
 
 
 @dataclass(frozen=True)
@@ -114,17 +85,17 @@ class ReportData:
     references: int
     lowercase: bool
     warnings: list[str]
-    systems: list[SystemFacts]
+    systems: list[SystemSummary]
     scores: Scores
     curves: Mapping[str, list[Curve]]
-    sections: list[Section]
-    different: list[Example]
-    drawn: list[Example]
+    sections: list[ReportSection]
+    different: list[ExampleSentence]
+    drawn: list[ExampleSentence]
     explored: list[ExploredSentence]
 
 
 def gather(study: Study, progress: Progress) -> ReportData:
-    """Compute, or read where it is kept, all that a report shows.
+    """Compute, or read from the runs' folders, all that a report shows.
 
     Args:
         study: the systems.
@@ -146,18 +117,20 @@ def gather(study: Study, progress: Progress) -> ReportData:
         references=len(study.text.references),
         lowercase=study.lowercase,
         warnings=[*study.warnings, *warnings],
-        systems=[_facts(subject) for subject in study.subjects],
+        systems=[_summary(subject) for subject in study.subjects],
         scores=scores,
         curves=_training_curves(study),
         sections=sections,
         different=different,
         drawn=drawn,
-        explored=_explored(study, [*different, *drawn], progress),
+        explored=explored_sentences(
+            study, [example.line for example in [*different, *drawn]], progress
+        ),
     )
 
 
-def _sections(study: Study, progress: Progress) -> tuple[list[Section], list[str]]:
-    from jtrans.analysis.attention.alignment import alignment_tables, find_gold
+def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], list[str]]:
+    from jtrans.analysis.attention.layer_alignments import alignment_tables, find_gold
     from jtrans.analysis.figures.compare import compare_tables
     from jtrans.analysis.figures.frequency import frequency_figures
     from jtrans.analysis.figures.length import length_figures
@@ -165,24 +138,24 @@ def _sections(study: Study, progress: Progress) -> tuple[list[Section], list[str
 
     sections, warnings = [], []
     progress.say("Figures", "by length, position and training frequency")
-    sections.append(Section("length", "By length", length_figures(study)))
+    sections.append(ReportSection("length", "By length", length_figures(study)))
     same_tokens = not study.different_tokens
     if same_tokens:
-        sections.append(Section("position", "By position", position_figures(study)))
+        sections.append(ReportSection("position", "By position", position_figures(study)))
     else:
         warnings.append(
             f"Accuracies of tokens are left out: {', '.join(study.different_tokens)} and "
             f"{study.runs[0].name} have different target tokens."
         )
     frequency = frequency_figures(study, with_accuracy=same_tokens)
-    sections.append(Section("frequency", "By training frequency", frequency))
+    sections.append(ReportSection("frequency", "By training frequency", frequency))
     if len(study.subjects) > 1:
-        sections.append(Section("compare", "Side by side", [*compare_tables(study)]))
+        sections.append(ReportSection("compare", "Side by side", [*compare_tables(study)]))
     gold = find_gold(study)
     if gold is not None:
         try:
             tables: list[Figure | Table] = [*alignment_tables(study, gold)]
-            sections.append(Section("alignment", "Word alignment", tables))
+            sections.append(ReportSection("alignment", "Word alignment", tables))
         except CorpusError as error:
             if error.kind != "corpus.alignment-words":
                 raise
@@ -190,15 +163,15 @@ def _sections(study: Study, progress: Progress) -> tuple[list[Section], list[str
     return sections, warnings
 
 
-def _facts(subject: Subject) -> SystemFacts:
+def _summary(subject: Subject) -> SystemSummary:
     if not subject.has_model:
-        return SystemFacts(subject.name, subject.index, None, None, None, None, None, None, [])
+        return SystemSummary(subject.name, subject.index, None, None, None, None, None, None, [])
     from jtrans.models.zoo import system_configs
 
     first = subject.run_members[0]
     checkpoint = first.run.checkpoint(first.how.checkpoint)
     parameters = first.run.facts.get("parameters")
-    return SystemFacts(
+    return SystemSummary(
         subject.name,
         subject.index,
         first.run.config(system_configs()).model.system,
@@ -235,43 +208,4 @@ def _training_curves(study: Study) -> dict[str, list[Curve]]:
             for subject in study.with_model
             for number, run in enumerate(subject.runs)
         ]
-    return {title: found for title, found in curves.items() if any(c.points for c in found)}
-
-
-def _explored(
-    study: Study, examples: Sequence[Example], progress: Progress
-) -> list[ExploredSentence]:
-    """Return attention for the first examples that are short enough, within the budget."""
-    common = study.runs[0].pipeline.target
-    lines = _short_lines(study, [example.line for example in examples])
-    explained = [
-        explain_lines(subject.run_members[0], lines, common, progress)
-        for subject in study.with_model
-    ]
-    result: list[ExploredSentence] = []
-    size = 0
-    for line, *pairs in zip(lines, *explained, strict=True):
-        size += sum(item.weights.size for pair in pairs for item in pair.maps)
-        if size > EXPLORED_BYTES:
-            break
-        result.append(
-            ExploredSentence(
-                line, study.source_lines[line], study.reference_lines[line], list(pairs)
-            )
-        )
-    return result
-
-
-def _short_lines(study: Study, lines: Sequence[int]) -> list[int]:
-    """Return the first lines with neither few nor many pieces; else the shortest line."""
-
-    def longest(line: int) -> int:
-        members = [subject.run_members[0] for subject in study.with_model]
-        own = [member.source_pieces[line] for member in members]
-        words = [(m.run.pipeline.target, m.hypothesis_words[line]) for m in members]
-        return max(map(len, [*own, *(side.split(translation) for side, translation in words)]))
-
-    lengths = {line: longest(line) for line in lines}
-    least, most = EXPLORED_PIECES
-    fit = [line for line in lines if least <= lengths[line] <= most]
-    return fit[:EXPLORED] or sorted(lines, key=lambda line: lengths[line])[:1]
+    return {title: own for title, own in curves.items() if any(curve.points for curve in own)}

@@ -20,8 +20,8 @@ UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # compared letter by letter
 
 
 @dataclass(frozen=True)
-class Part:
-    """A stretch of a translation: as the reference has it, or not."""
+class TranslationPart:
+    """A stretch of a translation that the reference has, too, or has not."""
 
     text: str
     is_shared: bool
@@ -29,24 +29,24 @@ class Part:
 
 @dataclass(frozen=True)
 class ExampleTranslation:
-    """What one system made of a sentence.
+    """The translation of a sentence by one system.
 
     Args:
         name: of the system.
         index: of its colour.
-        parts: the translation, cut where it leaves the reference and comes back; of several
-            references, the one it has most of.
+        parts: the translation, split where it leaves the reference and comes back; of several
+            references, the one it has most in common with.
         score: chrF2 of the sentence, the mean over seeds.
     """
 
     name: str
     index: int
-    parts: list[Part]
+    parts: list[TranslationPart]
     score: float
 
 
 @dataclass(frozen=True)
-class Example:
+class ExampleSentence:
     """One sentence: source, all references and all translations.
 
     Args:
@@ -59,7 +59,7 @@ class Example:
     translations: list[ExampleTranslation]
 
 
-def choose_examples(study: Study) -> tuple[list[Example], list[Example]]:
+def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSentence]]:
     """Return the sentences where systems differ most, and random ones; none comes twice.
 
     First those where another system is furthest ahead of the first one, then those where the
@@ -97,7 +97,7 @@ def _distinct(study: Study, lines: Sequence[int], seen: set[str], count: int) ->
     return result
 
 
-def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> Example:
+def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> ExampleSentence:
     references = [lines[line] for lines in study.text.references]
     translations = [
         ExampleTranslation(
@@ -108,11 +108,11 @@ def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> Exam
         )
         for number, subject in enumerate(study.subjects)
     ]
-    return Example(line, study.source_lines[line], references, translations)
+    return ExampleSentence(line, study.source_lines[line], references, translations)
 
 
-def _nearest(study: Study, text: str, references: Sequence[str]) -> list[Part]:
-    """Compare a translation with the reference it has most of, the first of several as near."""
+def _nearest(study: Study, text: str, references: Sequence[str]) -> list[TranslationPart]:
+    """Compare a translation with the reference it has most in common with."""
     is_spaced = study.target_language not in UNSPACED
     compared = [
         compare_texts(text, reference, is_spaced=is_spaced, lowercase=study.lowercase)
@@ -123,8 +123,8 @@ def _nearest(study: Study, text: str, references: Sequence[str]) -> list[Part]:
 
 def compare_texts(
     text: str, reference: str, *, is_spaced: bool = True, lowercase: bool = False
-) -> list[Part]:
-    """Cut a translation into what the reference has in the same order, and what it has not.
+) -> list[TranslationPart]:
+    """Split a translation into what the reference has in the same order, and what it has not.
 
     Args:
         text: the translation.
@@ -132,16 +132,16 @@ def compare_texts(
         is_spaced: compare words; otherwise letters.
         lowercase: compare without case.
     """
-    own, wanted = (_units(line, is_spaced) for line in (text, reference))
-    fold = [[unit.lower() if lowercase else unit for unit in units] for units in (own, wanted)]
+    own, expected = (_units(line, is_spaced) for line in (text, reference))
+    fold = [[unit.lower() if lowercase else unit for unit in units] for units in (own, expected)]
     matcher = difflib.SequenceMatcher(None, fold[0], fold[1], autojunk=False)
     glue = " " if is_spaced else ""
-    parts: list[Part] = []
+    parts: list[TranslationPart] = []
     at = 0
     for start, _, length in matcher.get_matching_blocks():
         for first, last, is_shared in ((at, start, False), (start, start + length, True)):
             if last > first:
-                parts.append(Part(glue.join(own[first:last]), is_shared))
+                parts.append(TranslationPart(glue.join(own[first:last]), is_shared))
         at = start + length
     return parts
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans import __version__
-from jtrans.analysis.output.plots import COLOURS
+from jtrans.analysis.output.scales import COLOURS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -29,18 +28,11 @@ def render(template: str, **values: Any) -> str:
     return page.render(css=css, script=script, version=__version__, **values) + "\n"
 
 
-def explorer(names: Sequence[tuple[str, int]], sentences: Sequence[dict[str, Any]]) -> Markup:
-    """Return the attention explorer with its data.
-
-    Args:
-        names: of the systems, and the index of their colour, in the order of every
-            sentence's pairs.
-        sentences: each with ``label``, ``source``, ``reference`` and ``pairs``.
-    """
+def fragment(template: str, **values: Any) -> Markup:
+    """Return a part of a page."""
     from markupsafe import Markup
 
-    template = _environment().get_template("explorer.html")
-    return Markup(template.render(names=list(names), data={"sentences": list(sentences)}))
+    return Markup(_environment().get_template(template).render(**values))
 
 
 def json_for_page(value: Any) -> Markup:

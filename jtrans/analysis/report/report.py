@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.analysis.figures.figure import Figure, Table
-from jtrans.analysis.figures.figure import as_json as item_json
+from jtrans.analysis.figures.results import Figure, Table
+from jtrans.analysis.figures.results import as_json as item_json
 from jtrans.analysis.output.charts import draw, draw_curves
-from jtrans.analysis.output.tables import is_numeric, shown_table, write_items
+from jtrans.analysis.output.files import is_written, write_results
+from jtrans.analysis.output.tables import is_numeric, shown_table
 from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import UNSPACED
-from jtrans.analysis.report.pages import explorer, render
+from jtrans.analysis.report.explorer import explorer
+from jtrans.analysis.report.pages import render
 from jtrans.analysis.report.scores import METRICS, TITLES, Comparison, MetricValue
-from jtrans.errors import JtransError
-from jtrans.files import read_json, write_text
+from jtrans.files import write_text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -56,23 +57,10 @@ def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, 
     progress.say("Writing", f"{folder / PAGE} and its figures")
     items = [*(item for section in data.sections for item in section.items), scores_table(data)]
     prefix = f"{data.split}."
-    write_items(
-        [item for item in items if not _is_written(item, folder, prefix)], folder, prefix=prefix
-    )
+    new = [item for item in items if not is_written(item, folder, prefix=prefix)]
+    write_results(new, folder, prefix=prefix)
     write_text(folder / PAGE, page(data))
     return folder / PAGE, data
-
-
-def _is_written(item: Figure | Table, folder: Path, prefix: str) -> bool:
-    """Whether all files of these very numbers are there: drawing takes most of the time."""
-    endings = ("csv", "json", "svg", "png") if isinstance(item, Figure) else ("csv", "json")
-    paths = [folder / f"{prefix}{item.name}.{ending}" for ending in endings]
-    if not all(path.is_file() for path in paths):
-        return False
-    try:
-        return bool(read_json(paths[1]) == item_json(item))
-    except JtransError:
-        return False  # damaged: written again
 
 
 def page(data: ReportData) -> str:
@@ -97,9 +85,7 @@ def page(data: ReportData) -> str:
             for section in data.sections
         ],
         glue="" if data.languages[1] in UNSPACED else " ",
-        explorer=explorer(explored, [item.to_json() for item in data.explored])
-        if data.explored
-        else None,
+        explorer=explorer(explored, data.explored) if data.explored else None,
     )
 
 
@@ -158,8 +144,8 @@ def _curves(data: ReportData) -> list[Markup]:
 
     titles = {"BLEU": "validation BLEU", "loss": "validation loss"}
     return [
-        Markup(draw_curves(found, "updates", titles[name], f"{titles[name]} by update"))
-        for name, found in data.curves.items()
+        Markup(draw_curves(curves, "updates", titles[name], f"{titles[name]} by update"))
+        for name, curves in data.curves.items()
     ]
 
 

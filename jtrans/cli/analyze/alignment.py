@@ -39,7 +39,11 @@ def alignment(
 
       jtrans analyze alignment runs/fast --gold test.links --layer reduction
     """
-    from jtrans.analysis.attention.alignment import alignment_tables, best_alignment, find_gold
+    from jtrans.analysis.attention.layer_alignments import (
+        alignment_tables,
+        best_alignment,
+        find_gold,
+    )
 
     systems = study.load()
     gold_alignments = find_gold(systems, gold)

@@ -16,7 +16,8 @@ from jtrans.cli.options import Json
 from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
-    from jtrans.analysis.attention.files import ExplainedPair, Slices
+    from jtrans.analysis.attention.pairs import ExplainedPair
+    from jtrans.analysis.attention.views import ViewSelection
     from jtrans.runs import Run
 
 SENTENCE, SHOWN = "Sentence", "What to show"
@@ -52,7 +53,7 @@ class SentenceOptions:
     data: Annotated[Path | None, data_option(SENTENCE)] = None
 
     def check(self) -> None:
-        """Refuse options that contradict each other.
+        """Refuse options that exclude each other.
 
         Raises:
             ConfigError: not exactly one way to name sentences, or a target without a sentence.
@@ -85,7 +86,7 @@ class SentenceOptions:
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """Which layers, heads and slices to show."""
+    """Which layers, heads and selection to show."""
 
     layer: Annotated[
         str | None,
@@ -124,17 +125,17 @@ class ViewOptions:
         ),
     ] = None
 
-    def slices(self) -> Slices:
+    def selection(self) -> ViewSelection:
         """Return what to show.
 
         Raises:
             ConfigError: a layer or head that is no number.
         """
-        from jtrans.analysis.attention.files import Slices
+        from jtrans.analysis.attention.views import ViewSelection
 
         layer = number_or_all("--layer", self.layer)
         head = number_or_all("--head", self.head)
-        return Slices(layer, head, self.source_token, self.target_token)
+        return ViewSelection(layer, head, self.source_token, self.target_token)
 
 
 @grouped()
@@ -158,21 +159,23 @@ def attention(
 
       jtrans analyze attention runs/base runs/fast --sentences 3,17 --layer all
     """
+    from jtrans.analysis.report.explorer import attention_page
+    from jtrans.files import write_text
     from jtrans.runs import find_run
 
     text.check()
-    slices = shown.slices()
+    selection = shown.selection()
     opened = [find_run(name) for name in runs]
     for run in opened:
         run.checkpoint(checkpoint)
     lines = [text.lines(run) for run in opened]
     pairs = [
-        _explain(run, own, text.target, slices, checkpoint, device)
+        _explain(run, own, text.target, selection, checkpoint, device)
         for run, own in zip(opened, lines, strict=True)
     ]
     page = (out or opened[0].reports_folder) / PAGE
     files = [*_write_pairs(opened, pairs, text.split, out), page]
-    _write_page(page, opened, pairs)
+    write_text(page, attention_page(pairs))
     if as_json:
         console.print_json(
             {
@@ -231,18 +234,18 @@ def _explain(
     run: Run,
     lines: Sequence[tuple[int | None, str]],
     target: str | None,
-    slices: Slices,
+    selection: ViewSelection,
     checkpoint: str,
     device: str | None,
 ) -> list[ExplainedPair]:
-    from jtrans.analysis.attention.files import explain_pair
+    from jtrans.analysis.attention.pairs import explain_pair
     from jtrans.decoding.translator import Translator
     from jtrans.nn.device import resolve_device
 
     translator = Translator.from_runs([run], checkpoint, resolve_device(device))
     progress = console.TerminalProgress()
     return [
-        explain_pair(translator, run.name, text, target, line, slices, progress)
+        explain_pair(translator, run.name, text, target, line, selection, progress)
         for line, text in lines
     ]
 
@@ -250,7 +253,7 @@ def _explain(
 def _write_pairs(
     runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]], split: str, out: Path | None
 ) -> list[Path]:
-    from jtrans.analysis.attention.files import write_pair
+    from jtrans.analysis.output.files import write_pair
 
     progress = console.TerminalProgress()
     files = []
@@ -263,31 +266,8 @@ def _write_pairs(
     return files
 
 
-def _write_page(page: Path, runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]]) -> None:
-    from jtrans.analysis.attention.store import compact
-    from jtrans.analysis.report.pages import explorer, render
-    from jtrans.files import write_text
-
-    sentences = []
-    for same in zip(*pairs, strict=True):  # one sentence, every run
-        label = same[0].source if len(same[0].source) <= 60 else f"{same[0].source[:57]}..."
-        number = "" if same[0].line is None else f"{same[0].line + 1}: "
-        stored = [compact(pair.explanation, pair.line, pair.text) for pair in same]
-        sentences.append(
-            {
-                "label": number + label,
-                "source": same[0].source,
-                "reference": "",
-                "pairs": [item.to_json() for item in stored],
-            }
-        )
-    names = [(run.name, number) for number, run in enumerate(runs)]
-    title = " and ".join(run.name for run in runs)
-    write_text(page, render("attention.html", title=title, explorer=explorer(names, sentences)))
-
-
 def _print(pair: ExplainedPair) -> None:
-    from jtrans.analysis.attention.files import strongest
+    from jtrans.analysis.attention.pairs import strongest
 
     print(f"{pair.system}: {pair.source}")
     print(f"{' ' * len(pair.system)}  {pair.text}")

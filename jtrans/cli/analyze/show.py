@@ -10,8 +10,8 @@ from jtrans.cli import console
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jtrans.analysis.attention.alignment import LayerAlignment
-    from jtrans.analysis.figures.figure import Figure, Table
+    from jtrans.analysis.attention.layer_alignments import LayerAlignment
+    from jtrans.analysis.figures.results import Figure, Table
     from jtrans.analysis.study.study import Study
     from jtrans.cli.analyze.options import OutputOptions
 
@@ -27,13 +27,13 @@ def show(
     alignments: Sequence[tuple[str, LayerAlignment]] = (),
 ) -> None:
     """Write the files, then print the tables or the JSON object."""
-    from jtrans.analysis.output.tables import write_items, write_links
+    from jtrans.analysis.output.files import write_alignments, write_results
 
     for warning in study.warnings:
         console.warn(warning)
     folder = output.folder(study)
-    files = write_items(items, folder, prefix=f"{study.split}.")
-    files += write_links(alignments, folder, prefix=f"{study.split}.")
+    files = write_results(items, folder, prefix=f"{study.split}.")
+    files += write_alignments(alignments, folder, prefix=f"{study.split}.")
     if output.as_json:
         console.print_json(_content(analysis, study, items, files))
         return
@@ -47,7 +47,7 @@ def show(
 def _content(
     analysis: str, study: Study, items: Sequence[Figure | Table], files: Sequence[Path]
 ) -> dict[str, Any]:
-    from jtrans.analysis.figures.figure import as_json
+    from jtrans.analysis.figures.results import as_json
 
     return {
         "analysis": analysis,
@@ -68,7 +68,7 @@ def _content(
 
 
 def _print(item: Figure | Table, *, first: bool) -> None:
-    from jtrans.analysis.figures.figure import Figure
+    from jtrans.analysis.figures.results import Figure
     from jtrans.analysis.output.tables import is_numeric, shown_table
 
     if not first:

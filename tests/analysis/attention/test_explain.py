@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 from jtrans.analysis.attention.explain import Explanation, explain, unknown_pieces
-from jtrans.analysis.attention.files import Slices, explain_pair, to_csv
-from jtrans.analysis.attention.views import Choice, View, views
+from jtrans.analysis.attention.pairs import explain_pair
+from jtrans.analysis.attention.views import View, ViewSelection, kind_title, views
+from jtrans.analysis.output.tables import weights_csv
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.load import load_model
 from jtrans.decoding.translator import Translator
 from jtrans.errors import DecodingError
+from jtrans.models.base import AttentionMap
 from jtrans.progress import Silent
 from jtrans.runs import Run
 from jtrans.text.vocabulary import EOS
@@ -79,7 +82,7 @@ def test_rows_sum_to_one_and_nobody_looks_ahead(
     which: str, head: int | str | None, request: pytest.FixtureRequest
 ) -> None:
     explanation = _explain(request.getfixturevalue(which))
-    for view in views(explanation, Choice("all", head)):
+    for view in views(explanation, ViewSelection("all", head)):
         for matrix in view.matrices:
             assert matrix.values.shape == (len(matrix.rows), len(matrix.columns))
             np.testing.assert_allclose(matrix.values.sum(axis=1), 1.0, atol=1e-5)
@@ -93,7 +96,7 @@ def test_the_slices_of_a_joint_system_are_those_of_figure_5(joint: Run) -> None:
     source = torch.tensor([joint.pipeline.source.encode(SOURCE)])
     target = torch.tensor([[EOS, *joint.pipeline.target.encode(TARGET)[:-1]]])
     maps = {item.name: item.weights[0].numpy() for item in model.explain(source, target)}
-    found = views(explanation, Choice(layer=1, target_at=1, source_at=2))
+    found = views(explanation, ViewSelection(layer=1, target_token="2", source_token="3"))
     T, S = len(explanation.predicted), len(explanation.source)
     along_source = _view(found, "joint.source").matrices[0]
     along_target = _view(found, "joint.target").matrices[0]
@@ -110,9 +113,44 @@ def test_the_slices_of_a_joint_system_are_those_of_figure_5(joint: Run) -> None:
     np.testing.assert_allclose(reduction.values, maps["reduction"].mean(axis=0), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [("decoder.cross", "Decoder cross-attention"), ("reduction", "Reduction weights")],
+)
+def test_kinds_are_named_in_words(kind: str, title: str) -> None:
+    assert kind_title(kind) == title
+
+
+class OtherSystem:
+    """Maps as a system of another distribution may give them: no heads, many parts, odd axes."""
+
+    device = torch.device("cpu")
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "looking": ("target", "source"),
+        "stack.0.deep": ("group", "source", "head", "source"),
+        "whole": ("source",),
+    }
+
+    def explain(self, source: torch.Tensor, target: torch.Tensor) -> list[AttentionMap]:
+        sizes = {"source": source.shape[1], "target": target.shape[1], "group": 2, "head": 3}
+        return [
+            AttentionMap(name, axes, torch.rand(1, *(sizes[axis] for axis in axes)))
+            for name, axes in self.axes.items()
+        ]
+
+
+def test_maps_of_any_system_are_told_by_their_axes(joint: Run) -> None:
+    model = OtherSystem()
+    explanation = explain(model, joint.pipeline, SOURCE, ["Dog"])  # type: ignore[arg-type]
+    S, T = len(explanation.source), len(explanation.predicted)
+    shapes = {item.name: item.weights.shape for item in explanation.maps}
+    assert shapes == {"looking": (1, T, S), "stack.0.deep": (6, S, S)}
+    assert [view.matrices[0].values.shape for view in views(explanation)] == [(T, S), (S, S)]
+
+
 def test_one_head_is_that_head(deep: Run) -> None:
     explanation = _explain(deep)
-    [matrix] = _view(views(explanation, Choice(layer=2, head=2)), "decoder.cross").matrices
+    [matrix] = _view(views(explanation, ViewSelection(layer=2, head=2)), "decoder.cross").matrices
     cross = explanation.layers("decoder.cross")[1]
     assert (matrix.map, matrix.layer, matrix.head) == ("decoder.1.cross", 2, 2)
     np.testing.assert_array_equal(matrix.values, cross.weights[1])
@@ -122,22 +160,24 @@ def test_the_last_layer_is_the_default_and_a_shallow_stack_shows_its_last(deep: 
     explanation = _explain(deep)
     default = {view.kind: view.matrices[0].layer for view in views(explanation)}
     assert default == {"encoder.self": 3, "decoder.self": 2, "decoder.cross": 2}
-    third = {view.kind: view.matrices[0].layer for view in views(explanation, Choice(layer=3))}
+    third = {
+        view.kind: view.matrices[0].layer for view in views(explanation, ViewSelection(layer=3))
+    }
     assert third == default
 
 
 @pytest.mark.parametrize(
-    ("choice", "where"),
+    ("selection", "where"),
     [
-        (Choice(layer=4), "--layer"),
-        (Choice(head=3), "--head"),
-        (Choice(target_at=99), "--target-token"),
-        (Choice(source_at=-1), "--source-token"),
+        (ViewSelection(layer=4), "--layer"),
+        (ViewSelection(head=3), "--head"),
+        (ViewSelection(target_token="99"), "--target-token"),
+        (ViewSelection(source_token="0"), "--source-token"),
     ],
 )
-def test_what_is_not_there_is_refused(deep: Run, choice: Choice, where: str) -> None:
+def test_what_is_not_there_is_refused(deep: Run, selection: ViewSelection, where: str) -> None:
     with pytest.raises(DecodingError) as caught:
-        views(_explain(deep), choice)
+        views(_explain(deep), selection)
     assert caught.value.where == where
 
 
@@ -163,11 +203,11 @@ def test_a_pair_with_too_many_weights_is_refused(joint: Run) -> None:
 
 
 def test_tokens_are_chosen_by_number_or_text(joint: Run) -> None:
-    explanation = Explanation(["Hu@@", "nd", "</s>"], ["Dog", "</s>"], [], True)
-    chosen = Slices(source_token="Hu", target_token="2").on(explanation)
-    assert (chosen.source_at, chosen.target_at) == (0, 1)
+    explanation = Explanation(["Hu@@", "nd", "</s>"], ["Dog", "</s>"], [])
+    selection = ViewSelection(source_token="Hu", target_token="2")
+    assert selection.cell(explanation) == (1, 0)
     with pytest.raises(DecodingError, match="'Katze'") as caught:
-        Slices(source_token="Katze").on(explanation)
+        ViewSelection(source_token="Katze").cell(explanation)
     assert "1:Hu@@ 2:nd" in str(caught.value.hint)
 
 
@@ -178,15 +218,15 @@ def test_pieces_the_vocabulary_does_not_know_are_named(joint: Run) -> None:
 
 def test_without_a_target_the_own_translation_is_looked_at(deep: Run) -> None:
     translator = Translator.from_runs([deep], device=torch.device("cpu"))
-    pair = explain_pair(translator, "deep", SOURCE, None, None, Slices(), Silent())
+    pair = explain_pair(translator, "deep", SOURCE, None, None, ViewSelection(), Silent())
     [expected] = translator.translate_nbest([SOURCE], 1)[0]
     assert pair.text == expected.text
     assert pair.explanation.predicted == expected.tokens
 
 
 def test_csv_has_every_weight_on_a_line(joint: Run) -> None:
-    view = _view(views(_explain(joint), Choice("all", "all")), "joint.source")
-    rows = list(csv.DictReader(io.StringIO(to_csv(view))))
+    view = _view(views(_explain(joint), ViewSelection("all", "all")), "joint.source")
+    rows = list(csv.DictReader(io.StringIO(weights_csv(view))))
     assert len(rows) == sum(matrix.values.size for matrix in view.matrices)
     matrix = view.matrices[-1]
     last = rows[-1]

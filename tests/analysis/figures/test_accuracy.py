@@ -10,9 +10,9 @@ import torch
 from plugins.small_corpus import make_nouns
 
 from jtrans.analysis.figures.bins import Binning
-from jtrans.analysis.figures.figure import Figure
 from jtrans.analysis.figures.frequency import frequency_figures
 from jtrans.analysis.figures.position import position_figures
+from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.study.study import Study, load_subjects
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError

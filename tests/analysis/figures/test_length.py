@@ -9,8 +9,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from jtrans.analysis.figures.bins import Binning
-from jtrans.analysis.figures.figure import Figure
 from jtrans.analysis.figures.length import closest_length, length_figures, sentence_score
+from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.study.study import Study
 
 

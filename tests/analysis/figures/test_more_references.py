@@ -11,9 +11,9 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.compare import compare_tables, ngram_matches, sentence_scores
-from jtrans.analysis.figures.figure import Figure, Table
 from jtrans.analysis.figures.frequency import frequency_figures
 from jtrans.analysis.figures.position import position_figures
+from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.report.examples import choose_examples
 from jtrans.analysis.study.members import is_same_segmentation
 from jtrans.analysis.study.study import Study, load_subjects

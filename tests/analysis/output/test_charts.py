@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jtrans.analysis.figures.figure import NO_DATA, Figure, Series
-from jtrans.analysis.output.charts import Curve, draw, draw_curves, ticks
+from jtrans.analysis.figures.results import NO_DATA, Figure, Series
+from jtrans.analysis.output.charts import Curve, draw, draw_curves
+from jtrans.analysis.output.scales import tick_labels, ticks
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -49,6 +50,11 @@ def test_ticks_are_few_round_numbers_around_the_data(one: float, other: float) -
     assert found[0] <= low + slack
     assert found[-1] >= high - slack
     assert all(a < b for a, b in pairwise(found))
+
+
+def test_tick_labels_have_the_same_number_of_digits() -> None:
+    assert tick_labels([0.0, 0.25, 0.5]) == ["0.00", "0.25", "0.50"]
+    assert tick_labels([0.0, 1000.0]) == ["0", "1,000"]
 
 
 values = st.lists(st.none() | st.floats(0, 100), min_size=3, max_size=3)

@@ -11,9 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jtrans.analysis.figures.figure import Figure, Series, Table, as_json, from_json
-from jtrans.analysis.output.plots import COLOURS, _apart, colour, draw
-from jtrans.analysis.output.tables import shown_table, to_csv, write_items
+from jtrans.analysis.figures.results import Figure, Series, Table, as_json, from_json
+from jtrans.analysis.output.files import write_results
+from jtrans.analysis.output.plots import draw
+from jtrans.analysis.output.scales import COLOURS, apart, colour
+from jtrans.analysis.output.tables import shown_table, to_csv
 
 FIGURE = Figure(
     name="made-up",
@@ -41,8 +43,7 @@ BARS = replace(
 
 @pytest.mark.parametrize("figure", [FIGURE, BARS], ids=["line", "bars"])
 def test_a_figure_becomes_svg_and_png(tmp_path: Path, figure: Figure) -> None:
-    svg, png = tmp_path / "a.svg", tmp_path / "a.png"
-    draw(figure, svg, png)
+    svg, png = draw(figure, tmp_path / "a")
     text = svg.read_text(encoding="utf-8")
     assert ElementTree.fromstring(text).tag.endswith("svg")
     for series in figure.series:
@@ -53,14 +54,14 @@ def test_a_figure_becomes_svg_and_png(tmp_path: Path, figure: Figure) -> None:
 
 def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        draw(FIGURE, tmp_path / f"{name}.svg", tmp_path / f"{name}.png")
+        draw(FIGURE, tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 def test_a_figure_without_any_data_is_drawn(tmp_path: Path) -> None:
     nothing: list[float | None] = [None] * 3
     empty = replace(FIGURE, series=[Series("one", nothing, nothing, nothing)], counts=[0, 0, 0])
-    draw(empty, tmp_path / "a.svg", tmp_path / "a.png")
+    draw(empty, tmp_path / "a")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
@@ -70,9 +71,9 @@ def test_colours_repeat_only_after_all_were_used() -> None:
 
 
 def test_labels_are_moved_apart_and_keep_their_order() -> None:
-    placed = _apart([0.5, 0.5, 0.51], 0.1, 0, 1)
+    placed = apart([0.5, 0.5, 0.51], 0.1, 0, 1)
     assert all(b - a >= 0.1 - 1e-9 for a, b in itertools.pairwise(placed))
-    top = _apart([0.98, 0.99, 1.0], 0.1, 0, 1)
+    top = apart([0.98, 0.99, 1.0], 0.1, 0, 1)
     assert top[-1] <= 1.0
     assert all(b - a >= 0.1 - 1e-9 for a, b in itertools.pairwise(top))
 
@@ -102,7 +103,7 @@ def test_the_table_to_read_shows_intervals_and_no_data() -> None:
 
 def test_files_are_written_for_every_item(tmp_path: Path) -> None:
     table = Table("t", "T", ["a"], [["x"]])
-    files = write_items([FIGURE, table], tmp_path / "new", prefix="test.")
+    files = write_results([FIGURE, table], tmp_path / "new", prefix="test.")
     names = sorted(path.name for path in files)
     endings = ["csv", "json", "png", "svg"]
     expected = [*(f"test.made-up.{e}" for e in endings), "test.t.csv", "test.t.json"]

@@ -53,8 +53,8 @@ READER = """
   seen.chosen = cell(0, 0).classList.contains("chosen");
   hover(1, 1);
   seen.inside = readout();
-  seen.row = Array.from(part("grid").tBodies[0].rows[1].querySelectorAll(".cell"), (one) =>
-    [one.dataset.kind, Number(one.style.getPropertyValue("--v"))]);
+  seen.row = Array.from(part("grid").tBodies[0].rows[1].querySelectorAll(".cell"), (own) =>
+    [own.dataset.kind, Number(own.style.getPropertyValue("--v"))]);
   seen.column = Array.from(part("grid").tBodies[0].rows, (line) =>
     [line.querySelector('[data-c="1"]').dataset.kind,
      Number(line.querySelector('[data-c="1"]').style.getPropertyValue("--v"))]);

@@ -1,34 +1,24 @@
 /* The attention explorer: hover, tap or use the arrow keys to pick a (target, source) cell.
 
    Data: sentences, each with one pair per system; a pair has its pieces and its maps, each an
-   array of bytes (255 is 1) in base64 with its shape. Rows of the grid are target positions,
-   columns source positions; views of one sequence on itself have the same tokens on both sides. */
+   array of bytes (255 is 1) in base64 with its shape. What a map is, its axes say: SELF_SOURCE and
+   so on below. A joint system has ALONG_SOURCE and ALONG_TARGET maps, a grid of both. */
 (function () {
   "use strict";
 
-  const VIEWS = {
-    "cell": "One cell: both attentions",
-    "joint.source": "Source attention of one source token",
-    "joint.target": "Target attention of one target token",
-    "reduction": "Reduction weights",
-    "decoder.cross": "Attention to the source",
-    "decoder.self": "Decoder self-attention",
-    "encoder.self": "Encoder self-attention",
-    "prenet.self": "PreNet self-attention",
-  };
+  const BETWEEN = "target source", SELF_SOURCE = "source source", SELF_TARGET = "target target";
+  const ALONG_SOURCE = "target source source", ALONG_TARGET = "source target target";
+  const CELL = "cell";
   const HELP = {
-    "cell": "Background: Reduction weights. Row of the chosen cell: where it looks in the source. " +
-      "Column: where it looks among the target tokens read so far.",
-    "joint.source": "Each row: where the chosen source token looks in the source, given the " +
+    [CELL]: "Row of the chosen cell: where it looks in the source. Column: where it looks among " +
+      "the target tokens read so far. Background: how much each source token counts for the prediction.",
+    [ALONG_SOURCE]: "Each row: where the chosen source token looks in the source, given the " +
       "target up to that row. Click a source token to choose another.",
-    "joint.target": "Each column: where the chosen target position looks among the tokens read " +
+    [ALONG_TARGET]: "Each column: where the chosen target position looks among the tokens read " +
       "so far, at that source token. Click a row to choose another.",
-    "reduction": "Each row: how much every source token counts for the prediction.",
-    "decoder.cross": "Each row: where the prediction looks in the source. Left: where it looks " +
-      "among the target tokens read so far.",
-    "decoder.self": "Each row: where the prediction looks among the target tokens read so far.",
-    "encoder.self": "Each row: where a source token looks in the source.",
-    "prenet.self": "Each row: where a source token looks in the source.",
+    [BETWEEN]: "Each row: where the system looks in the source when it predicts that token.",
+    [SELF_TARGET]: "Each row: where the system looks among the target tokens read so far.",
+    [SELF_SOURCE]: "Each row: where that source token looks in the source.",
   };
 
   /* one map: numbers by position */
@@ -45,10 +35,10 @@
   }
 
   function element(name, attributes, text) {
-    const made = document.createElement(name);
-    for (const key in attributes || {}) made.setAttribute(key, attributes[key]);
-    if (text !== undefined) made.textContent = text;
-    return made;
+    const node = document.createElement(name);
+    for (const key in attributes || {}) node.setAttribute(key, attributes[key]);
+    if (text !== undefined) node.textContent = text;
+    return node;
   }
 
   function percent(value) {
@@ -86,22 +76,32 @@
     function mapsOf(kind) {
       return pair().maps.filter((map) => map.kind === kind);
     }
+    function axesOf(kind) {
+      return kind === CELL ? CELL : mapsOf(kind)[0].axes.join(" ");
+    }
+    /* the last kind of attention with these axes */
+    function kindOf(axes) {
+      const kinds = pair().maps.filter((map) => map.axes.join(" ") === axes).map((map) => map.kind);
+      return kinds[kinds.length - 1];
+    }
     function weights(kind) {
-      const found = mapsOf(kind);
-      const map = found[Math.min(state.layer, found.length - 1)];
+      const layers = mapsOf(kind);
+      const map = layers[Math.min(state.layer, layers.length - 1)];
       if (!decoded.has(map)) decoded.set(map, new Weights(map));
       return decoded.get(map);
     }
-    function has(kind) {
-      return mapsOf(kind).length > 0;
+    function isJoint() {
+      return Boolean(kindOf(ALONG_SOURCE) && kindOf(ALONG_TARGET));
     }
     function views() {
-      const kinds = Array.from(new Set(pair().maps.map((map) => map.kind)));
-      if (pair().is_joint) return ["cell"].concat(kinds.reverse());
-      return kinds.reverse();
+      const kinds = Array.from(new Set(pair().maps.map((map) => map.kind))).reverse();
+      return isJoint() ? [CELL].concat(kinds) : kinds;
     }
     function layersOf(view) {
-      return mapsOf(view === "cell" ? "joint.source" : view).length;
+      return mapsOf(view === CELL ? kindOf(ALONG_SOURCE) : view).length;
+    }
+    function title(view) {
+      return view === CELL ? "One cell: both attentions" : mapsOf(view)[0].title;
     }
 
     /* what the grid shows: labels, and a distribution in every row */
@@ -109,40 +109,31 @@
       const here = pair();
       const source = here.source, T = here.predicted.length;
       const rows = (count, row) => Array.from({ length: count }, (_, n) => row(n));
-      if (state.view === "encoder.self" || state.view === "prenet.self") {
-        const own = weights(state.view);
-        return { left: source, columns: source, values: rows(source.length, (i) => own.row(i)) };
+      const axes = axesOf(state.view);
+      const kind = axes === CELL ? kindOf(BETWEEN) : state.view;
+      const own = kind ? weights(kind) : null;
+      if (axes.startsWith("source") && axes !== ALONG_TARGET) {
+        const columns = axes === SELF_SOURCE ? source : read();
+        return { left: source, columns: columns, values: rows(source.length, (i) => own.row(i)) };
       }
-      if (state.view === "decoder.self") {
-        const own = weights(state.view);
-        return { left: here.predicted, read: read(), columns: read(), values: rows(T, (j) => own.row(j)) };
-      }
-      let row;
-      if (state.view === "joint.source") {
-        const own = weights(state.view);
-        row = (j) => own.row(j, state.column);
-      } else if (state.view === "joint.target") {
-        const own = weights(state.view);
-        row = (j) => source.map((_, i) => own.row(i, state.row)[j]);
-      } else {
-        const own = weights(state.view === "cell" ? "reduction" : state.view);
-        row = (j) => own.row(j);
-      }
-      return { left: here.predicted, read: read(), columns: source, values: rows(T, row) };
+      let row = (j) => (own ? own.row(j) : source.map(() => 0));
+      if (axes === ALONG_SOURCE) row = (j) => own.row(j, state.column);
+      if (axes === ALONG_TARGET) row = (j) => source.map((_, i) => own.row(i, state.row)[j]);
+      const columns = axes === SELF_TARGET ? read() : source;
+      return { left: here.predicted, read: read(), columns: columns, values: rows(T, row) };
     }
 
-    /* where a cell looks along both axes */
+    /* where a cell looks along both axes; null in views that show one of them */
     function looks(row, column) {
-      if (pair().is_joint) {
+      if (state.view === CELL) {
         return {
-          source: weights("joint.source").row(row, column),
-          target: weights("joint.target").row(column, row),
+          source: weights(kindOf(ALONG_SOURCE)).row(row, column),
+          target: weights(kindOf(ALONG_TARGET)).row(column, row),
         };
       }
-      return {
-        source: weights("decoder.cross").row(row),
-        target: has("decoder.self") ? weights("decoder.self").row(row) : null,
-      };
+      if (isJoint() || axesOf(state.view) !== BETWEEN) return null;
+      const own = kindOf(SELF_TARGET);
+      return { source: weights(state.view).row(row), target: own ? weights(own).row(row) : null };
     }
 
     function shade(cell, value, kind) {
@@ -155,19 +146,19 @@
       const lines = table.tBodies[0].rows;
       const heads = table.tHead.rows[0].cells;
       const offset = shown.read ? 2 : 1;
-      const isGrid = state.view === "cell" || state.view === "decoder.cross";
-      const axes = isGrid ? looks(row, column) : null;
+      const axes = looks(row, column);
+      const shape = axesOf(state.view);
       for (let r = 0; r < lines.length; r++) {
         const cells = lines[r].cells;
         for (let c = 0; c < shown.columns.length; c++) {
           const cell = cells[c + offset];
           let value = shown.values[r][c], kind = "base";
-          if (state.view === "cell") {
+          if (shape === CELL) {
             kind = "faint";
             if (r === row) { value = axes.source[c]; kind = "source"; }
             else if (c === column) { value = axes.target[r]; kind = "target"; }
-          } else if (state.view === "joint.source" || (isGrid && r === row)) kind = "source";
-          else if (state.view === "joint.target") kind = "target";
+          } else if (shape === ALONG_SOURCE || (axes && r === row)) kind = "source";
+          else if (shape === ALONG_TARGET) kind = "target";
           shade(cell, value, kind);
           cell.classList.toggle("chosen", r === row && c === column);
         }
@@ -182,89 +173,99 @@
     }
 
     function line(name, text, kind) {
-      const made = element("p");
-      made.append(element("span", { "class": "key " + (kind || "") }, name), " " + text);
-      return made;
+      const paragraph = element("p");
+      paragraph.append(element("span", { "class": "key " + (kind || "") }, name), " " + text);
+      return paragraph;
     }
 
     function readout(row, column, shown, axes) {
       const here = pair();
+      const bold = (text) => element("b", {}, text);
       const lead = element("p");
+      const lines = [lead];
+      const shape = axesOf(state.view);
       if (axes) {
-        lead.append(
-          "Predicting ", element("b", {}, here.predicted[row]),
-          " after reading ", element("b", {}, read()[row]));
-        if (here.is_joint) lead.append(", at source token ", element("b", {}, here.source[column]));
-        const found = [lead, line("looks in the source at", strongest(axes.source, here.source, 4), "source")];
+        lead.append("Predicting ", bold(here.predicted[row]), " after reading ", bold(read()[row]));
+        if (shape === CELL) lead.append(", at source token ", bold(here.source[column]));
+        lines.push(line("looks in the source at", strongest(axes.source, here.source, 4), "source"));
         if (axes.target) {
-          found.push(line("looks in the target at", strongest(axes.target, read(), 4), "target"));
+          lines.push(line("looks in the target at", strongest(axes.target, read(), 4), "target"));
         }
-        if (state.view === "cell" && has("reduction")) {
-          found.push(line("Reduction: this source token counts", percent(weights("reduction").row(row)[column])));
+        if (shape === CELL && kindOf(BETWEEN)) {
+          lines.push(line("weight of this source token", percent(shown.values[row][column])));
         }
-        return found;
+      } else if (shape === ALONG_TARGET) {
+        lead.append("Predicting ", bold(here.predicted[state.row]), " at source token ",
+          bold(here.source[column]));
+        const values = weights(state.view).row(column, state.row);
+        lines.push(line("looks in the target at", strongest(values, read(), 4), "target"));
+      } else {
+        if (shape === ALONG_SOURCE) {
+          lead.append("Source token ", bold(here.source[state.column]), ", predicting ",
+            bold(here.predicted[row]));
+        } else lead.append(shown.read ? "Predicting " : "Source token ", bold(shown.left[row]));
+        lines.push(line("looks at", strongest(shown.values[row], shown.columns, 4),
+          shape === ALONG_SOURCE ? "source" : ""));
       }
-      if (state.view === "joint.target") {
-        lead.append("Predicting ", element("b", {}, here.predicted[state.row]), " at source token ",
-          element("b", {}, here.source[column]));
-        const values = weights("joint.target").row(column, state.row);
-        return [lead, line("looks in the target at", strongest(values, read(), 4), "target")];
-      }
-      if (state.view === "joint.source") {
-        lead.append("Source token ", element("b", {}, here.source[state.column]), ", predicting ",
-          element("b", {}, here.predicted[row]));
-      } else lead.append(element("b", {}, shown.left[row]));
-      return [lead, line("looks at", strongest(shown.values[row], shown.columns, 4),
-        state.view === "joint.source" ? "source" : "")];
+      return lines;
     }
 
-    function draw() {
-      const here = pair();
-      const names = views();
-      if (names.indexOf(state.view) < 0) state.view = names[0];
-      const most = layersOf(state.view);
-      const shown = matrix();
-      const isSquare = !shown.read;
-      state.row = Math.min(state.row, shown.left.length - 1);
-      state.column = Math.min(state.column, shown.columns.length - 1);
+    function rowOf(label, r, shown) {
+      const row = element("tr");
+      if (shown.read) row.append(element("td", { "class": "read", "data-r": r }, shown.read[r]));
+      row.append(element("th", { "class": "side", "data-r": r, "scope": "row" }, label));
+      shown.columns.forEach((_, c) => {
+        row.append(element("td", { "class": "cell", "data-r": r, "data-c": c }));
+      });
+      return row;
+    }
+
+    function drawTable(shown) {
       const head = element("tr");
       if (shown.read) head.append(element("th", { "class": "corner" }, "reads"));
-      head.append(element("th", { "class": "corner" }, isSquare ? "" : "predicts"));
+      head.append(element("th", { "class": "corner" }, shown.read ? "predicts" : ""));
       shown.columns.forEach((label, c) => {
         const cell = element("th", { "class": "top", "data-c": c, "scope": "col" });
         cell.append(element("span", { "class": labelClass(label) }, label));
         head.append(cell);
       });
-      const body = element("tbody");
-      shown.left.forEach((label, r) => {
-        const made = element("tr");
-        if (shown.read) made.append(element("td", { "class": "read", "data-r": r }, shown.read[r]));
-        made.append(element("th", { "class": "side", "data-r": r, "scope": "row" }, label));
-        shown.columns.forEach((_, c) => made.append(element("td", { "class": "cell", "data-r": r, "data-c": c })));
-        body.append(made);
-      });
-      const top = element("thead");
+      const top = element("thead"), body = element("tbody");
       top.append(head);
+      body.append(...shown.left.map((label, r) => rowOf(label, r, shown)));
       table.replaceChildren(top, body);
-      table.setAttribute("aria-label", VIEWS[state.view] || state.view);
-      part("layers").hidden = most < 2;
-      part("layer").max = most;
-      part("layer").value = Math.min(state.layer, most - 1) + 1;
-      part("layer-number").textContent = "layer " + part("layer").value + " of " + most;
-      part("view").replaceChildren(...names.map((name) => {
-        const option = element("option", { value: name }, VIEWS[name] || name);
-        option.selected = name === state.view;
-        return option;
-      }));
-      part("help").textContent = HELP[state.view] || "";
-      part("source").textContent = data.sentences[state.sentence].source;
+      table.setAttribute("aria-label", title(state.view));
+    }
+
+    function draw() {
+      const here = pair(), sentence = data.sentences[state.sentence];
+      part("source").textContent = sentence.source;
       part("translation").textContent = here.text;
-      const reference = data.sentences[state.sentence].reference;
-      part("reference-line").hidden = !reference;
-      part("reference").textContent = reference || "";
+      part("reference-line").hidden = !sentence.reference;
+      part("reference").textContent = sentence.reference;
       root.querySelectorAll("[data-system]").forEach((button) => {
         button.setAttribute("aria-pressed", String(Number(button.dataset.system) === state.system));
       });
+      const names = views();
+      if (names.indexOf(state.view) < 0) state.view = names[0];
+      part("view").replaceChildren(...names.map((name) => {
+        const option = element("option", { value: name }, title(name));
+        option.selected = name === state.view;
+        return option;
+      }));
+      const layers = layersOf(state.view);
+      part("layers").hidden = layers < 2;
+      part("layer").max = layers;
+      part("layer").value = Math.min(state.layer, layers - 1) + 1;
+      part("layer-number").textContent = "layer " + part("layer").value + " of " + layers;
+      part("help").textContent = names.length ? HELP[axesOf(state.view)] || ""
+        : "This system has no attention to show.";
+      table.replaceChildren();
+      part("readout").replaceChildren();
+      if (!names.length) return;
+      const shown = matrix();
+      state.row = Math.min(state.row, shown.left.length - 1);
+      state.column = Math.min(state.column, shown.columns.length - 1);
+      drawTable(shown);
       paint(state.row, state.column);
     }
 
@@ -272,8 +273,9 @@
       const former = [state.row, state.column];
       if (row !== null) state.row = row;
       if (column !== null) state.column = column;
-      const isSlice = state.view === "joint.source" ? former[1] !== state.column
-        : state.view === "joint.target" && former[0] !== state.row;
+      const shape = axesOf(state.view);
+      const isSlice = shape === ALONG_SOURCE ? former[1] !== state.column
+        : shape === ALONG_TARGET && former[0] !== state.row;
       if (isSlice) draw(); else paint(state.row, state.column);
     }
 
@@ -289,14 +291,16 @@
       if (!at || event.pointerType === "touch") return;
       paint(at[0] === null ? state.row : at[0], at[1] === null ? state.column : at[1]);
     });
-    table.addEventListener("pointerleave", () => paint(state.row, state.column));
+    table.addEventListener("pointerleave", () => {
+      if (table.tBodies.length) paint(state.row, state.column);
+    });
     table.addEventListener("click", (event) => {
       const at = place(event);
       if (at) choose(at[0], at[1]);
     });
     table.addEventListener("keydown", (event) => {
       const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-      if (!step) return;
+      if (!step || !table.tBodies.length) return;
       event.preventDefault();
       const lines = table.tBodies[0].rows.length;
       const columns = table.tHead.rows[0].querySelectorAll(".top").length;

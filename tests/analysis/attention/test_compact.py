@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 
-from jtrans.analysis.attention.store import explain_lines
+from jtrans.analysis.attention.compact import explain_lines
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study, load_subjects
 from jtrans.data.prepared import PreparedCorpus
@@ -65,13 +65,13 @@ def test_bytes_are_the_weights(study: Study) -> None:
         study.subjects[1].run_members[0], LINES, study.runs[0].pipeline.target, Silent()
     )
     S, T = len(item.source), len(item.predicted)
-    shapes = {one.kind: one.weights.shape for one in item.maps}
+    shapes = {layer.kind: layer.weights.shape for layer in item.maps}
     assert shapes == {"joint.target": (S, T, T), "joint.source": (T, S, S), "reduction": (T, S)}
-    for one in item.maps:
-        np.testing.assert_allclose(one.weights.sum(axis=-1) / 255, 1.0, atol=S / 255)
-        plain = one.to_json()
+    for layer in item.maps:
+        np.testing.assert_allclose(layer.weights.sum(axis=-1) / 255, 1.0, atol=S / 255)
+        plain = layer.to_json()
         data = np.frombuffer(base64.b64decode(plain["data"]), dtype=np.uint8)
-        np.testing.assert_array_equal(data.reshape(plain["shape"]), one.weights)
+        np.testing.assert_array_equal(data.reshape(plain["shape"]), layer.weights)
 
 
 def test_pieces_of_a_run_with_other_words_are_its_own(

@@ -1,7 +1,7 @@
 """Word alignments as text, and how far they are from gold ones.
 
 Pharaoh format: a line per sentence, ``source-target`` pairs of word numbers from 0, ``0-0 1-2``.
-Gold lines may mark possible links as ``1?2`` or ``1p2``; all others are sure.
+Gold lines may mark possible pairs as ``1?2`` or ``1p2``; all others are sure.
 """
 
 from __future__ import annotations
@@ -13,36 +13,41 @@ from pathlib import Path
 
 from jtrans.errors import CorpusError
 
-Links = list[tuple[int, int]]
+WordAlignment = list[tuple[int, int]]  # of a sentence: (source word, target word)
 
-_LINK = re.compile(r"(\d+)([-?p])(\d+)", re.ASCII)
+_PAIR = re.compile(r"(\d+)([-?p])(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True)
-class GoldSentence:
-    """Gold links of a sentence: sure ones, and possible ones (the sure ones included)."""
+class GoldAlignment:
+    """Gold word pairs of a sentence: sure ones, and possible ones (the sure ones included)."""
 
     sure: frozenset[tuple[int, int]]
     possible: frozenset[tuple[int, int]]
 
 
-def format_links(links: Links) -> str:
-    """Return links in Pharaoh format, by source word."""
-    return " ".join(f"{i}-{j}" for i, j in sorted(links))
+def to_pharaoh(alignment: WordAlignment) -> str:
+    """Return an alignment in Pharaoh format, by source word."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(alignment))
+
+
+def from_pharaoh(line: str) -> WordAlignment:
+    """Read what `to_pharaoh` wrote."""
+    return [(int(i), int(j)) for i, j in (pair.split("-") for pair in line.split())]
 
 
 def read_gold(
     path: Path, source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]
-) -> list[GoldSentence]:
-    """Read gold links.
+) -> list[GoldAlignment]:
+    """Read gold alignments.
 
     Args:
         path: of a file with a line per sentence.
-        source: source words of every sentence, which links must not leave.
+        source: source words of every sentence, which its pairs must not leave.
         target: target words, the same.
 
     Raises:
-        CorpusError: another number of lines, no Pharaoh format, or a word that is not there.
+        CorpusError: another number of lines, not Pharaoh format, or a word that is not there.
     """
     from jtrans.corpora.lines import read_line_file
 
@@ -50,7 +55,7 @@ def read_gold(
     if len(lines) != len(source):
         raise CorpusError(
             f"{path} has {len(lines):,} lines, the split {len(source):,} sentences",
-            hint="line n must hold the links of sentence n",
+            hint="line n must hold the word alignment of sentence n",
             kind="corpus.line-counts",
         )
     return [
@@ -61,44 +66,44 @@ def read_gold(
     ]
 
 
-def _gold_line(line: str, where: str, source: int, target: int) -> GoldSentence:
+def _gold_line(line: str, where: str, source: int, target: int) -> GoldAlignment:
     sure, possible = set(), set()
-    for item in line.split():
-        match = _LINK.fullmatch(item)
+    for text in line.split():
+        match = _PAIR.fullmatch(text)
         if match is None:
             raise CorpusError(
-                f"{item!r} is no link",
+                f"{text!r} is not a pair of word numbers",
                 where=where,
                 hint="write source-target word numbers from 0, such as 0-0 1-2",
                 kind="corpus.alignment-format",
             )
-        link = (int(match[1]), int(match[3]))
-        if link[0] >= source or link[1] >= target:
+        pair = (int(match[1]), int(match[3]))
+        if pair[0] >= source or pair[1] >= target:
             raise CorpusError(
-                f"link {item} leaves the sentence of {source} source and {target} target words",
+                f"{text} leaves the sentence of {source} source and {target} target words",
                 where=where,
                 hint="words are counted from 0, </s> is not counted",
                 kind="corpus.alignment-range",
             )
-        possible.add(link)
+        possible.add(pair)
         if match[2] == "-":
-            sure.add(link)
-    return GoldSentence(frozenset(sure), frozenset(possible))
+            sure.add(pair)
+    return GoldAlignment(frozenset(sure), frozenset(possible))
 
 
 def error_rates(
-    links: Sequence[Links], gold: Sequence[GoldSentence]
+    alignments: Sequence[WordAlignment], gold: Sequence[GoldAlignment]
 ) -> tuple[float | None, float | None, float | None]:
     """Return alignment error rate, precision and recall (Och and Ney, 2003); None for no data.
 
-    ``AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)``, precision over possible links, recall
+    ``AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)``, precision over possible pairs, recall
     over sure ones.
     """
-    given = sum(len(set(own)) for own in links)
-    sure = sum(len(wanted.sure) for wanted in gold)
-    pairs = [(set(own), wanted) for own, wanted in zip(links, gold, strict=True)]
-    in_sure = sum(len(own & wanted.sure) for own, wanted in pairs)
-    in_possible = sum(len(own & wanted.possible) for own, wanted in pairs)
+    both = [(set(pairs), reference) for pairs, reference in zip(alignments, gold, strict=True)]
+    given = sum(len(pairs) for pairs, _ in both)
+    sure = sum(len(reference.sure) for _, reference in both)
+    in_sure = sum(len(pairs & reference.sure) for pairs, reference in both)
+    in_possible = sum(len(pairs & reference.possible) for pairs, reference in both)
     return (
         1 - (in_sure + in_possible) / (given + sure) if given + sure else None,
         in_possible / given if given else None,

@@ -1,7 +1,7 @@
-"""Attention of a few test sentences, computed once per run and kept in its folder.
+"""Attention as a page holds it: averaged over heads, as bytes, for one sentence pair.
 
-Weights are kept averaged over heads, as bytes (255 is 1): an explorer shows no more, and all
-layers of a joint system would fill megabytes otherwise.
+An explorer shows no more than the mean over heads and 255 shades, and all weights of a joint
+system would fill megabytes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.analysis.attention.explain import Explanation, explain
+from jtrans.analysis.attention.views import kind_title
 from jtrans.analysis.study.members import is_same_segmentation
 from jtrans.progress import Progress
 from jtrans.text.vocabulary import UNK
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class StoredMap:
+class CompactMap:
     """One attention, averaged over heads, as bytes."""
 
     kind: str
@@ -40,7 +41,7 @@ class StoredMap:
         data = base64.b64encode(np.ascontiguousarray(self.weights).tobytes()).decode("ascii")
         return {
             "kind": self.kind,
-            "layer": self.layer,
+            "title": kind_title(self.kind),
             "axes": list(self.axes),
             "shape": list(self.weights.shape),
             "data": data,
@@ -48,7 +49,7 @@ class StoredMap:
 
 
 @dataclass(frozen=True)
-class StoredExplanation:
+class CompactExplanation:
     """What the explorer shows of one system for one sentence.
 
     Args:
@@ -56,7 +57,6 @@ class StoredExplanation:
         text: the translation as raw text.
         source: pieces, the end mark last.
         predicted: target pieces, the end mark last.
-        is_joint: whether the system has a grid.
         cell: (target, source) to begin with.
         maps: all attentions.
     """
@@ -65,61 +65,53 @@ class StoredExplanation:
     text: str
     source: list[str]
     predicted: list[str]
-    is_joint: bool
     cell: tuple[int, int]
-    maps: list[StoredMap]
+    maps: list[CompactMap]
+
+    @classmethod
+    def of(cls, explanation: Explanation, line: int | None, text: str) -> CompactExplanation:
+        """Average an explanation over heads."""
+        maps = [
+            CompactMap(m.kind, m.layer, m.axes, np.rint(m.mean() * 255).astype(np.uint8))
+            for m in explanation.maps
+        ]
+        cell = explanation.strongest_cell()
+        return cls(line, text, explanation.source, explanation.predicted, cell, maps)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for a page."""
-        return {**vars(self), "maps": [item.to_json() for item in self.maps]}
-
-
-def compact(explanation: Explanation, line: int | None, text: str) -> StoredExplanation:
-    """Return an explanation averaged over heads, as bytes."""
-    maps = [
-        StoredMap(item.kind, item.layer, item.axes, np.rint(item.mean() * 255).astype(np.uint8))
-        for item in explanation.maps
-    ]
-    return StoredExplanation(
-        line,
-        text,
-        explanation.source,
-        explanation.predicted,
-        explanation.is_joint,
-        explanation.strongest_cell(),
-        maps,
-    )
+        return {**vars(self), "maps": [compact_map.to_json() for compact_map in self.maps]}
 
 
 def explain_lines(
     member: Member, lines: Sequence[int], common: TextSide, progress: Progress
-) -> list[StoredExplanation]:
+) -> list[CompactExplanation]:
     """Return a run's attention for some lines of the split and its own translations of them.
 
     Args:
-        member: a run; its model is loaded only when something is not kept yet.
+        member: a run; its model is loaded only when the run's folder does not hold the result.
         lines: counted from 0.
         common: the target side that the words of all translations follow.
         progress: told how far the work is.
     """
     texts = [member.hypotheses[line] for line in lines]
-    kept = member.kept("attention", lines=list(lines), translations=texts)
-    arrays = kept.read()
-    found = None if arrays is None else _unpack(arrays)
-    if found is not None:
-        return found
-    made = []
+    cache = member.kept("attention", lines=list(lines), translations=texts)
+    arrays = cache.read()
+    cached = None if arrays is None else _unpack(arrays)
+    if cached is not None:
+        return cached
+    explanations = []
     for done, (line, text) in enumerate(zip(lines, texts, strict=True), start=1):
-        pair = explain(
+        explanation = explain(
             member.model,
             member.run.pipeline,
             member.text.source_lines[line],
             _translation_pieces(member, line, common),
         )
-        made.append(compact(pair, line, text))
+        explanations.append(CompactExplanation.of(explanation, line, text))
         progress.advance("Attention", done, len(lines))
-    kept.write(_pack(made), progress)
-    return made
+    cache.write(_pack(explanations), progress)
+    return explanations
 
 
 def _translation_pieces(member: Member, line: int, common: TextSide) -> list[str]:
@@ -130,33 +122,34 @@ def _translation_pieces(member: Member, line: int, common: TextSide) -> list[str
     unknown = side.vocabulary.token(UNK)
     pieces: list[str] = []
     for word in member.hypothesis_words[line]:
-        # not to be cut into letters: the model did write this one token
+        # not to be split into letters: the model did write this one token
         pieces += [word] if word == unknown else side.split([word])
     return pieces
 
 
-def _pack(found: Sequence[StoredExplanation]) -> dict[str, NDArray[Any]]:
+def _pack(explanations: Sequence[CompactExplanation]) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     described = []
-    for n, item in enumerate(found):
+    for n, explanation in enumerate(explanations):
         maps = []
-        for m, one in enumerate(item.maps):
-            arrays[f"weights{n}.{m}"] = one.weights
-            maps.append({"kind": one.kind, "layer": one.layer, "axes": one.axes})
-        described.append({**vars(item), "maps": maps})
+        for m, layer in enumerate(explanation.maps):
+            arrays[f"weights{n}.{m}"] = layer.weights
+            maps.append({"kind": layer.kind, "layer": layer.layer, "axes": layer.axes})
+        described.append({**vars(explanation), "maps": maps})
     return {**arrays, "about": np.array(json.dumps(described))}
 
 
-def _unpack(arrays: dict[str, NDArray[Any]]) -> list[StoredExplanation] | None:
+def _unpack(arrays: dict[str, NDArray[Any]]) -> list[CompactExplanation] | None:
     try:
-        found = []
-        for n, item in enumerate(json.loads(str(arrays["about"]))):
+        explanations = []
+        for n, values in enumerate(json.loads(str(arrays["about"]))):
+            values.pop("is_joint", None)  # written by earlier versions
             maps = [
-                StoredMap(one["kind"], one["layer"], tuple(one["axes"]), arrays[f"weights{n}.{m}"])
-                for m, one in enumerate(item["maps"])
+                CompactMap(m["kind"], m["layer"], tuple(m["axes"]), arrays[f"weights{n}.{number}"])
+                for number, m in enumerate(values["maps"])
             ]
-            cell = (item["cell"][0], item["cell"][1])
-            found.append(StoredExplanation(**{**item, "maps": maps, "cell": cell}))
+            cell = (values["cell"][0], values["cell"][1])
+            explanations.append(CompactExplanation(**{**values, "maps": maps, "cell": cell}))
     except (KeyError, TypeError, ValueError):
-        return None  # damaged: made again
-    return found
+        return None  # damaged: computed again
+    return explanations

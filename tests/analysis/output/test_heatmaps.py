@@ -57,8 +57,8 @@ def test_many_panels_fit_in_one_picture(tmp_path: Path) -> None:
 def test_a_missing_font_is_said_and_the_svg_is_still_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only = {fonts.DEFAULT: fonts._installed()[fonts.DEFAULT]}
-    monkeypatch.setattr(fonts, "_installed", lambda: only)
+    only = {fonts.DEFAULT: fonts.installed_fonts()[fonts.DEFAULT]}
+    monkeypatch.setattr(fonts, "installed_fonts", lambda: only)
     listener = Listener()
     svg, _ = draw_view(_view(["我"]), tmp_path / "map", listener)
     assert len(listener.warnings) == 1

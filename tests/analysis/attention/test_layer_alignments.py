@@ -1,4 +1,4 @@
-"""Word alignments: links in Pharaoh format, error rates, and reading them off the weights."""
+"""Word alignments: Pharaoh format, error rates, and reading them off the weights."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 import torch
 
-from jtrans.analysis.attention.alignment import (
-    align,
+from jtrans.analysis.attention.layer_alignments import (
     alignment_tables,
     best_alignment,
     find_gold,
+    layer_alignments,
 )
-from jtrans.analysis.attention.links import GoldSentence, error_rates, format_links, read_gold
+from jtrans.analysis.attention.word_alignments import (
+    GoldAlignment,
+    error_rates,
+    from_pharaoh,
+    read_gold,
+    to_pharaoh,
+)
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.errors import ConfigError, CorpusError
@@ -23,16 +29,13 @@ from jtrans.text.vocabulary import EOS
 SOURCE, TARGET = [["a", "b", "c"], ["a"]], [["x", "y"], ["x", "y"]]
 
 
-def _gold(*links: str) -> list[GoldSentence]:
-    pairs = [
-        frozenset((int(i), int(j)) for i, j in (link.split("-") for link in line.split()))
-        for line in links
-    ]
-    return [GoldSentence(sure, sure) for sure in pairs]
+def _gold(*links: str) -> list[GoldAlignment]:
+    pairs = [frozenset(from_pharaoh(line)) for line in links]
+    return [GoldAlignment(sure, sure) for sure in pairs]
 
 
 def test_error_rates_are_those_of_och_and_ney() -> None:
-    gold = [GoldSentence(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1), (2, 2)}))]
+    gold = [GoldAlignment(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1), (2, 2)}))]
     links = [[(0, 0), (2, 2), (3, 3)]]
     rate, precision, recall = error_rates(links, gold)
     assert precision == pytest.approx(2 / 3)
@@ -59,10 +62,10 @@ def test_gold_files_mark_possible_links(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "where"),
     [
-        ("0-0\n1-0\n", "link 1-0 leaves the sentence of 1 source and 2 target words", "line 2"),
-        ("0-2\n\n", "link 0-2 leaves the sentence of 3 source and 2 target words", "line 1"),
-        ("0-0 1:1\n\n", "'1:1' is no link", "line 1"),
-        ("-1-0\n\n", "'-1-0' is no link", "line 1"),
+        ("0-0\n1-0\n", "1-0 leaves the sentence of 1 source and 2 target words", "line 2"),
+        ("0-2\n\n", "0-2 leaves the sentence of 3 source and 2 target words", "line 1"),
+        ("0-0 1:1\n\n", "'1:1' is not a pair", "line 1"),
+        ("-1-0\n\n", "'-1-0' is not a pair", "line 1"),
         ("0-0\n", "has 1 lines, the split 2 sentences", None),
     ],
 )
@@ -77,8 +80,8 @@ def test_gold_that_does_not_fit_is_refused(
     assert where is None or where in str(refused.value.where)
 
 
-def test_links_are_written_by_source_word() -> None:
-    assert format_links([(2, 0), (0, 1), (0, 0)]) == "0-0 0-1 2-0"
+def test_pairs_are_written_by_source_word() -> None:
+    assert to_pharaoh([(2, 0), (0, 1), (0, 0)]) == "0-0 0-1 2-0"
 
 
 def _groups(pieces: list[str]) -> list[list[int]]:
@@ -115,10 +118,10 @@ def _by_hand(member: Member, index: int, layer: str, shift: int) -> list[tuple[i
 )
 def test_links_are_the_words_with_most_weight(study: Study, number: int, layer: str) -> None:
     member = study.subjects[number].run_members[0]
-    found = [a for a in align(member) if a.layer == layer]
+    found = layer_alignments(member, layer)
     assert [a.reading for a in found] == ["predicting", "reading"]
     for shift, alignment in enumerate(found):
-        for index, links in enumerate(alignment.links):
+        for index, links in enumerate(alignment.sentences):
             assert links == _by_hand(member, index, layer, shift)
             assert len(links) == len(study.reference_words[index])
 
@@ -134,7 +137,7 @@ def test_every_layer_is_measured_and_the_best_reported(study: Study, tmp_path: P
         own = [other[4] for other in layers.rows if other[0] == subject.name]
         assert row[4] == min(own)  # type: ignore[type-var]
         member = subject.run_members[0]
-        assert error_rates(best_alignment(member, gold).links, gold or [])[0] == row[4]
+        assert error_rates(best_alignment(member, gold).sentences, gold or [])[0] == row[4]
 
 
 def test_without_gold_the_layers_are_listed(study: Study) -> None:

@@ -70,6 +70,12 @@ class Figure:
     digits: int = 3
     count_label: str = "items"
 
+    @property
+    def empty_bins(self) -> list[int]:
+        """The places of the bins in which no system has a value."""
+        places = range(len(self.bins))
+        return [n for n in places if all(series.values[n] is None for series in self.series)]
+
 
 @dataclass(frozen=True)
 class Table:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jtrans.analysis.figures.figure import Series
+from jtrans.analysis.figures.results import Series
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtrans.analysis.figures.intervals import by_bin, divide
+from jtrans.analysis.figures.series import by_bin, divide
 
 
 def test_sums_by_bin_leave_out_what_is_in_none() -> None:

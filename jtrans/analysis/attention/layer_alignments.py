@@ -1,0 +1,283 @@
+"""Which source word each layer looks at for each target word, and whether that is right.
+
+Attention of target to source positions, and the Reduction's weights, are read with the reference
+as decoder input. Pieces are merged into words (weights summed over the pieces of a source word,
+averaged over those of a target word), ``</s>`` is left out, and every target word is aligned to
+the source word with most weight. Where there are several references, the first is read.
+
+A decoder's row can be read in two ways: the row that *predicts* a word, or the row after the word
+was *read*; which one fits better differs between systems and layers, so both are given.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtrans.analysis.attention.word_alignments import (
+    GoldAlignment,
+    WordAlignment,
+    error_rates,
+    from_pharaoh,
+    read_gold,
+    to_pharaoh,
+)
+from jtrans.analysis.figures.results import Cell, Table
+from jtrans.analysis.figures.words import word_numbers
+from jtrans.analysis.study.members import is_same_segmentation
+from jtrans.errors import ConfigError, CorpusError, did_you_mean
+from jtrans.text.vocabulary import EOS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jtrans.analysis.study.members import Member
+    from jtrans.analysis.study.study import Study
+    from jtrans.models.base import AttentionMap
+
+READINGS = ("predicting", "reading")
+BATCH_TOKENS = 256  # explain holds all weights of a batch: S times S for every target position
+
+
+@dataclass(frozen=True)
+class LayerAlignment:
+    """The word alignments one layer gives.
+
+    Args:
+        layer: name of the attention map.
+        reading: one of `READINGS`.
+        sentences: the alignment of each.
+    """
+
+    layer: str
+    reading: str
+    sentences: list[WordAlignment]
+
+    @property
+    def pharaoh(self) -> list[str]:
+        """The alignments in Pharaoh format, a line per sentence."""
+        return [to_pharaoh(alignment) for alignment in self.sentences]
+
+
+def alignment_tables(
+    study: Study, gold: Sequence[GoldAlignment] | None = None, *, layer: str | None = None
+) -> list[Table]:
+    """Return how good every layer's alignment is, and the best layer of every system.
+
+    Args:
+        study: the systems.
+        gold: gold alignments of all sentences; without them the layers are only listed.
+        layer: the only layer to look at.
+
+    Raises:
+        ConfigError: no such layer.
+        CorpusError: there is no run, or one with other words than the gold alignments.
+    """
+    if not study.with_model:
+        raise CorpusError(
+            "alignments need a run, not only files of translations", hint="name a RUN"
+        )
+    if gold is not None:
+        _check_words(study)
+    rows: list[list[Cell]] = []
+    best: list[list[Cell]] = []
+    for subject in study.with_model:
+        own: list[list[Cell]] = []
+        for member in subject.run_members:
+            for alignment in layer_alignments(member, layer):
+                total = sum(map(len, alignment.sentences))
+                row: list[Cell] = [member.name, alignment.layer, alignment.reading, total]
+                own.append(row if gold is None else [*row, *error_rates(alignment.sentences, gold)])
+        rows += own
+        if gold is not None:
+            best.append(min(own, key=lambda row: _or_infinity(row[4])))
+    columns = ["system", "layer", "row", "links"]
+    columns += ["AER", "precision", "recall"] if gold is not None else []
+    note = (
+        "Word alignments (links) from the weights of each layer, averaged over heads (Reduction: "
+        "over features), with the reference as decoder input. Row: the position that predicts the "
+        "word, or the one that has just read it."
+    ) + study.text.only_first
+    tables = [Table("alignment-layers", "Alignment by layer", columns, rows, note)]
+    if gold is not None:
+        best_note = "The layer and row with the lowest alignment error rate (AER) of each system."
+        tables.insert(0, Table("alignment", "Best layer", columns, best, best_note))
+    return tables
+
+
+def find_gold(study: Study, path: Path | None = None) -> list[GoldAlignment] | None:
+    """Read gold alignments from a file, else those of the prepared corpus; None without any.
+
+    Raises:
+        CorpusError: they do not fit the split.
+    """
+    if path is None:
+        path = study.corpus.folder / "text" / f"{study.split}.alignments.txt"
+        if not path.is_file():
+            return None
+    return read_gold(path, study.source_words, study.reference_words)
+
+
+def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlignment]:
+    """Return the alignments of a run: of every layer, or of one.
+
+    They are read from the run's folder if they are there.
+
+    Raises:
+        ConfigError: no such layer.
+    """
+    cache = member.kept("alignment")
+    arrays = cache.read()
+    if arrays is None:
+        arrays = _pack(_compute(member))
+        cache.write(arrays, member.how.progress)
+    alignments = _unpack(arrays)
+    names = list(dict.fromkeys(alignment.layer for alignment in alignments))
+    if layer is not None and layer not in names:
+        near = did_you_mean(layer, names)
+        raise ConfigError(
+            f"{member.name} has no attention map {layer!r} from target to source",
+            where="--layer",
+            hint=f"did you mean {near}?" if near else f"it has {', '.join(names) or 'none'}",
+            kind="config.unknown-layer",
+        )
+    return [alignment for alignment in alignments if layer in (None, alignment.layer)]
+
+
+def best_alignment(
+    member: Member, gold: Sequence[GoldAlignment] | None, layer: str | None = None
+) -> LayerAlignment:
+    """Return the alignment with the lowest error rate, without gold that of the last layer.
+
+    Raises:
+        ConfigError: no such layer, or none at all.
+    """
+    alignments = layer_alignments(member, layer)
+    if not alignments:
+        raise ConfigError(
+            f"{member.name} has no attention from target to source words",
+            hint="alignments need a system with attention, or the Reduction of a joint one",
+            kind="config.unknown-layer",
+        )
+    if gold is None:
+        return next(a for a in alignments if a.layer == alignments[-1].layer)
+    return min(alignments, key=lambda a: _or_infinity(error_rates(a.sentences, gold)[0]))
+
+
+def _check_words(study: Study) -> None:
+    first, *others = [member for subject in study.with_model for member in subject.run_members]
+    for member in others:
+        if not all(
+            is_same_segmentation(
+                getattr(member.run.pipeline, side), getattr(first.run.pipeline, side)
+            )
+            for side in ("source", "target")
+        ):
+            raise CorpusError(
+                f"{member.name} segments text into other words than {first.name}: gold "
+                "alignments of words fit only one of them",
+                hint="analyse it alone, with its own --gold FILE",
+                kind="corpus.alignment-words",
+            )
+
+
+def _or_infinity(rate: Cell) -> float:
+    return rate if isinstance(rate, int | float) else math.inf
+
+
+def _compute(member: Member) -> dict[str, list[WordAlignment]]:
+    """Return the alignments of all sentences by ``LAYER READING``."""
+    import torch
+
+    from jtrans.decoding.batches import by_length, padded
+
+    model, pipeline = member.model, member.run.pipeline
+    words = [
+        (word_numbers(pipeline.source, source), word_numbers(pipeline.target, target))
+        for source, target in zip(member.source_pieces, member.reference_pieces, strict=True)
+    ]
+    lengths = [
+        max(map(len, pair)) for pair in zip(member.source_ids, member.reference_ids, strict=True)
+    ]
+    result: dict[str, list[WordAlignment]] = {}
+    done = 0
+    for batch in by_length(lengths, batch_tokens=BATCH_TOKENS, is_joint=True):
+        source, mask = padded([member.source_ids[i] for i in batch], model.device)
+        target, _ = padded([[EOS, *member.reference_ids[i]] for i in batch], model.device)
+        with torch.no_grad():
+            maps = model.explain(source, target)
+        for name, weights in _target_to_source(maps, mask.float()):
+            for row, index in enumerate(batch):
+                for reading, alignment in _read_off(weights[row], *words[index]):
+                    key = f"{name} {reading}"
+                    result.setdefault(key, [[] for _ in words])[index] = alignment
+        done += len(batch)
+        member.how.progress.advance("Aligning", done, len(words))
+    return result
+
+
+def _target_to_source(maps: Sequence[AttentionMap], mask: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every map that says where target positions look in the source, [B, T, S].
+
+    All axes but target and the attended source are averaged over: heads, features, and in joint
+    systems the source positions that ask (real ones only).
+    """
+    for attention_map in maps:
+        axes = attention_map.axes
+        if axes[-1] != "source" or axes.count("target") != 1:
+            continue
+        weights = attention_map.weights.float()
+        for place in range(len(axes) - 2, -1, -1):
+            if axes[place] == "source":
+                shape = [mask.shape[0], *[1] * (weights.dim() - 1)]
+                shape[place + 1] = mask.shape[1]
+                share = (mask / mask.sum(dim=1, keepdim=True)).view(shape)
+                weights = (weights * share).sum(dim=place + 1)
+            elif axes[place] != "target":
+                weights = weights.mean(dim=place + 1)
+        yield attention_map.name, weights.cpu().numpy()
+
+
+def _read_off(
+    weights: NDArray[Any], source: NDArray[np.int64], target: NDArray[np.int64]
+) -> Iterator[tuple[str, WordAlignment]]:
+    """Yield the alignment of one sentence in both readings.
+
+    Args:
+        weights: [T, S]; decoder input is ``</s>`` and then the reference.
+        source: the word of every source piece.
+        target: the word of every reference piece.
+    """
+    S, T = len(source), len(target)
+    for shift, reading in enumerate(READINGS):
+        alignment: WordAlignment = []
+        if S and T:
+            pieces = weights[shift : shift + T, :S]  # [T, S]
+            by_word = _membership(target) @ pieces @ _membership(source).T
+            alignment = [(int(i), j) for j, i in enumerate(by_word.argmax(axis=1))]
+        yield reading, alignment
+
+
+def _membership(word: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return which pieces a word has, [words, pieces]."""
+    words = np.arange(word[-1] + 1)
+    return np.equal.outer(words, word).astype(np.float64)
+
+
+def _pack(alignments: dict[str, list[WordAlignment]]) -> dict[str, NDArray[Any]]:
+    lines = [[to_pharaoh(pairs) for pairs in sentences] for sentences in alignments.values()]
+    return {"names": np.array(json.dumps([*alignments])), "lines": np.array(json.dumps(lines))}
+
+
+def _unpack(arrays: dict[str, NDArray[Any]]) -> list[LayerAlignment]:
+    names = [name.rsplit(" ", 1) for name in json.loads(str(arrays["names"]))]
+    return [
+        LayerAlignment(layer, reading, [from_pharaoh(line) for line in lines])
+        for (layer, reading), lines in zip(names, json.loads(str(arrays["lines"])), strict=True)
+    ]

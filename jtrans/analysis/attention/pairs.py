@@ -1,0 +1,97 @@
+"""One system and one sentence: its translation, and where it looks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jtrans.analysis.attention.explain import END, Explanation, explain, unknown_pieces
+from jtrans.analysis.attention.views import View, ViewSelection, views
+
+if TYPE_CHECKING:
+    from jtrans.decoding.translator import Translator
+    from jtrans.progress import Progress
+
+
+@dataclass(frozen=True)
+class ExplainedPair:
+    """One system and one sentence, ready to show.
+
+    Args:
+        system: its name.
+        source: raw text.
+        text: the translation looked at, raw text.
+        line: of the split, counted from 0; None for a sentence the user typed.
+        explanation: all maps.
+        shown: the views selected.
+        cell: (target, source) positions of the slices.
+    """
+
+    system: str
+    source: str
+    text: str
+    line: int | None
+    explanation: Explanation
+    shown: list[View]
+    cell: tuple[int, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for JSON; lines and positions are counted from 1."""
+        return {
+            "system": self.system,
+            "line": None if self.line is None else self.line + 1,
+            "source": self.source,
+            "target": self.text,
+            "source_tokens": self.explanation.source,
+            "target_tokens": self.explanation.predicted,
+            "target_token": self.cell[0] + 1,
+            "source_token": self.cell[1] + 1,
+            "views": [view.to_json() for view in self.shown],
+        }
+
+
+def explain_pair(
+    translator: Translator,
+    system: str,
+    source: str,
+    target: str | None,
+    line: int | None,
+    selection: ViewSelection,
+    progress: Progress,
+) -> ExplainedPair:
+    """Return where a system looks for one sentence.
+
+    Args:
+        translator: of the system's run.
+        system: its name.
+        source: raw text.
+        target: a translation to force, raw text; None for the system's own.
+        line: of the split, or None.
+        selection: what to show.
+        progress: warned of pieces the vocabulary does not know.
+
+    Raises:
+        DecodingError: an empty or too long sentence, or no such layer, head or token.
+    """
+    unknown = unknown_pieces(translator.pipeline, source)
+    if unknown:
+        progress.warn(f"not in the vocabulary of {system}: {' '.join(unknown)}")
+    if target is None:
+        best = translator.translate_nbest([source], 1, progress)[0][0]
+        text, predicted = best.text, [token for token in best.tokens if token != END]
+    else:
+        text, predicted = target, translator.pipeline.target.pieces(target)
+    explanation = explain(translator.models[0], translator.pipeline, source, predicted)
+    shown, cell = views(explanation, selection), selection.cell(explanation)
+    return ExplainedPair(system, source, text, line, explanation, shown, cell)
+
+
+def strongest(view: View, most: int = 3) -> list[tuple[str, str]]:
+    """Return for each row of the last matrix what it looks at most, in words."""
+    matrix = view.matrices[-1]
+    rows = []
+    for label, row in zip(matrix.rows, matrix.values, strict=True):
+        order = sorted(range(len(row)), key=lambda n: (-row[n], n))[:most]
+        parts = [f"{matrix.columns[n]} {100 * row[n]:.0f} %" for n in order if row[n] > 0]
+        rows.append((label, " · ".join(parts)))
+    return rows

@@ -1,0 +1,101 @@
+"""What the analyses leave on disk: CSV and JSON, SVG and PNG, word alignments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jtrans.analysis.figures.results import Figure, Table, as_json, as_table
+from jtrans.analysis.output.heatmaps import draw_view
+from jtrans.analysis.output.plots import draw
+from jtrans.analysis.output.tables import to_csv, weights_csv
+from jtrans.errors import JtransError
+from jtrans.files import read_json, write_json, write_text
+
+if TYPE_CHECKING:
+    from jtrans.analysis.attention.layer_alignments import LayerAlignment
+    from jtrans.analysis.attention.pairs import ExplainedPair
+    from jtrans.progress import Progress
+
+STEM_LETTERS = 40
+
+
+def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str = "") -> list[Path]:
+    """Write figures and tables into a folder.
+
+    Args:
+        items: what to write.
+        folder: is made when it is not there.
+        prefix: before the name of every file, such as ``test.``.
+
+    Returns:
+        The files written.
+    """
+    files = []
+    for item in items:
+        stem = folder / f"{prefix}{item.name}"
+        table = as_table(item) if isinstance(item, Figure) else item
+        files += [_with(stem, "csv"), _with(stem, "json")]
+        write_text(files[-2], to_csv(table))
+        write_json(files[-1], as_json(item))
+        if isinstance(item, Figure):
+            files += draw(item, stem)
+    return files
+
+
+def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
+    """Whether all files of these very numbers are there: drawing takes most of the time."""
+    endings = ("csv", "json", "svg", "png") if isinstance(item, Figure) else ("csv", "json")
+    paths = [_with(folder / f"{prefix}{item.name}", ending) for ending in endings]
+    if not all(path.is_file() for path in paths):
+        return False
+    try:
+        return bool(read_json(paths[1]) == as_json(item))
+    except JtransError:
+        return False  # damaged: written again
+
+
+def write_alignments(
+    alignments: Sequence[tuple[str, LayerAlignment]], folder: Path, *, prefix: str = ""
+) -> list[Path]:
+    """Write word alignments in Pharaoh format, a file per run: its name and its alignment."""
+    files = []
+    for name, alignment in alignments:
+        path = folder / f"{prefix}{name.replace('/', '-')}.alignments.txt"
+        write_text(path, "".join(f"{line}\n" for line in alignment.pharaoh))
+        files.append(path)
+    return files
+
+
+def write_pair(pair: ExplainedPair, folder: Path, split: str, progress: Progress) -> list[Path]:
+    """Write pictures, CSV and JSON of the attention of one pair.
+
+    Args:
+        pair: to write.
+        folder: is made when it is not there.
+        split: its name, for the names of files.
+        progress: warned of characters no font has.
+
+    Returns:
+        The files written.
+    """
+    name = f"{split}-{pair.line + 1}" if pair.line is not None else _slug(pair.source)
+    files = []
+    for view in pair.shown:
+        stem = folder / f"attention.{name}.{view.name}"
+        files.append(_with(stem, "csv"))
+        write_text(files[-1], weights_csv(view))
+        files += draw_view(view, stem, progress)
+    files.append(folder / f"attention.{name}.json")
+    write_json(files[-1], pair.to_json())
+    return files
+
+
+def _slug(text: str) -> str:
+    return "-".join(re.findall(r"\w+", text.lower()))[:STEM_LETTERS].rstrip("-") or "sentence"
+
+
+def _with(stem: Path, ending: str) -> Path:
+    return stem.with_name(f"{stem.name}.{ending}")

@@ -1,0 +1,70 @@
+"""What both drawings of a figure share, in print and on a page: colours, ticks, places of names.
+
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart; a system keeps its
+colour in every figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from jtrans.analysis.figures.results import Figure
+
+COLOURS = [
+    "#0072B2",  # blue
+    "#D55E00",  # vermilion
+    "#009E73",  # green
+    "#CC79A7",  # purple
+    "#E69F00",  # orange
+    "#56B4E9",  # sky
+    "#000000",
+]
+FLAT = 1e-6  # of the values: a smaller range is none
+
+
+def colour(index: int) -> str:
+    """Return the colour of the system with this index."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def extremes(figure: Figure) -> tuple[float, float]:
+    """Return the lowest and the highest number of a figure, ends of intervals included."""
+    values = [
+        value
+        for series in figure.series
+        for value in (*series.values, *series.low, *series.high, figure.baseline)
+        if value is not None
+    ]
+    return (min(values), max(values)) if values else (0.0, 1.0)
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Return round numbers from at most `low` to at least `high`."""
+    if high - low < FLAT * max(1.0, abs(low), abs(high)):
+        half = abs(low) / 2 if abs(low) > FLAT else 0.5
+        low, high = low - half, low + half
+    raw = (high - low) / (most - 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(number * step, 10) for number in range(first, last + 1)]
+
+
+def tick_labels(marks: Sequence[float]) -> list[str]:
+    """Return ticks as text, all with the same number of digits after the point."""
+    texts = [f"{mark:.10g}" for mark in marks]
+    digits = max(len(text.partition(".")[2]) for text in texts)
+    return [f"{mark:,.{digits}f}" for mark in marks]
+
+
+def apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move rising places at least `gap` apart, within `low` and `high` as far as they fit."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + gap if moved else low))
+    limit = high
+    for number in reversed(range(len(moved))):
+        moved[number] = min(moved[number], limit)
+        limit = moved[number] - gap
+    return moved
