@@ -2,9 +2,9 @@
 
 config.toml          resolved: every default written out
 pipeline.json        copied from the prepared corpus
-run.json             format version, where the data lies, fingerprints, parameters
+run.json             format version, folder of the data, fingerprints, parameters
 checkpoints/step-00012000/{model.safetensors, state.safetensors, state.json, sha256.json}
-checkpoints/pointers.json    which one is `last` and `best`
+checkpoints/pointers.json    names of the last and the best checkpoint
 log.jsonl            one JSON object per logged event
 translations/, analysis/     results computed from a checkpoint, cached
 reports/             figures, tables and pages
@@ -44,7 +44,12 @@ SEAL = "sha256.json"  # in each checkpoint: the digests of its other files
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One saved state of a run: `update` updates done, in `folder`."""
+    """A saved state of a run.
+
+    Args:
+        name: its name: step-00012000, or that of an average.
+        folder: of its files.
+    """
 
     name: str
     folder: Path
@@ -61,13 +66,13 @@ class Checkpoint:
         return self.folder / "model.safetensors"
 
     def verify(self, *names: str) -> None:
-        """Check that files are as they were written; a checkpoint without digests passes.
+        """Check that files are as they were written, if the checkpoint has digests.
 
         Args:
-            names: files of the checkpoint; a missing one is left to whoever reads it.
+            names: of files; missing ones are not reported.
 
         Raises:
-            CheckpointError: a file has been changed or cut short since.
+            CheckpointError: a file was changed or truncated.
         """
         path = self.folder / SEAL
         if not path.exists():
@@ -92,20 +97,20 @@ class Run:
 
     @classmethod
     def create(
-        cls, folder: Path, config: Config, pipeline: TextPipeline, facts: Mapping[str, Any]
+        cls, folder: Path, config: Config, pipeline: TextPipeline, info: Mapping[str, Any]
     ) -> Run:
-        """Make the folder of a new run; it appears complete or not at all.
+        """Write the folder of a new run, completely or not at all.
 
         Args:
             folder: must not hold a run yet.
             config: the resolved configuration.
             pipeline: the text pipeline of the prepared corpus.
-            facts: what else is known, kept in run.json (data folder, fingerprints, seed).
+            info: all else for run.json: folder of the data, fingerprints, parameters.
         """
         with whole_folder(folder) as temporary:
             write_text(temporary / "config.toml", config.to_toml())
             pipeline.save(temporary / "pipeline.json")
-            write_json(temporary / "run.json", {"format": FORMAT, **facts})
+            write_json(temporary / "run.json", {"format": FORMAT, **info})
             (temporary / "checkpoints").mkdir()
         return cls(folder)
 
@@ -119,7 +124,7 @@ class Run:
         """Open an existing run.
 
         Raises:
-            CheckpointError: there is none, or it was written by a newer jtrans.
+            CheckpointError: there is none, or it has another format.
         """
         if not cls.exists(folder):
             raise CheckpointError(
@@ -128,9 +133,9 @@ class Run:
                 kind="run.missing",
             )
         run = cls(folder)
-        if run.facts.get("format") != FORMAT:
+        if run.info.get("format") != FORMAT:
             raise CheckpointError(
-                f"the run has format {run.facts.get('format')}, this jtrans reads {FORMAT}",
+                f"the run has format {run.info.get('format')}, this jtrans reads {FORMAT}",
                 where=str(folder),
                 hint="use the jtrans version that wrote it, or train again",
                 kind="run.format",
@@ -145,13 +150,13 @@ class Run:
         return self.folder.name
 
     @cached_property
-    def facts(self) -> dict[str, Any]:
-        """What run.json says."""
+    def info(self) -> dict[str, Any]:
+        """The contents of run.json."""
         path = self.folder / "run.json"
-        facts = read_json(path)
-        if not isinstance(facts, dict):
-            raise CheckpointError(f"{path} is damaged: no facts about a run", kind="file.damaged")
-        return facts
+        info = read_json(path)
+        if not isinstance(info, dict):
+            raise CheckpointError(f"{path} is damaged: not an object", kind="file.damaged")
+        return info
 
     @cached_property
     def pipeline(self) -> TextPipeline:
@@ -169,31 +174,31 @@ class Run:
             ) from error
         return build_config(values, systems, where=str(path))
 
-    def update_facts(self, **facts: Any) -> None:
+    def update_info(self, **info: Any) -> None:
         """Add to run.json."""
-        self.facts.update(facts)
-        write_json(self.folder / "run.json", self.facts)
+        self.info.update(info)
+        write_json(self.folder / "run.json", self.info)
 
     def update_config(self, config: Config) -> None:
-        """Replace the resolved configuration (limits and rates may change between starts)."""
+        """Replace the resolved configuration: limits and rates may change when a run continues."""
         write_text(self.folder / "config.toml", config.to_toml())
 
     # Results
 
     def result_path(self, kind: Literal["translations", "analysis"], name: str) -> Path:
-        """Return where a result of the kind is cached under this name."""
+        """Return the file of the result cache for a kind and a name."""
         return self.folder / kind / name
 
     @property
     def reports_folder(self) -> Path:
-        """Where figures, tables and pages go by default."""
+        """The default folder of figures, tables and pages."""
         return self.folder / "reports"
 
     # Checkpoints
 
     @property
     def checkpoints_folder(self) -> Path:
-        """Where the checkpoints lie."""
+        """The folder of the checkpoints."""
         return self.folder / "checkpoints"
 
     def checkpoints(self) -> list[Checkpoint]:
@@ -202,51 +207,53 @@ class Run:
         return [Checkpoint(folder.name, folder) for folder in folders if folder.is_dir()]
 
     @contextlib.contextmanager
-    def new_checkpoint(self, which: int | str) -> Iterator[Path]:
-        """Yield a folder to fill that becomes a checkpoint when the block ends.
+    def new_checkpoint(self, name: int | str) -> Iterator[Path]:
+        """Yield an empty folder that becomes a checkpoint when the block ends.
 
         Args:
-            which: the update it was saved at, or the name of an average.
+            name: the number of updates done, or the name of an average.
         """
-        name = f"step-{which:08d}" if isinstance(which, int) else which
-        with whole_folder(self.checkpoints_folder / name) as temporary:
+        folder_name = f"step-{name:08d}" if isinstance(name, int) else name
+        with whole_folder(self.checkpoints_folder / folder_name) as temporary:
             yield temporary
             digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
             write_json(temporary / SEAL, digests)
 
     def remove_leftovers(self) -> None:
-        """Delete checkpoints whose writing was cut short; call it while holding the lock."""
+        """Delete checkpoints whose writing was interrupted; the caller holds the lock."""
         for folder in self.checkpoints_folder.glob(".step-*"):
             shutil.rmtree(folder, ignore_errors=True)
 
     def pointers(self) -> dict[str, Any]:
-        """Return what `last` and `best` name, and the best value."""
+        """Return the names of the checkpoints `last` and `best`, and the best value."""
         path = self.checkpoints_folder / "pointers.json"
         return dict(read_json(path)) if path.exists() else {}
 
     def set_pointers(self, **pointers: Any) -> None:
-        """Change what `last` or `best` name."""
+        """Change the checkpoints that `last` or `best` name."""
         write_json(self.checkpoints_folder / "pointers.json", {**self.pointers(), **pointers})
 
     def remove_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Delete a checkpoint's folder."""
         shutil.rmtree(checkpoint.folder, ignore_errors=True)
 
-    def checkpoint(self, which: str = "best") -> Checkpoint:
-        """Return a checkpoint by `best`, `last`, an update's number or the name of an average.
+    def checkpoint(self, selector: str = "best") -> Checkpoint:
+        """Return a checkpoint.
 
-        `best` is the last one when nothing was validated yet.
+        Args:
+            selector: `best`, `last`, the number of an update, or the name of an average; `best`
+                is the last one if nothing was validated yet.
 
         Raises:
             CheckpointError: there is none of that name.
         """
         pointers = self.pointers()
-        name = pointers.get(which)
-        if name is None and which == "best":
+        name = pointers.get(selector)
+        if name is None and selector == "best":
             name = pointers.get("last")
-        if name is None and which.isdigit():
-            name = f"step-{int(which):08d}"
-        name = str(name or which)
+        if name is None and selector.isdigit():
+            name = f"step-{int(selector):08d}"
+        name = str(name or selector)
         folder = self.checkpoints_folder / name
         is_name = folder.name == name and folder.parent == self.checkpoints_folder
         if is_name and (folder / "model.safetensors").is_file():
@@ -256,7 +263,7 @@ class Run:
             path.parent.name for path in self.checkpoints_folder.glob("*/*.safetensors")
         )
         raise CheckpointError(
-            f"the run has no checkpoint {which}" if names else "the run has no checkpoint yet",
+            f"the run has no checkpoint {selector}" if names else "the run has no checkpoint yet",
             where=str(self.folder),
             hint=f"there are: {', '.join(dict.fromkeys(names))}"
             if names
@@ -274,11 +281,11 @@ class Run:
             if handle.tell():
                 handle.seek(-1, os.SEEK_END)
                 if handle.read(1) != b"\n":
-                    line = b"\n" + line  # a crash cut the last line short: it stays alone
+                    line = b"\n" + line  # a crash truncated the last line: end it
             handle.write(line)
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the logged events; a line cut short by a crash is left out."""
+        """Return the logged events, without a line truncated by a crash."""
         path = self.folder / "log.jsonl"
         if not path.exists():
             return []
@@ -289,17 +296,16 @@ class Run:
         return events
 
     def cut_log(self, events: int) -> None:
-        """Keep the first `events` events: a crash leaves some that its checkpoint does not know."""
-        kept = self.events()[:events]
-        lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in kept]
+        """Keep the first `events` events: those after the newest checkpoint will happen again."""
+        lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in self.events()[:events]]
         write_text(self.folder / "log.jsonl", "".join(lines))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the run for writing.
+        """Lock the run for writing.
 
         Raises:
-            JtransError: another live process holds it. A dead owner's lock is taken over.
+            JtransError: another live process has the lock. That of a dead process is taken over.
         """
 
         def busy(owner: str) -> JtransError:
@@ -317,10 +323,10 @@ class Run:
 
 
 def find_run(name: str) -> Run:
-    """Return the run a user named: a folder, a name under runs/, or ``@last``.
+    """Return a run by its folder, its name under runs/, or ``@last``.
 
     Raises:
-        CheckpointError: there is none, with the nearest name.
+        CheckpointError: there is none; the hint has the nearest name.
     """
     if name == "@last":
         runs = list_runs()

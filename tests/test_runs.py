@@ -61,7 +61,7 @@ def test_a_new_run_can_be_opened_with_all_that_was_put_in(
     run = Run.open(Path("runs/first"))
     assert run.config(system_configs()) == config
     assert run.pipeline == pipeline
-    assert run.facts == {"format": 1, "data": "data/prepared/x"}
+    assert run.info == {"format": 1, "data": "data/prepared/x"}
 
 
 def test_a_run_that_fails_while_being_made_leaves_nothing(
@@ -73,8 +73,8 @@ def test_a_run_that_fails_while_being_made_leaves_nothing(
 
 
 def test_facts_are_added_to(make_run: Any) -> None:
-    make_run(seed=1).update_facts(parameters=5)
-    assert Run.open(Path("runs/first")).facts == {"format": 1, "seed": 1, "parameters": 5}
+    make_run(seed=1).update_info(parameters=5)
+    assert Run.open(Path("runs/first")).info == {"format": 1, "seed": 1, "parameters": 5}
 
 
 def test_the_configuration_can_be_replaced(make_run: Any) -> None:

@@ -218,7 +218,7 @@ def _say_next(runs: list[Run]) -> None:
     joint = shlex.quote(str(runs[-1].folder))
     console.talk()
     console.next_step(f"echo 'Der Lehrer liest ein Buch.' | jtrans translate {joint}")
-    console.talk(f"      jtrans models {runs[-1].facts.get('system', 'reformer-fast')}")
+    console.talk(f"      jtrans models {runs[-1].info.get('system', 'reformer-fast')}")
     console.talk(
         "      jtrans prepare --train my/train --valid my/valid --test my/test "
         "--languages de-en --out data/prepared/mine"

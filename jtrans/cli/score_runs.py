@@ -139,7 +139,7 @@ def _system(
 
 def _facts(run: Run, split: str, translation: SplitTranslation) -> dict[str, Any]:
     return {
-        "parameters": run.facts.get("parameters"),
+        "parameters": run.info.get("parameters"),
         "tokens_per_second": translation.tokens_per_second,
         "checkpoint": translation.checkpoint,
         "split": split,

@@ -91,20 +91,20 @@ def train(
         config,
         corpus,
         device=device,
-        products=existing.facts.get("products") if existing and not restart else None,
+        products=existing.info.get("products") if existing and not restart else None,
         initial=initial,
         events=events,
         should_stop=should_stop,
     )
     if existing is None or restart:
         with existing.lock() if existing else contextlib.nullcontext():
-            Run.create(run, config, corpus.pipeline, _facts(corpus, trainer.model, initial))
+            Run.create(run, config, corpus.pipeline, _run_info(corpus, trainer.model, initial))
     with trainer.run.lock():
         trainer.run.remove_leftovers()
         trainer.resume()
         if not trainer.is_finished:
             trainer.run.update_config(config)
-            trainer.run.update_facts(data=str(corpus.folder.resolve()), products=facts.products)
+            trainer.run.update_info(data=str(corpus.folder.resolve()), products=facts.products)
             events.start(_start(trainer, config, facts.describe(trainer.precision), changes))
         return trainer.train()
 
@@ -238,12 +238,12 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         ConfigError: a setting that a run cannot change.
     """
     same_vocabulary = run.pipeline.fingerprint() == corpus.pipeline.fingerprint()
-    if not same_vocabulary or run.facts.get("train") != _identity(corpus):
+    if not same_vocabulary or run.info.get("train") != _identity(corpus):
         difference = "training data" if same_vocabulary else "vocabularies"
         raise CheckpointError(
             f"the run {run.folder} was made with other {difference} than those of {corpus.folder}",
             where=str(run.folder),
-            hint=f"--data {run.facts.get('data', 'DIR')} continues it; --restart starts over",
+            hint=f"--data {run.info.get('data', 'DIR')} continues it; --restart starts over",
             kind="run.other-corpus",
         )
     old, new = (
@@ -289,7 +289,9 @@ def _identity(corpus: PreparedCorpus) -> dict[str, Any]:
     return {key: train[key] for key in ("sha256", "pairs", "tokens") if key in train}
 
 
-def _facts(corpus: PreparedCorpus, model: TranslationModel, initial: Run | None) -> dict[str, Any]:
+def _run_info(
+    corpus: PreparedCorpus, model: TranslationModel, initial: Run | None
+) -> dict[str, Any]:
     return {
         "data": str(corpus.folder.resolve()),
         "corpus": corpus.name,

@@ -58,7 +58,7 @@ def test_an_import_makes_a_run_and_says_what_it_is(jtrans: Jtrans, files: dict[s
     assert answer["system"] == "reformer-base"
     assert answer["source_vocabulary"] == answer["target_vocabulary"] == 6
     assert answer["run"] == str(files["run"])
-    assert Run.open(files["run"]).facts["parameters"] == answer["parameters"]
+    assert Run.open(files["run"]).info["parameters"] == answer["parameters"]
 
 
 def test_without_json_nothing_goes_to_standard_output(

@@ -98,8 +98,8 @@ def test_another_vocabulary_is_refused(run: Path, make_config: Any, tmp_path: Pa
 def test_other_training_data_are_refused(
     run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
-    facts = Run(run).facts
-    Run(run).update_facts(train={**facts["train"], "pairs": 7})
+    train_split = Run(run).info["train"]
+    Run(run).update_info(train={**train_split, "pairs": 7})
     error = refusal(CheckpointError, run, config=make_config(), data=corpus.folder)
     assert "other training data" in error.message
 
@@ -271,7 +271,7 @@ def test_a_run_goes_on_with_the_products_it_began_with(
         train(make_config(max_updates=updates), data=corpus.folder, run=tmp_path / "run")
     train(make_config(), data=corpus.folder, run=tmp_path / "run", restart=True)
     assert wanted == [None, products, None]
-    assert Run.open(tmp_path / "run").facts["products"] == products
+    assert Run.open(tmp_path / "run").info["products"] == products
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors", "state.json"])

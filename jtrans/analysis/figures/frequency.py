@@ -201,7 +201,7 @@ def _training_corpus(study: Study) -> PreparedCorpus:
     """Return the corpus the first run was trained on, else the one it is analysed on."""
     from jtrans.data.prepared import PreparedCorpus
 
-    facts = study.runs[0].facts
+    facts = study.runs[0].info
     folder = Path(facts.get("data") or study.corpus.folder)
     if folder.resolve() != study.corpus.folder.resolve() and (folder / "corpus.json").is_file():
         return PreparedCorpus.open(folder)

@@ -170,7 +170,7 @@ def _summary(subject: Subject) -> SystemSummary:
 
     first = subject.run_members[0]
     checkpoint = first.run.checkpoint(first.how.checkpoint)
-    parameters = first.run.facts.get("parameters")
+    parameters = first.run.info.get("parameters")
     return SystemSummary(
         subject.name,
         subject.index,

@@ -222,7 +222,7 @@ def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
     Raises:
         CorpusError: there is none, or it is of other languages.
     """
-    folder = data or run.facts.get("data")
+    folder = data or run.info.get("data")
     if folder is None or not (Path(folder) / "corpus.json").is_file():
         raise CorpusError(
             f"no prepared corpus for {run.name}: "
@@ -252,7 +252,7 @@ def all_but_seed(run: Run) -> str:
 
 def _training_text(run: Run) -> Any:
     """Return the digests of the text a run was trained on, None where they are not known."""
-    return (run.facts.get("train") or {}).get("sha256")
+    return (run.info.get("train") or {}).get("sha256")
 
 
 def _refuse_repetition(runs: Sequence[Run]) -> None:

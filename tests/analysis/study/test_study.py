@@ -156,6 +156,6 @@ def test_a_file_of_translations_must_have_a_line_for_each(
 
 def test_a_run_without_data_is_refused(run_on: RunOn, corpus: PreparedCorpus) -> None:
     run = run_on(corpus)
-    run.update_facts(data="/nowhere")
+    run.update_info(data="/nowhere")
     with pytest.raises(CorpusError, match="there is none in /nowhere"):
         _study(run)
