@@ -1,4 +1,4 @@
-"""Write the tables of README.md from data/benchmarks/*.json.
+"""Write the tables of README.md and docs/benchmarks.md from data/benchmarks/*.json.
 
 python -m scripts.readme.tables            # rewrite them
 python -m scripts.readme.tables --check    # exit 1 when they are out of date
@@ -10,10 +10,12 @@ import json
 import re
 import statistics
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
 UNITS = {"tokens_per_second": "target tokens/s", "sentences_per_second": "sentences/s"}
 
 
@@ -167,8 +169,25 @@ def prepare(found: dict[str, Any]) -> str:
     return f"{table(['', 'time', 'CPU time', 'peak MiB'], rows)}\n\n{note}"
 
 
+def round_trip(found: dict[str, Any]) -> str:
+    """Return the table of the lines that come back from the pipeline."""
+    rows = [
+        [
+            row["corpus"],
+            row["language"],
+            row["segmenter"],
+            f"{row['exact']:.1f} %",
+            f"{row['but_for_spaces']:.1f} %",
+        ]
+        for row in found["rows"]
+    ]
+    head = ["corpus", "language", "segmentation", "exactly", "but for spaces"]
+    return f"{table(head, rows)}\n\n`{found['command']}`."
+
+
 TABLES = {
     "prepare": prepare,
+    "round_trip": round_trip,
     "curves": curves,
     "multi30k": scores,
     "train": rates,
@@ -176,33 +195,39 @@ TABLES = {
     "scaling": scaling,
     "decode": rates,
 }
+MARKED = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def rewritten(text: str) -> str:
-    """Return the README with every table between its markers made anew."""
+    """Return a page with every table between its markers made anew."""
 
     def drawn(match: re.Match[str]) -> str:
-        name = match[2]
-        path = ROOT / "data" / "benchmarks" / f"{name}.json"
-        body = TABLES[name](json.loads(path.read_text(encoding="utf-8")))
+        path = ROOT / "data" / "benchmarks" / f"{match[2]}.json"
+        body = TABLES[match[2]](json.loads(path.read_text(encoding="utf-8")))
         return f"{match[1]}{body}\n{match[3]}"
 
-    pattern = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-    places = {match[2] for match in pattern.finditer(text)}
-    for name in TABLES:
-        if name not in places and (ROOT / "data" / "benchmarks" / f"{name}.json").exists():
-            raise SystemExit(f"README.md has no place for the table {name}")
-    return pattern.sub(drawn, text)
+    return MARKED.sub(drawn, text)
+
+
+def unplaced(pages: Iterable[str]) -> set[str]:
+    """Return the benchmarks that no page has a place for."""
+    files = (ROOT / "data" / "benchmarks").glob("*.json")
+    return {path.stem for path in files} - {
+        match[2] for page in pages for match in MARKED.finditer(page)
+    }
 
 
 def main() -> None:
-    """Rewrite README.md, or check it."""
-    readme = ROOT / "README.md"
-    before = readme.read_text(encoding="utf-8")
-    after = rewritten(before)
-    if "--check" in sys.argv[1:]:
-        raise SystemExit(0 if after == before else "README.md: run scripts/readme/tables.py")
-    readme.write_text(after, encoding="utf-8")
+    """Rewrite the pages, or check them."""
+    before = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    if names := unplaced(before.values()):
+        raise SystemExit(f"no page has a place for {', '.join(sorted(names))}")
+    for page, text in before.items():
+        after = rewritten(text)
+        if "--check" not in sys.argv[1:]:
+            page.write_text(after, encoding="utf-8")
+        elif after != text:
+            raise SystemExit(f"{page.relative_to(ROOT)}: run python -m scripts.readme.tables")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,15 +96,17 @@ def test_a_pass_of_the_scaling_suite_has_the_positions_it_says(
     work()
 
 
-def test_the_tables_of_the_readme_are_those_of_the_results() -> None:
-    readme = tables.ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
+def test_the_tables_of_the_pages_are_those_of_the_results(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     assert tables.rewritten(text) == text
 
 
-def test_a_result_without_a_place_in_the_readme_is_noticed() -> None:
-    with pytest.raises(SystemExit, match="no place for the table"):
-        tables.rewritten("nothing")
+def test_a_result_without_a_place_on_any_page_is_noticed() -> None:
+    assert not tables.unplaced(page.read_text(encoding="utf-8") for page in tables.PAGES)
+    assert tables.unplaced(["<!-- table train -->\n<!-- end -->\n"]) == tables.TABLES.keys() - {
+        "train"
+    }
 
 
 def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None:
