@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plugins.cleaning import clean
 
-from jtrans.preparation.clean import REASONS, Rules
+from jtrans.preparation.clean import REASONS, Rules, clean
 
 
 def words(count: int) -> str:

@@ -18,7 +18,7 @@ def draw(shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
 
 
 def by_definition(logits: Tensor, labels: Tensor, eps: float, form: str) -> Tensor:
-    """Systems.md 0.6, term by term."""
+    """docs/systems.md 0.6, term by term."""
     V = logits.shape[-1]
     log_probs = logits.log_softmax(-1)
     total = logits.new_zeros(())
