@@ -1,4 +1,4 @@
-"""`jtrans average`: one checkpoint out of several."""
+"""`jtrans average`: one checkpoint from several."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from jtrans.errors import ConfigError
 def average(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A folder, a name, or @last.")],
     last: Annotated[
-        int | None, typer.Option(help="How many of the newest checkpoints.", show_default="5")
+        int | None, typer.Option(help="Number of newest checkpoints.", show_default="5")
     ] = None,
     steps: Annotated[
         str | None,
         typer.Option(metavar="N,N,...", help="The checkpoints of these updates instead."),
     ] = None,
-    name: Annotated[str, typer.Option(help="What the new checkpoint is called.")] = "average",
+    name: Annotated[str, typer.Option(help="Name of the new checkpoint.")] = "average",
     as_json: Json = False,
 ) -> None:
     """Average the weights of some checkpoints of a run.
@@ -34,21 +34,21 @@ def average(
     """
     if last is not None and steps is not None:
         raise ConfigError(
-            "--last and --steps exclude each other", hint="give one of them", kind="command.usage"
+            "--last and --steps exclude each other", hint="use one of them", kind="command.usage"
         )
     updates = _parse(steps)
     from jtrans.runs import find_run
 
-    found = find_run(run)
+    opened = find_run(run)  # a wrong name is refused before torch is imported
     from jtrans.training.averaging import average_checkpoints, choose_checkpoints
 
-    checkpoints = choose_checkpoints(found, last=5 if last is None else last, updates=updates)
-    folder = average_checkpoints(found, checkpoints, name)
+    checkpoints = choose_checkpoints(opened, last=5 if last is None else last, updates=updates)
+    folder = average_checkpoints(opened, checkpoints, name)
     names = [checkpoint.name for checkpoint in checkpoints]
     if as_json:
         console.print_json({"checkpoint": str(folder), "of": names})
     console.talk(f"averaged {', '.join(names)} into {folder}")
-    place = shlex.quote(str(found.folder))
+    place = shlex.quote(str(opened.folder))
     console.next_step(f"jtrans translate {place} --checkpoint {shlex.quote(name)}")
 
 

@@ -52,7 +52,7 @@ def import_(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="BPE codes of both sides; without them text is read and written as pieces.",
+            help="BPE codes of both sides; without them, input and output are pieces.",
         ),
     ] = None,
     as_json: Json = False,

@@ -29,7 +29,7 @@ _PACKAGES = (
 
 
 def info(as_json: Json = False) -> None:
-    """Print versions, devices and folders: put them into a bug report.
+    """Print versions, devices and folders for a bug report.
 
     [bold]Examples[/bold]
 
@@ -37,7 +37,7 @@ def info(as_json: Json = False) -> None:
 
       jtrans info --json
     """
-    facts = {
+    values = {
         "jtrans": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -49,16 +49,16 @@ def info(as_json: Json = False) -> None:
         },
     }
     if as_json:
-        console.print_json(facts)
+        console.print_json(values)
         return
-    console.print_table(["about", "value"], _rows(facts))
+    console.print_table(["about", "value"], _rows(values))
 
 
-def _rows(facts: dict[str, Any]) -> list[list[str]]:
+def _rows(values: dict[str, Any]) -> list[list[str]]:
     rows = []
-    for name, value in facts.items():
+    for name, value in values.items():
         if isinstance(value, dict):
-            rows += [[key, str(entry or "not there")] for key, entry in value.items()]
+            rows += [[key, str(entry or "not installed")] for key, entry in value.items()]
         elif isinstance(value, list):
             rows += [[name.removesuffix("s"), entry] for entry in value]
         else:
@@ -74,9 +74,9 @@ def _version(package: str) -> str | None:
 
 
 def _devices() -> list[str]:
-    """Describe every device; the CPU's line says which library multiplies matrices.
+    """Describe every device; the CPU's line names the matmul backend.
 
-    Called once a process: it asks twice which library is faster, and leaves the second in use.
+    Called once a process: it chooses the backend twice, and leaves the one for training in use.
     """
     import torch
 
@@ -96,7 +96,7 @@ def _devices() -> list[str]:
         if training.products != facts.products:
             described += f" ({training.products} in training)"
         if device.type == "cpu" and has_fast_bf16(device):
-            described += "; --precision bf16 has instructions of its own here"
+            described += "; has instructions for --precision bf16"
         if device.type == "cuda" and not HAS_TRITON:
             described += "; no Triton here: attention by PyTorch's own kernels (pip install triton)"
         lines.append(described if name == "cpu" else f"{name}: {described}")
@@ -111,5 +111,5 @@ def _folders() -> dict[str, str]:
         "program": str(Path(sys.prefix)),
         "package": str(RECIPES.parent),
         "working folder": str(Path.cwd()),
-        "runs": f"{RUNS.resolve()}{'' if RUNS.is_dir() else ' (not there yet)'}",
+        "runs": f"{RUNS.resolve()}{'' if RUNS.is_dir() else ' (does not exist yet)'}",
     }

@@ -1,4 +1,4 @@
-"""`jtrans prepare`: a corpus of the catalogue, or one's own files, made ready for training."""
+"""`jtrans prepare`: a corpus of the catalogue, or a user's own files, made ready for training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def prepare(
         typer.Option(
             metavar="PREFIX",
             help="PREFIX.de and PREFIX.en, plain or packed; or one .tsv, .tmx, .jsonl; may repeat. "
-            "Or folders made by jtrans prepare, to be put together.",
+            "Or folders made by jtrans prepare, to be merged.",
         ),
     ] = None,
     valid: Annotated[str | None, typer.Option(metavar="PREFIX", help="Validation files.")] = None,
@@ -81,7 +81,7 @@ def prepare(
         bool | None,
         typer.Option(
             "--truecase",
-            help="Write the first word of a sentence as within sentences, and restore it.",
+            help="Write the first word of a sentence as within sentences; output restores it.",
             show_default=False,
             rich_help_panel=TEXT,
         ),
@@ -90,7 +90,7 @@ def prepare(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Words jieba shall know, one in a line.",
+            help="Extra words for jieba, one per line.",
             show_default=False,
             rich_help_panel=TEXT,
         ),
@@ -99,7 +99,7 @@ def prepare(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Take all of this from a prepared corpus or a run, and learn nothing.",
+            help="Reuse the text pipeline of a prepared corpus or a run; learn nothing.",
             show_default=False,
             rich_help_panel=TEXT,
         ),
@@ -114,7 +114,12 @@ def prepare(
     ] = None,
     bpe_min_frequency: Annotated[
         int | None,
-        typer.Option(min=1, help="Merge no rarer pairs.", show_default="2", rich_help_panel=TEXT),
+        typer.Option(
+            min=1,
+            help="Merge only pairs at least this frequent.",
+            show_default="2",
+            rich_help_panel=TEXT,
+        ),
     ] = None,
     vocabulary: Annotated[
         str | None,
@@ -133,14 +138,17 @@ def prepare(
     max_length: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Words of either side.", show_default="175", rich_help_panel=CLEANING
+            min=1,
+            help="Longest side of a pair, in words.",
+            show_default="175",
+            rich_help_panel=CLEANING,
         ),
     ] = None,
     max_ratio: Annotated[
         float | None,
         typer.Option(
             min=1,
-            help="Words of one side for each word of the other.",
+            help="How many times longer one side may be.",
             show_default="1.5",
             rich_help_panel=CLEANING,
         ),
@@ -158,7 +166,7 @@ def prepare(
         bool | None,
         typer.Option(
             "--drop-leaked/--keep-leaked",
-            help="Pairs that also stand in valid or test.",
+            help="Pairs that also occur in valid or test.",
             show_default="drop-leaked",
             rich_help_panel=CLEANING,
         ),
@@ -232,9 +240,9 @@ def prepare(
         "pipeline": None if pipeline is None else str(pipeline),
     }
     files = {"--train": train, "--valid": valid, "--test": test, "--languages": languages}
-    if name is None and any(_is_prepared(one) for one in train or []):
+    if name is None and any(map(_is_prepared, train or [])):
         given = {**files, "--from": from_, **chosen}
-        _show(_join_parts(train or [], given, out, force=force), as_json=as_json)
+        _show(_merge_parts(train or [], given, out, force=force), as_json=as_json)
         return
     if name is None:
         if from_ is not None:
@@ -262,16 +270,17 @@ def _is_prepared(path: str) -> bool:
     return (Path(path) / "corpus.json").is_file()
 
 
-def _join_parts(
+def _merge_parts(
     train: list[str], given: dict[str, Any], out: Path | None, *, force: bool
 ) -> PreparedCorpus:
-    """Put prepared corpora together: they bring all that the other options would say."""
-    from jtrans.preparation.merge import join_prepared
+    """Merge prepared corpora, which have decided all that the other options are about."""
+    from jtrans.preparation.merge import merge_prepared
 
-    text = [one for one in train if not _is_prepared(one)]
+    text = [path for path in train if not _is_prepared(path)]
     if text:
         raise ConfigError(
-            f"{text[0]} is no prepared corpus, other --train are: they cannot be mixed",
+            f"{text[0]} is not a prepared corpus, but others given with --train are: "
+            "they cannot be mixed",
             hint=f"prepare it first: jtrans prepare --train {text[0]} --pipeline DIR",
             kind="command.usage",
         )
@@ -279,15 +288,14 @@ def _join_parts(
     if extra:
         option = "--" + extra[0].strip("-").replace("_", "-")
         raise ConfigError(
-            f"{option} does not go with prepared corpora as --train: they bring it",
+            f"{option} does not go with prepared corpora as --train: they have settled it",
             hint="leave it out, or prepare the parts again with it",
             kind="command.usage",
         )
     if out is None:
         raise ConfigError("--out is missing", hint="--out data/prepared/all", kind="command.usage")
-    return join_prepared(
-        [Path(one) for one in train], out, force=force, progress=console.TerminalProgress()
-    )
+    folders = [Path(path) for path in train]
+    return merge_prepared(folders, out, force=force, progress=console.TerminalProgress())
 
 
 def _from_catalogue(
@@ -329,8 +337,8 @@ def _own_files(
     source, separator, target = languages.partition("-")
     if not (source and target and separator) or "-" in target or source == target:
         raise ConfigError(
-            f"--languages {languages} is not two languages with a hyphen between",
-            hint="source first, as the files end: --languages de-en",
+            f"--languages {languages} is not two languages with a hyphen between them",
+            hint="the endings of the files, source first: --languages de-en",
             kind="command.usage",
         )
     check_language(source)
@@ -343,7 +351,7 @@ def _own_files(
 
 
 def _options(defaults: dict[str, Any], chosen: dict[str, Any]) -> PrepareOptions:
-    """Combine the catalogue's defaults with the options given (None = not given)."""
+    """Combine the defaults of the catalogue with the options given (None: not given)."""
     from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
 
     given = {name: value for name, value in chosen.items() if value is not None}
@@ -351,7 +359,7 @@ def _options(defaults: dict[str, Any], chosen: dict[str, Any]) -> PrepareOptions
     decided = [name for name in PIPELINE_OPTIONS if name in given]
     if options.pipeline and decided:
         raise ConfigError(
-            f"--pipeline decides about {', '.join(decided).replace('_', ' ')} already",
+            f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
             hint="leave one or the other out",
             kind="command.usage",
         )

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that long work can honour at a good moment."""
+"""Ctrl-C and SIGTERM as a request to stop that long work honours when it can save its state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jtrans.cli import console
 
 
 class StopSignals:
-    """While entered, the first SIGINT or SIGTERM sets a flag; a second one stops at once."""
+    """Inside the block, the first SIGINT or SIGTERM sets a flag; a second one stops at once."""
 
     def __init__(self) -> None:
         self._number: int | None = None
@@ -45,4 +45,4 @@ class StopSignals:
                 raise KeyboardInterrupt
             raise SystemExit(128 + number)
         self._number = number
-        console.talk("stopping after this update; once more stops at once")
+        console.talk("stopping after this update; repeat it to stop at once")

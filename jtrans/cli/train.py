@@ -1,4 +1,4 @@
-"""`jtrans train`: a recipe and a prepared corpus become a run."""
+"""`jtrans train`: from a recipe and a prepared corpus to a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REASONS = {
     "max_epochs": "all epochs are done",
     "max_updates": "all updates are done",
     "max_minutes": "the time is used up",
-    "patience": "no better validation for long",
+    "patience": "no better validation for too long",
     "floor": "the learning rate has fallen to its floor",
 }
 
@@ -82,7 +82,7 @@ def train(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model; run the same command again to go on where it stopped.
+    """Train a model; run the same command again to continue where it stopped.
 
     [bold]Examples[/bold]
 
@@ -116,7 +116,7 @@ def train(
 def _default_data(config: Config) -> Path:
     if config.data.corpus is None:
         raise ConfigError(
-            "which corpus? The recipe names none",
+            "the recipe names no corpus",
             where="--data",
             hint="--data DIR, a folder made by jtrans prepare",
             kind="command.usage",
@@ -128,7 +128,7 @@ def _default_run(recipe: str) -> Path:
     path = Path(recipe)
     if path.suffix != ".toml":
         return Path("runs") / recipe
-    # the configuration inside a run goes on with that run
+    # the configuration inside a run continues that run
     return path.parent if (path.parent / "run.json").is_file() else Path("runs") / path.stem
 
 
@@ -156,7 +156,7 @@ def _train(
 
 
 def _close(result: Result) -> None:
-    """Say how it ended and what to do next."""
+    """Say how training ended and what to do next."""
     from jtrans.cli.train_table import duration
 
     name = shlex.quote(str(result.run))
@@ -167,7 +167,7 @@ def _close(result: Result) -> None:
     if not result.trained:
         console.talk(
             f"nothing to do: {name} is finished ({REASONS[result.reason]}, update "
-            f"{result.update:,}). A higher limit goes on, for example "
+            f"{result.update:,}). A higher limit continues it, for example "
             f"--set training.{_higher_limit(result)}; --restart starts over"
         )
     else:
@@ -200,37 +200,37 @@ def _higher_limit(result: Result) -> str:
 def _estimate(config: Config, data: Path, device: str | None, *, as_json: bool) -> None:
     from jtrans.training.estimate import estimate
 
-    found = estimate(config, data=data, device=device)
+    result = estimate(config, data=data, device=device)
     if as_json:
-        console.print_json(found.to_json())
+        console.print_json(result.to_json())
         return
-    _print_estimate(found)
+    _print_estimate(result)
 
 
-def _print_estimate(found: Estimate) -> None:
+def _print_estimate(estimate: Estimate) -> None:
     from jtrans.cli.train_table import duration
 
-    rate = f"{found.tokens_per_second:,.0f} target tokens/s"
-    if found.positions_per_second is not None:
-        rate += f", {found.positions_per_second:,.0f} joint positions/s"
+    rate = f"{estimate.tokens_per_second:,.0f} target tokens/s"
+    if estimate.positions_per_second is not None:
+        rate += f", {estimate.positions_per_second:,.0f} joint positions/s"
     rows = [
-        ("model", f"{found.system}, {found.parameters:,} parameters"),
-        ("device", found.device),
+        ("model", f"{estimate.system}, {estimate.parameters:,} parameters"),
+        ("device", estimate.device),
         (
             "epoch",
-            f"{found.pairs:,} pairs, {found.tokens:,} target tokens, {found.updates:,} updates "
-            f"of {found.passes / found.updates:.1f} micro-batches",
+            f"{estimate.pairs:,} pairs, {estimate.tokens:,} target tokens, {estimate.updates:,} "
+            f"updates of {estimate.passes / estimate.updates:.1f} micro-batches",
         ),
         (
             "largest micro-batch",
             "B {sentences:,} · S {source} · T {target} · {positions:,} positions".format(
-                **found.largest
+                **estimate.largest
             ),
         ),
-        ("memory", f"{found.memory_bytes / 2**20:,.0f} MiB with the largest micro-batch"),
+        ("memory", f"{estimate.memory_bytes / 2**20:,.0f} MiB with the largest micro-batch"),
         ("rate", rate),
-        ("time", f"{duration(found.epoch_seconds)} an epoch, without validation"),
+        ("time", f"{duration(estimate.epoch_seconds)} an epoch, without validation"),
     ]
-    if found.total_seconds is not None:
-        rows.append(("", f"{duration(found.total_seconds)} until the first limit"))
+    if estimate.total_seconds is not None:
+        rows.append(("", f"{duration(estimate.total_seconds)} until the first limit"))
     console.print_table(("dry run", "nothing was written"), rows)

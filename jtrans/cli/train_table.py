@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from jtrans.training.events import Advance, Result, Start, Validation
 
 HEADER = " epoch  update   train   valid     ppl    BLEU    tok/s    time"
-REDRAW_SECONDS = 0.5  # drawing costs time that training could use
-PLAIN_SECONDS = 60.0  # without a terminal: a line this often
+REFRESH_SECONDS = 0.5  # drawing costs time that training could use
+PLAIN_SECONDS = 60.0  # between two lines where there is no terminal
 
 
 class TrainTable:
-    """A `jtrans.training.events.TrainingEvents` that draws on stderr."""
+    """Draws the `jtrans.training.events.TrainingEvents` on stderr."""
 
     def __init__(self) -> None:
         import sys
@@ -41,8 +41,8 @@ class TrainTable:
         self._close()
 
     def start(self, start: Start) -> None:
-        """Say what is trained, where and on what."""
-        state = f"goes on at update {start.update:,}" if start.update else "new"
+        """Show run, model and device."""
+        state = f"continues at update {start.update:,}" if start.update else "new"
         size = _count(start.parameters)
         console.talk(
             f"run      {start.run}  ({state})      model  {start.system}, {size} parameters"
@@ -53,9 +53,9 @@ class TrainTable:
         self._is_headed = False
 
     def update(self, advance: Advance) -> None:
-        """Move the bar; without a terminal, a line a minute."""
+        """Move the bar; without a terminal, write a line a minute."""
         now = time.monotonic()
-        wait = PLAIN_SECONDS if self._is_plain else REDRAW_SECONDS
+        wait = PLAIN_SECONDS if self._is_plain else REFRESH_SECONDS
         if self._is_quiet or now - self._drawn_at < wait:
             return
         self._drawn_at = now
@@ -71,7 +71,7 @@ class TrainTable:
         self._draw(text, share)
 
     def split(self, sentences: int, size: int) -> None:
-        """Say that a micro-batch was too large; smaller ones from the start would be faster."""
+        """Warn that a micro-batch was too large; smaller ones from the start would be faster."""
         if not self._is_quiet:
             self._line(
                 f"Out of memory with a micro-batch of {sentences:,} pairs (size {size:,}): done in "
@@ -81,15 +81,15 @@ class TrainTable:
             )
 
     def validating(self, done: int, total: int | None) -> None:
-        """Show how far the translations of a validation are."""
+        """Show the progress of the translations of a validation."""
         now = time.monotonic()
-        if self._is_quiet or self._is_plain or now - self._drawn_at < REDRAW_SECONDS:
+        if self._is_quiet or self._is_plain or now - self._drawn_at < REFRESH_SECONDS:
             return
         self._drawn_at = now
         self._draw(f"validating {done:,}" + (f"/{total:,}" if total else ""), None)
 
     def validation(self, validation: Validation) -> None:
-        """Add a row."""
+        """Add a row to the table."""
         if not self._is_headed:
             self._is_headed = True
             self._line(HEADER, "bold")
@@ -103,7 +103,7 @@ class TrainTable:
         )
 
     def end(self, result: Result) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._close()
 
     def _line(self, text: str, style: str) -> None:
@@ -148,7 +148,7 @@ def _make_bar() -> Progress:
         TextColumn("{task.description}"),
         console=console.rich_console(stderr=True),
         transient=True,
-        auto_refresh=False,  # a drawing thread would take time from two busy cores
+        auto_refresh=False,  # a drawing thread would compete with training
     )
 
 

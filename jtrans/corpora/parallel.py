@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jtrans.corpora.lines import Chain
-from jtrans.files import lines_digest
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,6 @@ class ParallelText:
 
     def __len__(self) -> int:
         return len(self.source)
-
-    def sha256(self) -> dict[str, str]:
-        """Return a digest of each side's lines, the same whether they came plain or packed."""
-        return {"source": lines_digest(self.source), "target": lines_digest(self.target)}
 
 
 @dataclass(frozen=True)

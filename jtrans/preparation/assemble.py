@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,114 +9,133 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.data.prepared import SIDES
-from jtrans.files import write_json, write_lines
+from jtrans.files import whole_folder, write_json, write_lines
 from jtrans.preparation.labels.gold import gold_lines
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from jtrans.corpora.parallel import ParallelText
-    from jtrans.preparation.learn import Part
+    from jtrans.preparation.shards import ShardPart
     from jtrans.text.pipeline import TextPipeline
+
+# Smaller arrays are read, larger ones mapped: a map costs more than some numbers.
+SMALLEST_MAP_BYTES = 256
 
 
 def assemble(
-    made: Path,
+    folder: Path,
     *,
     pipeline: TextPipeline,
-    splits: Mapping[str, Sequence[Part]],
+    splits: Mapping[str, Sequence[ShardPart]],
     texts: Mapping[str, ParallelText],
     label_kinds: Sequence[str],
     info: Mapping[str, Any],
 ) -> int:
-    """Put a prepared corpus together in the folder `made`, which appears when it is complete.
+    """Put a prepared corpus together in `folder`, which appears when it is complete.
 
     Args:
-        made: the folder, in the work folder.
+        folder: a folder in the work folder.
         pipeline: the whole pipeline.
-        splits: the encoded shards of each split.
-        texts: the raw text, by the split it was read for.
-        label_kinds: which labels there are.
+        splits: the encoded parts of each split.
+        texts: the raw text of each split as it was read.
+        label_kinds: the kinds of labels there are.
         info: the contents of corpus.json.
 
     Returns:
-        How many pairs with gold alignments lost them: their words are not those written here.
+        How many pairs with gold alignments lost them, because their words are other text.
     """
-    temporary = made.with_name("making")
-    shutil.rmtree(temporary, ignore_errors=True)
-    (temporary / "text").mkdir(parents=True)
-    pipeline.save(temporary / "pipeline.json")
     lost = 0
-    for name, parts in splits.items():
-        for side in SIDES:
-            _join_ids(temporary / f"{name}.{side}", parts, side)
-        for kind in label_kinds:
-            arrays = [part.path(f"source.{kind}.npy") for part in parts]
-            _join(temporary / f"{name}.source.{kind}.npy", arrays, np.dtype(np.int8))
-        text = texts[parts[0].shard.split]
-        lost += _write_texts(temporary / "text", name, parts, text, pipeline)
-    write_json(temporary / "corpus.json", info)
-    temporary.rename(made)
+    with whole_folder(folder) as making:
+        pipeline.save(making / "pipeline.json")
+        for name, parts in splits.items():
+            for side in SIDES:
+                arrays = _read_arrays(parts, f"{side}.ids.npy")
+                lengths = [np.load(part.path(f"{side}.lengths.npy")) for part in parts]
+                write_ids(making / f"{name}.{side}", arrays, lengths)
+            for kind in label_kinds:
+                labels = _read_arrays(parts, f"source.{kind}.npy")
+                size = sum(map(len, labels))
+                write_array_parts(making / f"{name}.source.{kind}.npy", labels, size, np.int8)
+            text = texts[parts[0].shard.split]
+            lost += _write_texts(making / "text", name, parts, text, pipeline)
+        write_json(making / "corpus.json", info)
     return lost
 
 
-def _join_ids(stem: Path, parts: Sequence[Part], side: str) -> None:
-    paths = [part.path(f"{side}.ids.npy") for part in parts]
-    _join(stem.with_name(f"{stem.name}.npy"), paths, np.dtype(np.int32))
-    lengths = [np.load(part.path(f"{side}.lengths.npy")) for part in parts]
-    offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
-    path = stem.with_name(f"{stem.name}.offsets.npy")
-    write_arrays(path, [offsets], offsets.size, offsets.dtype)
-
-
-def _join(path: Path, paths: Sequence[Path], dtype: np.dtype[Any]) -> None:
-    """Write arrays one after the other, with only one of them in memory."""
-    arrays = [
-        np.load(one, mmap_mode="r") if one.stat().st_size > 256 else np.load(one) for one in paths
-    ]
-    write_arrays(path, arrays, sum(map(len, arrays)), dtype)
-
-
-def write_arrays(
-    path: Path, arrays: Iterable[np.ndarray[Any, Any]], size: int, dtype: np.dtype[Any]
+def write_ids(
+    stem: Path, arrays: Iterable[NDArray[np.int32]], lengths: Sequence[NDArray[np.int64]]
 ) -> None:
-    """Write arrays one after the other as one of `size` numbers."""
-    header = {"descr": dtype.str, "fortran_order": False, "shape": (size,)}
+    """Write the ids of one side of a split as STEM.npy, and STEM.offsets.npy.
+
+    Args:
+        stem: the path of the two files without their endings.
+        arrays: the ids of all sentences, as any number of arrays.
+        lengths: the length of each sentence, as any number of arrays.
+    """
+    offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
+    write_array_parts(stem.with_name(f"{stem.name}.npy"), arrays, int(offsets[-1]), np.int32)
+    path = stem.with_name(f"{stem.name}.offsets.npy")
+    write_array_parts(path, [offsets], offsets.size, np.int64)
+
+
+def write_array_parts(
+    path: Path, arrays: Iterable[NDArray[Any]], size: int, dtype: type[np.generic]
+) -> None:
+    """Write arrays one after the other as a single one of `size` numbers."""
+    header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (size,)}
     with path.open("wb") as handle:
         np.lib.format.write_array_header_1_0(handle, header)
         for array in arrays:
             handle.write(np.ascontiguousarray(array, dtype).data)
 
 
+def _read_arrays(parts: Sequence[ShardPart], ending: str) -> list[NDArray[Any]]:
+    """Open an array of each part, mapped where it is large: one at a time is in memory."""
+    paths = [part.path(ending) for part in parts]
+    return [
+        np.load(path, mmap_mode="r" if path.stat().st_size > SMALLEST_MAP_BYTES else None)
+        for path in paths
+    ]
+
+
 def _write_texts(
-    folder: Path, name: str, parts: Sequence[Part], text: ParallelText, pipeline: TextPipeline
+    folder: Path,
+    name: str,
+    parts: Sequence[ShardPart],
+    text: ParallelText,
+    pipeline: TextPipeline,
 ) -> int:
     """Write raw and segmented lines of valid and test, and gold data of all splits."""
+    files: dict[str, Iterable[str]] = {}
     if name != "train":
-        for language, raw in zip(pipeline.languages, (text.source, text.target), strict=True):
-            write_lines(folder / f"{name}.{language}", _chosen(raw, parts), durable=False)
-        for number, raw in enumerate(text.references):
-            path = folder / f"{name}.{number}.{pipeline.languages[1]}"
-            write_lines(path, _chosen(raw, parts), durable=False)
-        for i, side in enumerate((pipeline.source, pipeline.target)):
-            words = (" ".join(line) for line in _words(parts, i, pipeline))
-            write_lines(folder / f"{name}.tok.{side.language}", words, durable=False)
-    if text.gold is None:
-        return 0
-    places = (place for part in parts for place in part.places())
-    both = zip(_words(parts, 0, pipeline), _words(parts, 1, pipeline), strict=True)
-    files, lost = gold_lines(text.gold, places, both, pipeline)
+        source, target = pipeline.languages
+        files[source], files[target] = _chosen(text.source, parts), _chosen(text.target, parts)
+        for number, reference in enumerate(text.references):
+            files[f"{number}.{target}"] = _chosen(reference, parts)
+        for side, language in enumerate(pipeline.languages):
+            words = _words(parts, side, pipeline)
+            files[f"tok.{language}"] = (" ".join(line) for line in words)
+    lost = 0
+    if text.gold is not None:
+        positions = (position for part in parts for position in part.positions())
+        both = zip(_words(parts, 0, pipeline), _words(parts, 1, pipeline), strict=True)
+        gold, lost = gold_lines(text.gold, positions, both, pipeline)
+        files |= gold
+    folder.mkdir(exist_ok=True)
     for ending, lines in files.items():
         write_lines(folder / f"{name}.{ending}", lines, durable=False)
     return lost
 
 
-def _chosen(lines: Sequence[str], parts: Sequence[Part]) -> Iterator[str]:
+def _chosen(lines: Sequence[str], parts: Sequence[ShardPart]) -> Iterator[str]:
     for part in parts:
         yield from part.choose(lines)
 
 
-def _words(parts: Sequence[Part], index: int, pipeline: TextPipeline) -> Iterator[list[str]]:
+def _words(parts: Sequence[ShardPart], index: int, pipeline: TextPipeline) -> Iterator[list[str]]:
     side = (pipeline.source, pipeline.target)[index]
     for part in parts:
-        for line in part.words(index):
+        for line in part.words_lines(index):
             words = line.split(" ") if line else []
             yield side.recase(words) if side.truecaser else words

@@ -4,15 +4,15 @@ Works on segmented lines (words with single spaces between, as the model will se
 the Moses cleaner that published corpora went through. Validation and test text is never
 cleaned: its lines must stay beside their references.
 
-Each pair is judged alone first (`shape_reason`), on any machine and in any order. What depends on
-other pairs, repetition and leakage, is decided for all pairs together (`decide`) by digests of 16
-bytes, so that millions of pairs fit into memory.
+Each pair is first judged alone (`shape_reason`), in any process and in any order. What depends on
+other pairs, repetition and leakage, is then decided for all pairs together (`decide`), by digests
+of 16 bytes, so that millions of pairs fit into memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,7 @@ from jtrans.text.language import is_wrong_script
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# In the order in which they are looked at: a pair counts for the first that applies.
+# In the order in which they are tried: a pair is counted under the first that applies.
 REASONS = (
     "empty",
     "too long",
@@ -39,19 +39,19 @@ REASON_CODES: dict[str | None, int] = {reason: i for i, reason in enumerate((Non
 
 @dataclass(frozen=True)
 class Rules:
-    """What a training pair must satisfy; the defaults are those of the Moses cleaner, and more.
+    """What a training pair must satisfy; the first two defaults are those of the Moses cleaner.
 
     Attributes:
         max_length: words allowed on either side.
         max_ratio: how many times longer one side may be than the other; exactly this many
             times is allowed, as in the Moses cleaner.
-        deduplicate: whether a pair seen before (both sides) is dropped.
+        deduplicate: whether a pair that was seen before (both sides) is dropped.
         drop_leaked: whether pairs that also stand in valid or test (both sides) are dropped.
             A source that occurs there with another translation stays: short everyday
             sentences ("Thank you.") belong to any training text.
-        drop_identical: whether pairs are dropped whose target is their source: text that
-            nobody translated teaches a system to copy.
-        drop_wrong_script: whether pairs are dropped one side of which has letters, but none of
+        drop_identical: whether pairs are dropped whose target equals their source:
+            untranslated text teaches a system to copy.
+        drop_wrong_script: whether pairs are dropped that have a side with letters, but none of
             the script of its language (`jtrans.text.language`).
     """
 
@@ -64,70 +64,14 @@ class Rules:
 
     @property
     def max_characters(self) -> int:
-        """A line with more is too long whatever its words: some have no spaces at all."""
+        """The limit for a line, however few words it has: some lines have no spaces at all."""
         return max(10_000, 40 * self.max_length)
-
-
-@dataclass(frozen=True)
-class Cleaning:
-    """What cleaning decided.
-
-    Attributes:
-        kept: positions of the pairs that stay, rising.
-        dropped: how many pairs went, by reason, all reasons listed.
-    """
-
-    kept: list[int] = field(default_factory=list)
-    dropped: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
-
-
-def clean(
-    source: Sequence[str],
-    target: Sequence[str],
-    *,
-    rules: Rules,
-    held_out: Iterable[tuple[str, str]] = (),
-    languages: tuple[str, str] = ("", ""),
-) -> Cleaning:
-    """Decide which training pairs stay, for text in memory.
-
-    Args:
-        source: segmented source lines.
-        target: segmented target lines, as many.
-        rules: what to ask of a pair.
-        held_out: segmented pairs of valid and test.
-        languages: of source and target, for their scripts.
-    """
-    pairs = list(zip(source, target, strict=True))
-    reasons = [REASON_CODES[shape_reason(*pair, rules, languages)] for pair in pairs]
-    mask, dropped = decide(
-        np.array(reasons, dtype=np.uint8),
-        pair_keys(pairs),
-        rules=rules,
-        held_out=pair_keys(held_out),
-    )
-    return Cleaning(np.flatnonzero(mask).tolist(), dropped)
-
-
-def hold_out(kept: Sequence[int], every: int) -> tuple[list[int], list[int]]:
-    """Share the pairs that cleaning kept between train and valid, as the IWSLT14 scripts do.
-
-    Args:
-        kept: positions of the kept pairs, rising.
-        every: the pairs number `every`, 2 x `every` ... of them (counted from 1) go to valid.
-
-    Returns:
-        The positions of train and of valid.
-    """
-    valid = list(kept[every - 1 :: every])
-    train = [position for i, position in enumerate(kept, start=1) if i % every]
-    return train, valid
 
 
 def shape_reason(
     source: str, target: str, rules: Rules, languages: tuple[str, str] = ("", "")
 ) -> str | None:
-    """Say why a segmented pair is dropped for what it is itself; None: it may stay."""
+    """Return the reason to drop a segmented pair, as far as it alone can tell; None: it stays."""
     if not source or not target:
         return "empty"
     source_length = source.count(" ") + 1
@@ -135,7 +79,7 @@ def shape_reason(
     longer, shorter = max(source_length, target_length), min(source_length, target_length)
     if longer > rules.max_length or max(len(source), len(target)) > rules.max_characters:
         return "too long"
-    # a quotient of whole numbers is rounded like the limit: 11/10 is not more than 1.1
+    # a quotient of whole numbers is rounded as the limit is: 11/10 is not more than 1.1
     if longer / shorter > rules.max_ratio:
         return "ratio"
     if rules.drop_identical and source == target:
@@ -163,10 +107,10 @@ def decide(
     """Decide which training pairs stay, all of them together.
 
     Args:
-        reasons: `REASON_CODES` of what `shape_reason` said of each pair, [pairs].
+        reasons: what `shape_reason` returned for each pair, as `REASON_CODES`, [pairs].
         keys: `pair_keys` of the pairs, [pairs, 2].
-        rules: what to ask of a pair.
-        held_out: keys of the pairs of valid and test, [held out pairs, 2].
+        rules: what a pair must satisfy.
+        held_out: keys of the pairs of valid and test, [held-out pairs, 2].
 
     Returns:
         Which pairs stay, [pairs], and how many were dropped for each reason.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from jtrans.files import write_bytes
 from jtrans.preparation.labels.project import LabelVocabulary, Tagged, project
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.statistics import Statistics
-from jtrans.preparation.work import write_array
+from jtrans.preparation.work_folder import write_array
 from jtrans.preparation.workers import run_jobs
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.vocabulary import EOS, UNK
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jtrans.corpora.parallel import Corpus, Gold
-    from jtrans.preparation.learn import Part
+    from jtrans.preparation.shards import ShardPart
     from jtrans.progress import Progress
 
-_CACHE_LIMIT = 200_000  # words of each side and worker: the common ones, whatever the corpus
+_CACHE_LIMIT = 200_000  # words of each side and worker
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ class Labelling:
 
 
 @dataclass(frozen=True)
-class _Job:
-    part: Part
+class _EncodeJob:
+    part: ShardPart
     pipeline: Path
     fingerprint: str
     labelling: Labelling | None
-    tagged: Sequence[Tagged | None] | None  # of the kept pairs
-    raw: Sequence[str] | None  # source lines of the kept pairs, to be tagged
+    tagged: Sequence[Tagged | None] | None  # the part's sentences, where the corpus has tags
+    raw: Sequence[str] | None  # its source lines, where they are still to be tagged
 
 
 def encode_parts(
-    parts: Sequence[Part],
+    parts: Sequence[ShardPart],
     corpus: Corpus,
     pipeline: Path,
     fingerprint: str,
@@ -65,19 +65,19 @@ def encode_parts(
     workers: int,
     progress: Progress,
 ) -> Statistics:
-    """Encode the pairs of one split that stay; what is done already is not done again.
+    """Encode the pairs of one split; parts that are finished already stay as they are.
 
-    Each shard gets `source.ids.npy`, `source.lengths.npy`, the same of the target, an array for
+    Each part gets `source.ids.npy`, `source.lengths.npy`, the same for the target, an array for
     each kind of label, and `statistics.json`.
 
     Args:
-        parts: the split.
+        parts: the parts of the split.
         corpus: the raw text, for labels.
         pipeline: where the whole pipeline is saved.
-        fingerprint: of the pipeline.
-        labelling: how source words get labels; None: not at all.
-        workers: processes to use.
-        progress: hears how many shards are done.
+        fingerprint: the fingerprint of the pipeline.
+        labelling: how source words get labels; None: they get none.
+        workers: number of processes.
+        progress: receives the number of parts done.
 
     Raises:
         WorkError: a worker process died.
@@ -85,7 +85,7 @@ def encode_parts(
     todo = [part for part in parts if not _done(part).exists()]
     jobs = (_job(part, corpus, pipeline, fingerprint, labelling) for part in todo)
     done = len(parts) - len(todo)
-    with closing(run_jobs(_encode_part, jobs, workers=min(workers, len(todo)))) as results:
+    with closing(run_jobs(encode_part, jobs, workers=min(workers, len(todo)))) as results:
         for _ in results:
             done += 1
             progress.advance("Encoding", done, len(parts))
@@ -95,33 +95,33 @@ def encode_parts(
     return total
 
 
-def _done(part: Part) -> Path:
+def _done(part: ShardPart) -> Path:
     return part.path("statistics.json")  # written last
 
 
 def _job(
-    part: Part, corpus: Corpus, pipeline: Path, fingerprint: str, labelling: Labelling | None
-) -> _Job:
+    part: ShardPart, corpus: Corpus, pipeline: Path, fingerprint: str, labelling: Labelling | None
+) -> _EncodeJob:
     text = corpus.splits[part.shard.split]
     tagged = raw = None
     if labelling is not None and labelling.name:
         raw = part.choose(text.source)
     elif labelling is not None and text.gold is not None:
-        tagged = list(_gold_tags(text.gold, part.places()))
-    return _Job(part, pipeline, fingerprint, labelling, tagged, raw)
+        tagged = list(_gold_tags(text.gold, part.positions()))
+    return _EncodeJob(part, pipeline, fingerprint, labelling, tagged, raw)
 
 
-def _gold_tags(gold: Gold, places: Iterable[int]) -> Iterator[Tagged | None]:
-    for i in places:
+def _gold_tags(gold: Gold, positions: Iterable[int]) -> Iterator[Tagged | None]:
+    for i in positions:
         entities = gold.source_entities[i].split() if gold.source_entities else ()
         words, tags = gold.source_words[i].split(), gold.source_tags[i].split()
         is_sound = len(words) == len(tags) and len(entities) in (0, len(words))
         yield Tagged(words, tags, entities) if is_sound else None
 
 
-def _encode_part(job: _Job) -> None:
+def encode_part(job: _EncodeJob) -> None:
     encoders = _encoders(job.pipeline, job.fingerprint)
-    lines = job.part.words(0), job.part.words(1)
+    lines = job.part.words_lines(0), job.part.words_lines(1)
     statistics = Statistics(pairs=len(lines[0]))
     lengths = []
     for name, encoder, side_lines in zip(("source", "target"), encoders, lines, strict=True):
@@ -136,7 +136,7 @@ def _encode_part(job: _Job) -> None:
     write_bytes(_done(job.part), json.dumps(vars(statistics)).encode("ascii"), durable=False)
 
 
-def _write_labels(job: _Job, side: TextSide, lines: Sequence[str]) -> int:
+def _write_labels(job: _EncodeJob, side: TextSide, lines: Sequence[str]) -> int:
     """Write the labels of the source pieces; return how many sentences have none."""
     labelling = job.labelling
     if labelling is None:
@@ -145,13 +145,13 @@ def _write_labels(job: _Job, side: TextSide, lines: Sequence[str]) -> int:
     if job.raw is not None:
         tagged = open_labels(labelling.name).tag(job.raw)
     labels = [
-        project(one, side, side.recase(line.split(" ")) if line else [], labelling.vocabulary)
-        for one, line in zip(tagged, lines, strict=True)
+        project(tags, side, side.recase(line.split(" ")) if line else [], labelling.vocabulary)
+        for tags, line in zip(tagged, lines, strict=True)
     ]
     for kind in labelling.vocabulary.kinds:
-        flat = [one[kind] for one in labels] or [np.zeros(0, np.int8)]
+        flat = [sentence[kind] for sentence in labels] or [np.zeros(0, np.int8)]
         write_array(job.part.path(f"source.{kind}.npy"), np.concatenate(flat))
-    return sum(bool((one["pos"] < 0).all()) for one in labels)
+    return sum(bool((sentence["pos"] < 0).all()) for sentence in labels)
 
 
 class _Encoder:
@@ -159,18 +159,18 @@ class _Encoder:
 
     def __init__(self, side: TextSide) -> None:
         self.side = side
-        self._known: dict[str, list[int]] = {}
+        self._cache: dict[str, list[int]] = {}
 
     def encode(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of all lines, each ending in EOS, and how many each has."""
         ids = array("i")
         ends = np.zeros(len(lines) + 1, dtype=np.int64)
         recase = self.side.recase if self.side.truecaser else None
-        known = self._known
+        cache = self._cache
         for i, line in enumerate(lines, start=1):
             words = line.split(" ") if line else []
             for word in recase(words) if recase else words:
-                word_ids = known.get(word)
+                word_ids = cache.get(word)
                 if word_ids is None:
                     word_ids = self._look_up(word)
                 ids.extend(word_ids)
@@ -179,13 +179,13 @@ class _Encoder:
         return np.array(ids, dtype=np.int32), np.diff(ends)
 
     def _look_up(self, word: str) -> list[int]:
-        if len(self._known) >= _CACHE_LIMIT:
-            self._known.clear()
-        ids = self._known[word] = self.side.vocabulary.ids(self.side.split([word]))
+        if len(self._cache) >= _CACHE_LIMIT:
+            self._cache.clear()
+        ids = self._cache[word] = self.side.vocabulary.ids(self.side.split([word]))
         return ids
 
 
 @functools.lru_cache(maxsize=1)
 def _encoders(path: Path, _fingerprint: str) -> tuple[_Encoder, _Encoder]:
-    pipeline: Any = TextPipeline.load(path)
+    pipeline = TextPipeline.load(path)
     return _Encoder(pipeline.source), _Encoder(pipeline.target)

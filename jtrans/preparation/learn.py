@@ -1,16 +1,14 @@
-"""What is learned from the training text: small and capital letters, BPE codes, vocabularies."""
+"""What is learned from the training text: casing, BPE codes, vocabularies."""
 
 from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from jtrans.files import file_digest, read_lines, write_bytes, write_lines
 from jtrans.preparation.workers import run_jobs
@@ -20,10 +18,8 @@ from jtrans.text.truecase import Truecaser, first_words
 from jtrans.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from jtrans.preparation.options import PrepareOptions
-    from jtrans.preparation.segment import Shard
+    from jtrans.preparation.shards import ShardPart
     from jtrans.progress import Progress
 
 WordCounts = Counter[str]
@@ -31,70 +27,37 @@ WordCounts = Counter[str]
 TYPES_AT_ONCE = 20_000
 
 
-@dataclass(frozen=True)
-class Part:
-    """The pairs of a shard that go to one split.
-
-    Attributes:
-        shard: the shard.
-        kept: which of its pairs do, [pairs].
-        split: the split: the shard's own, or valid where that is taken from train.
-    """
-
-    shard: Shard
-    kept: NDArray[np.bool_]
-    split: str
-
-    def path(self, ending: str) -> Path:
-        """Return the path of a file of these pairs."""
-        return self.shard.folder / f"{self.split}.{self.shard.index:05d}.{ending}"
-
-    def places(self) -> list[int]:
-        """Return the positions of the pairs in the text they were read from."""
-        places: list[int] = (np.flatnonzero(self.kept) + self.shard.start).tolist()
-        return places
-
-    def choose(self, lines: Sequence[str]) -> list[str]:
-        """Return the lines of these pairs, of all lines of the text they were read from."""
-        shard = lines[self.shard.start : self.shard.stop]
-        return [shard[i] for i in np.flatnonzero(self.kept).tolist()]
-
-    def words(self, side: int) -> list[str]:
-        """Read their segmented lines, of source (0) or target (1)."""
-        lines = self.shard.words_lines(side)
-        return [lines[i] for i in np.flatnonzero(self.kept).tolist()]
-
-
 def learn_truecasers(
-    parts: Sequence[Part], folder: Path, *, workers: int, progress: Progress
+    parts: Sequence[ShardPart], folder: Path, *, workers: int, progress: Progress
 ) -> tuple[Path, Path]:
-    """Learn how words are written within sentences; return where that is kept for each side."""
-    paths = folder / "casing.source.txt", folder / "casing.target.txt"
+    """Learn how words are written within sentences; return the files of source and target."""
+    paths = _casing_files(folder)
     if not all(path.exists() for path in paths):
-        counts = (Counter[str](), Counter[str]())
-        with closing(run_jobs(_count_inner, parts, workers=workers)) as results:
-            for done, pair in enumerate(results, start=1):
-                for total, count in zip(counts, pair, strict=True):
-                    total.update(count)
-                progress.advance("Learning case", done, len(parts))
+        counts = _sum_counts(
+            _count_inner, parts, len(parts), "Learning case", workers=workers, progress=progress
+        )
         for path, count in zip(paths, counts, strict=True):
             write_lines(path, Truecaser.learn(count).small, durable=False)
     return paths
 
 
-def keep_truecasers(pipeline: TextPipeline, folder: Path) -> tuple[Path, Path] | None:
-    """Keep what a pipeline knows of case where `learn_truecasers` would; None: it knows nothing."""
+def write_truecasers(pipeline: TextPipeline, folder: Path) -> tuple[Path, Path] | None:
+    """Write the truecasers of a pipeline as `learn_truecasers` does; None: it has none."""
     truecasers = pipeline.source.truecaser, pipeline.target.truecaser
     if truecasers == (None, None):
         return None
-    paths = folder / "casing.source.txt", folder / "casing.target.txt"
+    paths = _casing_files(folder)
     for path, truecaser in zip(paths, truecasers, strict=True):
         write_lines(path, truecaser.small if truecaser else [], durable=False)
     return paths
 
 
+def _casing_files(folder: Path) -> tuple[Path, Path]:
+    return folder / "casing.source.txt", folder / "casing.target.txt"
+
+
 def learn_pipeline(
-    parts: Sequence[Part],
+    parts: Sequence[ShardPart],
     folder: Path,
     sides: tuple[TextSide, TextSide],
     options: PrepareOptions,
@@ -103,16 +66,16 @@ def learn_pipeline(
     workers: int,
     progress: Progress,
 ) -> tuple[TextPipeline, tuple[int, int]]:
-    """Learn codes and vocabularies from the training words that stay.
+    """Learn BPE codes and vocabularies from the training words that stay.
 
     Args:
         parts: the training text.
-        folder: the work folder, where the codes are kept.
+        folder: the work folder, where the codes are written.
         sides: source and target, with their segmenters.
         options: how much to learn.
-        casing: of `learn_truecasers`, if words are truecased.
-        workers: processes to use.
-        progress: hears of it.
+        casing: the files of `learn_truecasers`, if words are truecased.
+        workers: number of processes.
+        progress: receives how far the work is.
 
     Returns:
         The whole pipeline, and how many different words each side has.
@@ -120,59 +83,76 @@ def learn_pipeline(
     counts = count_words(parts, casing, workers=workers, progress=progress)
     codes = _codes(counts, folder, options, progress)
     truecasers = [None, None] if casing is None else [Truecaser(read_lines(p)) for p in casing]
-    made = [
-        replace(side, codes=text, truecaser=truecaser)
-        for side, text, truecaser in zip(sides, codes, truecasers, strict=True)
-    ]
     pieces = [
         _count_pieces(text, words, workers=workers)
         for text, words in zip(codes, counts, strict=True)
     ]
-    types = len(counts[0]), len(counts[1])
     if options.vocabulary == "joint":
         joint = Vocabulary.build(pieces[0] + pieces[1], min_count=options.min_count)
         vocabularies = [joint, joint]
     else:
-        vocabularies = [Vocabulary.build(one, min_count=options.min_count) for one in pieces]
+        vocabularies = [Vocabulary.build(count, min_count=options.min_count) for count in pieces]
     source, target = (
-        replace(side, vocabulary=one) for side, one in zip(made, vocabularies, strict=True)
+        replace(side, codes=text, truecaser=truecaser, vocabulary=vocabulary)
+        for side, text, truecaser, vocabulary in zip(
+            sides, codes, truecasers, vocabularies, strict=True
+        )
     )
-    return TextPipeline(source, target), types
+    return TextPipeline(source, target), (len(counts[0]), len(counts[1]))
 
 
 def count_words(
-    parts: Sequence[Part], casing: tuple[Path, Path] | None, *, workers: int, progress: Progress
+    parts: Sequence[ShardPart],
+    casing: tuple[Path, Path] | None,
+    *,
+    workers: int,
+    progress: Progress,
 ) -> tuple[WordCounts, WordCounts]:
-    """Count the words of source and target, truecased with what `casing` holds."""
+    """Count the words of source and target, truecased with the files `casing`."""
     digests = None if casing is None else tuple(file_digest(path) for path in casing)
     jobs = ((part, casing, digests) for part in parts)
-    counts = (Counter[str](), Counter[str]())
-    with closing(run_jobs(_count_part, jobs, workers=workers)) as results:
-        for done, pair in enumerate(results, start=1):
-            for total, count in zip(counts, pair, strict=True):
-                total.update(count)
-            progress.advance("Counting words", done, len(parts))
-    return counts
+    return _sum_counts(
+        _count_part, jobs, len(parts), "Counting words", workers=workers, progress=progress
+    )
+
+
+def _sum_counts(
+    count: Callable[[Any], tuple[WordCounts, WordCounts]],
+    jobs: Iterable[Any],
+    size: int,
+    task: str,
+    *,
+    workers: int,
+    progress: Progress,
+) -> tuple[WordCounts, WordCounts]:
+    """Add up what `count` returns for each of `size` jobs, source and target."""
+    totals = (Counter[str](), Counter[str]())
+    with closing(run_jobs(count, jobs, workers=workers)) as results:
+        for done, counts in enumerate(results, start=1):
+            for total, side in zip(totals, counts, strict=True):
+                total.update(side)
+            progress.advance(task, done, size)
+    return totals
 
 
 def _count_part(
-    job: tuple[Part, tuple[Path, Path] | None, tuple[str, ...] | None],
+    job: tuple[ShardPart, tuple[Path, Path] | None, tuple[str, ...] | None],
 ) -> tuple[WordCounts, WordCounts]:
     part, casing, digests = job
     counts = []
     for side in (0, 1):
-        words: Iterable[list[str]] = (line.split(" ") for line in part.words(side))
+        words: Iterable[list[str]] = (line.split(" ") for line in part.words_lines(side))
         if casing is not None and digests is not None:
             words = map(_truecaser(casing[side], digests[side]).apply, words)
         counts.append(bpe.count_words(words))
     return counts[0], counts[1]
 
 
-def _count_inner(part: Part) -> tuple[WordCounts, WordCounts]:
+def _count_inner(part: ShardPart) -> tuple[WordCounts, WordCounts]:
     """Count the words that do not begin a sentence."""
     counts = (Counter[str](), Counter[str]())
     for side, count in enumerate(counts):
-        for line in part.words(side):
+        for line in part.words_lines(side):
             words = line.split(" ")
             count.update(words)
             count.subtract(words[i] for i in first_words(words))
@@ -185,7 +165,7 @@ def _codes(
     options: PrepareOptions,
     progress: Progress,
 ) -> tuple[str | None, str | None]:
-    """Learn the BPE codes of both sides, or take those learned before."""
+    """Learn the BPE codes of both sides, unless they are in the work folder."""
     if options.bpe == "none":
         return None, None
     texts = []
@@ -222,10 +202,10 @@ def _count_pieces(codes: str | None, words: WordCounts, *, workers: int) -> Coun
 
 def _count_pieces_of(job: tuple[str, list[tuple[str, int]]]) -> Counter[str]:
     codes, entries = job
-    side = _bpe(codes)
+    merges = _bpe(codes)
     counts: Counter[str] = Counter()
     for word, count in entries:
-        for piece in side.pieces([word]):
+        for piece in merges.pieces([word]):
             counts[piece] += count
     return counts
 

@@ -1,10 +1,10 @@
-"""Prepared corpora put together to a larger one: training text prepared on several machines.
+"""Prepared corpora merged into a larger one, such as text that was prepared on several machines.
 
-The parts must be made with the same text pipeline (`--pipeline`) and the same valid and test text.
-Their training ids are put one after the other, a slice at a time; valid and test are taken from the
-first. The result is what one preparation of all the text with that pipeline gives, but for two
-things: the number of different words is missing, for it cannot be told from the parts; and what
-counts as repeated are pairs of the same ids, none of them unknown, not of the same words.
+They must be made with the same text pipeline (`--pipeline`) and the same valid and test text.
+Their training ids follow one another, written a slice at a time; valid and test are taken from the
+first. The result is that of a single preparation of all the text with that pipeline, except that
+the number of different words is missing, which the parts do not tell, and that pairs count as
+repeated when they have the same ids, none of them unknown, rather than the same words.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jtrans import __version__
 from jtrans.corpora.lines import LineFile
-from jtrans.data.prepared import FORMAT, SIDES, IdStore, ParallelIds, PreparedCorpus
+from jtrans.data.prepared import FORMAT, SIDES, IdStore, ParallelIds, PreparedCorpus, Side
 from jtrans.errors import CorpusError
-from jtrans.files import short_digest, text_digest, write_json, write_lines
-from jtrans.preparation.assemble import write_arrays
+from jtrans.files import short_digest, text_digest, whole_folder, write_json, write_lines
+from jtrans.preparation.assemble import write_array_parts, write_ids
 from jtrans.preparation.clean import Rules, decide
 from jtrans.preparation.request import is_up_to_date, request_key
 from jtrans.preparation.statistics import Statistics, describe, joint_size
-from jtrans.preparation.work import WorkFolder
+from jtrans.preparation.work_folder import WorkFolder
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import MARK
 from jtrans.text.vocabulary import EOS, UNK
@@ -36,41 +36,44 @@ from jtrans.text.vocabulary import EOS, UNK
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Side = Literal["source", "target"]
-
 # Sentences in memory at a time.
 SLICE = 50_000
 GOLD = ("alignments.txt", "source.tags.txt")
 
 
 @dataclass(frozen=True)
-class Part:
-    """The training pairs of a prepared corpus.
+class MergedPart:
+    """The training pairs of one of the prepared corpora.
 
     Attributes:
         corpus: the prepared corpus.
         pairs: its training ids.
-        kept: which of them stay, [pairs].
+        mask: True for the pairs that stay, [pairs].
     """
 
     corpus: PreparedCorpus
     pairs: ParallelIds
-    kept: NDArray[np.bool_]
+    mask: NDArray[np.bool_]
 
-    def slices(self, store: IdStore, *, kept: bool = True) -> Iterator[NDArray[Any]]:
-        """Yield the ids, or labels, of the pairs that stay (or go), some sentences at a time."""
+    def slices(self, store: IdStore, *, dropped: bool = False) -> Iterator[NDArray[Any]]:
+        """Yield the ids, or labels, of the pairs that stay (or do not), some at a time."""
         flat, offsets = store.flat
         for start in range(0, len(store), SLICE):
             bounds = offsets[start : start + SLICE + 1]
-            chosen = self.kept[start : start + SLICE] == kept
+            chosen = self.mask[start : start + SLICE] != dropped
             yield flat[bounds[0] : bounds[-1]][np.repeat(chosen, np.diff(bounds))]
 
     def store(self, side: Side) -> IdStore:
         """Return the ids of one side."""
         return self.pairs.source if side == "source" else self.pairs.target
 
+    def lengths(self, side: Side) -> NDArray[np.int64]:
+        """Return the lengths of one side of the pairs that stay."""
+        lengths: NDArray[np.int64] = self.store(side).lengths[self.mask]
+        return lengths
 
-def join_prepared(
+
+def merge_prepared(
     folders: Sequence[Path],
     folder: Path,
     *,
@@ -80,30 +83,28 @@ def join_prepared(
     """Make the prepared corpus `folder` from others, whose training pairs follow one another.
 
     Args:
-        folders: the others.
-        folder: where to put it. The same parts put together again change nothing.
+        folders: the prepared corpora to merge.
+        folder: where to put the result. Merging the same ones again changes nothing.
         force: whether another prepared corpus in `folder` is replaced.
-        progress: hears of it.
+        progress: receives the lines to show.
 
     Raises:
         CorpusError: a part cannot be used or does not fit the first; nothing was written.
         WorkError: the disk is full.
     """
     progress = progress or Silent()
-    corpora = [PreparedCorpus.open(one) for one in folders]
+    corpora = [PreparedCorpus.open(part) for part in folders]
     _check_parts(corpora)
-    facts = _facts(corpora)
-    counts = (f"{one.folder} {one.info['splits']['train']['pairs']:,}" for one in corpora)
+    request = _request(corpora)
+    counts = (f"{part.folder} {part.info['splits']['train']['pairs']:,}" for part in corpora)
     progress.say("Reading", " · ".join(counts))
-    if is_up_to_date(folder, facts, force=force):
+    if is_up_to_date(folder, request, force=force):
         progress.say("Unchanged", f"{folder} holds these parts")
         return PreparedCorpus.open(folder)
-    with WorkFolder(folder, request_key(facts)).opened() as work:
-        made = work.folder / "made"
-        if not made.exists():
-            _make(made, corpora, {"name": folder.resolve().name, **facts}, progress)
-        work.publish(made)
-        work.remove()
+    with WorkFolder(folder, request_key(request)).opened() as work:
+        if not work.result.exists():
+            _merge(work.result, corpora, {"name": folder.resolve().name, **request}, progress)
+        work.publish()
     progress.say("Written", str(folder))
     return PreparedCorpus.open(folder)
 
@@ -112,22 +113,22 @@ def _check_parts(corpora: Sequence[PreparedCorpus]) -> None:
     """Refuse parts that do not fit the first one."""
     first, rules = corpora[0], [rule.name for rule in fields(Rules)]
     for i, other in enumerate(corpora[1:], start=1):
-        if any(other.folder.resolve() == one.folder.resolve() for one in corpora[:i]):
+        if any(other.folder.resolve() == earlier.folder.resolve() for earlier in corpora[:i]):
             raise CorpusError(f"{other.folder} is given twice", hint="name each part once")
         if other.pipeline.fingerprint() != first.pipeline.fingerprint():
             raise _unfit(first, other, "text pipeline", f"with --pipeline {first.folder}")
         if _held_out(other) != _held_out(first):
             raise _unfit(first, other, "valid or test text", "with the same --valid and --test")
         if any(other.info["options"][rule] != first.info["options"][rule] for rule in rules):
-            raise _unfit(first, other, "rules of cleaning", "with the same options")
+            raise _unfit(first, other, "cleaning rules", "with the same options")
         if other.label_names != first.label_names:
             raise _unfit(first, other, "labels", "with the same --labels")
 
 
-def _unfit(first: PreparedCorpus, other: PreparedCorpus, what: str, how: str) -> CorpusError:
+def _unfit(first: PreparedCorpus, other: PreparedCorpus, part: str, how: str) -> CorpusError:
     return CorpusError(
-        f"{first.folder} and {other.folder} differ in their {what}",
-        hint=f"prepare {other.folder} again {how}, so that the two can be put together",
+        f"{first.folder} and {other.folder} differ in their {part}",
+        hint=f"prepare {other.folder} again {how}, so that the two can be merged",
         kind="corpus.parts",
     )
 
@@ -137,13 +138,13 @@ def _held_out(corpus: PreparedCorpus) -> dict[str, Any]:
     return {name: split["sha256"] for name, split in splits if name != "train"}
 
 
-def _facts(corpora: Sequence[PreparedCorpus]) -> dict[str, Any]:
-    """Return what decides the result, as `Request.facts`; digests of train are of digests."""
+def _request(corpora: Sequence[PreparedCorpus]) -> dict[str, Any]:
+    """Return what decides the result, as `Request.record`; digests of train are of digests."""
     infos = [corpus.info for corpus in corpora]
     trains = [info["splits"]["train"] for info in infos]
     train = {
         "origin": [str(corpus.folder) for corpus in corpora],
-        "lines": sum(one["lines"] for one in trains),
+        "lines": sum(train["lines"] for train in trains),
         "sha256": {
             side: text_digest("\n".join(train["sha256"][side] for train in trains))
             for side in SIDES
@@ -158,39 +159,36 @@ def _facts(corpora: Sequence[PreparedCorpus]) -> dict[str, Any]:
     }
 
 
-def _make(
-    made: Path, corpora: Sequence[PreparedCorpus], facts: Mapping[str, Any], progress: Progress
+def _merge(
+    folder: Path,
+    corpora: Sequence[PreparedCorpus],
+    record: Mapping[str, Any],
+    progress: Progress,
 ) -> None:
-    """Make the joined corpus in the folder `made`, which appears when it is complete."""
-    making = made.with_name("making")
-    shutil.rmtree(making, ignore_errors=True)
-    _copy_held_out(corpora[0], making)
+    """Merge the corpora in `folder`, which appears when it is complete."""
     parts = _choose(corpora)
-    for side in SIDES:
-        _write(making / f"train.{side}", [(part, part.store(side)) for part in parts], np.int32)
-        lengths = [part.store(side).lengths[part.kept] for part in parts]
-        offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
-        write_arrays(making / f"train.{side}.offsets.npy", [offsets], offsets.size, offsets.dtype)
-    for kind in corpora[0].label_names:
-        stores = [(part, part.pairs.labels[kind]) for part in parts]
-        _write(making / f"train.source.{kind}", stores, np.int8)
-    _write_gold(making / "text", parts, progress)
-    train = _statistics(parts)
-    cleaning = _cleaning(parts)
-    progress.say(
-        "Cleaning",
-        f"kept {train.pairs:,} · "
-        + " · ".join(f"{name} {count:,}" for name, count in cleaning["dropped"].items()),
-    )
+    with whole_folder(folder) as making:
+        _copy_held_out(corpora[0], making)
+        for side in SIDES:
+            ids = (ids for part in parts for ids in part.slices(part.store(side)))
+            write_ids(making / f"train.{side}", ids, [part.lengths(side) for part in parts])
+        size = sum(int(part.lengths("source").sum()) for part in parts)
+        for kind in corpora[0].label_names:
+            labels = (ids for part in parts for ids in part.slices(part.pairs.labels[kind]))
+            write_array_parts(making / f"train.source.{kind}.npy", labels, size, np.int8)
+        _write_gold(making / "text", parts, progress)
+        train = _statistics(parts)
+        cleaning = _cleaning(parts)
+        write_json(making / "corpus.json", _info(corpora[0], record, parts, train, cleaning))
+    dropped = (f"{reason} {count:,}" for reason, count in cleaning["dropped"].items())
+    progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *dropped]))
     for label, text in describe({"train": train}, None, corpora[0].languages).items():
         progress.say(label, text)
-    write_json(making / "corpus.json", _info(corpora[0], facts, parts, train, cleaning))
-    making.rename(made)
 
 
 def _copy_held_out(corpus: PreparedCorpus, making: Path) -> None:
     """Copy the pipeline, and all files of valid and test."""
-    (making / "text").mkdir(parents=True)
+    (making / "text").mkdir()
     shutil.copyfile(corpus.folder / "pipeline.json", making / "pipeline.json")
     for place in (Path(), Path("text")):
         for path in (corpus.folder / place).iterdir():
@@ -198,21 +196,21 @@ def _copy_held_out(corpus: PreparedCorpus, making: Path) -> None:
                 shutil.copyfile(path, making / place / path.name)
 
 
-def _choose(corpora: Sequence[PreparedCorpus]) -> list[Part]:
-    """Say which pairs stay: all, or those that were not there before."""
+def _choose(corpora: Sequence[PreparedCorpus]) -> list[MergedPart]:
+    """Decide which pairs stay: all, or those that did not occur before."""
     pairs = [corpus.pairs("train") for corpus in corpora]
     if corpora[0].info["options"]["deduplicate"]:
-        keys = np.concatenate([_keys(one, number) for number, one in enumerate(pairs)])
+        keys = np.concatenate([_keys(train, number) for number, train in enumerate(pairs)])
         reasons = np.zeros(len(keys), np.uint8)
-        kept, _ = decide(reasons, keys, rules=Rules(deduplicate=True), held_out=keys[:0])
+        mask, _ = decide(reasons, keys, rules=Rules(deduplicate=True), held_out=keys[:0])
     else:
-        kept = np.ones(sum(map(len, pairs)), np.bool_)
-    masks = np.split(kept, np.cumsum([len(one) for one in pairs])[:-1])
-    return [Part(*one) for one in zip(corpora, pairs, masks, strict=True)]
+        mask = np.ones(sum(map(len, pairs)), np.bool_)
+    masks = np.split(mask, np.cumsum([len(train) for train in pairs])[:-1])
+    return [MergedPart(*part) for part in zip(corpora, pairs, masks, strict=True)]
 
 
 def _keys(pairs: ParallelIds, number: int) -> NDArray[np.uint64]:
-    """Return a digest of the ids of each pair, [pairs, 2]; unknown words are like no others."""
+    """Return a digest of the ids of each pair, [pairs, 2]; pairs with unknown words all differ."""
     keys = np.zeros((len(pairs.source), 2), dtype="<u8")
     for i in range(len(keys)):
         source, target = pairs.source[i], pairs.target[i]  # each ends in the only EOS it has
@@ -224,13 +222,7 @@ def _keys(pairs: ParallelIds, number: int) -> NDArray[np.uint64]:
     return keys
 
 
-def _write(stem: Path, stores: Sequence[tuple[Part, IdStore]], dtype: type) -> None:
-    size = sum(int(store.lengths[part.kept].sum()) for part, store in stores)
-    arrays = (ids for part, store in stores for ids in part.slices(store))
-    write_arrays(stem.with_name(f"{stem.name}.npy"), arrays, size, np.dtype(dtype))
-
-
-def _write_gold(folder: Path, parts: Sequence[Part], progress: Progress) -> None:
+def _write_gold(folder: Path, parts: Sequence[MergedPart], progress: Progress) -> None:
     for ending in GOLD:
         paths = [part.corpus.folder / "text" / f"train.{ending}" for part in parts]
         there = [path for path in paths if path.is_file()]
@@ -238,7 +230,7 @@ def _write_gold(folder: Path, parts: Sequence[Part], progress: Progress) -> None
             lines = (
                 line
                 for part, path in zip(parts, paths, strict=True)
-                for line, stays in zip(LineFile(path), part.kept, strict=True)
+                for line, stays in zip(LineFile(path), part.mask, strict=True)
                 if stays
             )
             write_lines(folder / f"train.{ending}", lines, durable=False)
@@ -246,58 +238,58 @@ def _write_gold(folder: Path, parts: Sequence[Part], progress: Progress) -> None
             progress.warn(f"train.{ending} left out: not all parts have it")
 
 
-def _statistics(parts: Sequence[Part]) -> Statistics:
-    train = Statistics(pairs=sum(int(part.kept.sum()) for part in parts))
-    joint = []
+def _statistics(parts: Sequence[MergedPart]) -> Statistics:
+    train = Statistics(pairs=sum(int(part.mask.sum()) for part in parts))
+    side_lengths = []
     for side in SIDES:
         tokens = getattr(parts[0].corpus.pipeline, side).vocabulary.tokens
         is_end = np.array([not token.endswith(MARK) for token in tokens])
         is_end[EOS] = False
-        lengths = np.concatenate([part.store(side).lengths[part.kept] for part in parts])
-        joint.append(lengths)
+        lengths = np.concatenate([part.lengths(side) for part in parts])
+        side_lengths.append(lengths)
         train.add_lengths(side, lengths)
         for part in parts:
             store = part.store(side)
             train.unknown[side] += sum(int((ids == UNK).sum()) for ids in part.slices(store))
             train.words[side] += part.corpus.info["splits"]["train"]["words"][side]
             # repeated pairs have no unknown pieces: their words can be counted by their ends
-            gone = part.slices(store, kept=False)
-            train.words[side] -= sum(int(is_end[ids].sum()) for ids in gone)
-    train.joint = int((joint[0] * joint[1]).sum())
+            dropped = part.slices(store, dropped=True)
+            train.words[side] -= sum(int(is_end[ids].sum()) for ids in dropped)
+    train.joint = int((side_lengths[0] * side_lengths[1]).sum())
     if parts[0].corpus.label_names:
         train.unlabelled = sum(map(_unlabelled, parts))
     return train
 
 
-def _unlabelled(part: Part) -> int:
+def _unlabelled(part: MergedPart) -> int:
     """Count the pairs that stay without a label."""
     flat, offsets = part.pairs.labels["pos"].flat
     highest = np.maximum.reduceat(flat, offsets[:-1])
-    return int((highest[part.kept] < 0).sum())
+    return int((highest[part.mask] < 0).sum())
 
 
-def _cleaning(parts: Sequence[Part]) -> dict[str, Any]:
+def _cleaning(parts: Sequence[MergedPart]) -> dict[str, Any]:
     dropped: Counter[str] = Counter()
     for part in parts:
         dropped.update(part.corpus.info["cleaning"]["dropped"])
-        dropped["duplicate"] += int((~part.kept).sum())
-    kept = sum(int(part.kept.sum()) for part in parts)
+        dropped["duplicate"] += int((~part.mask).sum())
+    kept = sum(int(part.mask.sum()) for part in parts)
     order = parts[0].corpus.info["cleaning"]["dropped"]
     return {"kept": kept, "dropped": {reason: dropped[reason] for reason in order}}
 
 
 def _info(
     first: PreparedCorpus,
-    facts: Mapping[str, Any],
-    parts: Sequence[Part],
+    record: Mapping[str, Any],
+    parts: Sequence[MergedPart],
     train: Statistics,
     cleaning: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the contents of corpus.json; no times, so that equal work gives equal bytes."""
-    splits = {**facts["splits"], "train": {**facts["splits"]["train"], **train.to_json()}}
+    splits = {**record["splits"], "train": {**record["splits"]["train"], **train.to_json()}}
     info = {
         "format": FORMAT,
-        **facts,
+        **record,
         "splits": splits,
         "cleaning": cleaning,
         "vocabulary": first.info["vocabulary"],

@@ -3,9 +3,9 @@
 Everything that can be wrong with the input is found before anything is written, and the folder
 appears only when it is complete. A rerun with the same text and options changes nothing.
 
-Text goes through in shards, in a work folder beside the one to be made (`jtrans.preparation.work`):
-memory holds a few shards, the different words and 17 bytes for each pair, whatever the size of
-the corpus, and a preparation that was killed goes on where it was.
+Text is worked on in shards, in a work folder beside the one to make
+(`jtrans.preparation.work_folder`): memory holds a few shards, the different words and 17 bytes for
+each pair, however large the corpus, and a preparation that was killed continues where it was.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from jtrans.preparation.encode import Labelling, encode_parts
 from jtrans.preparation.labels.project import LabelVocabulary, number_entities
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.learn import (
-    Part,
     count_words,
-    keep_truecasers,
     learn_pipeline,
     learn_truecasers,
+    write_truecasers,
 )
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.request import Request, is_up_to_date, make_request
-from jtrans.preparation.segment import Shard, segment_corpus
-from jtrans.preparation.select import Choice, choose_pairs
+from jtrans.preparation.segment import segment_corpus
+from jtrans.preparation.select import PairSelection, select_pairs
+from jtrans.preparation.shards import Shard, ShardPart
 from jtrans.preparation.statistics import Statistics, describe, joint_size
-from jtrans.preparation.work import WorkFolder
+from jtrans.preparation.work_folder import WorkFolder
 from jtrans.preparation.workers import available_cpus
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import count_merges
 from jtrans.text.pipeline import TextPipeline
 
-# A larger share of unknown tokens in a split deserves a warning: BPE leaves well below 1 %.
+# A larger share of unknown tokens in a split gets a warning: BPE leaves well below 1 %.
 MANY_UNKNOWN = 0.1
 
 
@@ -62,10 +62,10 @@ def prepare(
         corpus: the text; needs the split train, and valid or `valid_every`.
         folder: where to put it. The same text prepared with the same options stays as it is.
         options: how to prepare it.
-        workers: processes that work; None takes as many as there are processors.
+        workers: number of processes; None takes one for each processor.
         force: whether another prepared corpus in `folder` is replaced.
-        progress: hears of each step.
-        on_step: hears the name of each step when it ends, for benchmarks.
+        progress: receives what each step has to report.
+        on_step: called with the name of each step when it ends, for benchmarks.
 
     Raises:
         CorpusError: text or folder cannot be used; nothing was written.
@@ -77,19 +77,16 @@ def prepare(
     counts = (f"{name} {len(text):,}" for name, text in corpus.splits.items())
     progress.say("Reading", " · ".join(counts))
     step("reading")
-    if is_up_to_date(folder, request.facts, force=force):
+    if is_up_to_date(folder, request.record, force=force):
         progress.say("Unchanged", f"{folder} holds this text prepared with these options")
         return PreparedCorpus.open(folder)
     with WorkFolder(folder, request.key).opened() as work:
-        made = work.folder / "made"
         if work.is_continued:
             progress.say("Continuing", f"what was begun in {work.folder}")
-        if not made.exists():
-            _Preparation(request, work.folder, workers or available_cpus(), progress, step).make(
-                made
-            )
-        work.publish(made)
-        work.remove()
+        if not work.result.exists():
+            workers = workers or available_cpus()
+            _Preparation(request, work.folder, workers, progress, step).run(work.result)
+        work.publish()
     step("writing")
     progress.say("Written", str(folder))
     return PreparedCorpus.open(folder)
@@ -97,7 +94,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class _Preparation:
-    """One preparation: the steps, in order."""
+    """One preparation: its steps, in order."""
 
     request: Request
     folder: Path
@@ -105,12 +102,12 @@ class _Preparation:
     progress: Progress
     step: Callable[[str], None]
 
-    def make(self, made: Path) -> None:
-        """Make the prepared corpus in the folder `made`."""
-        shards, segmented = self.segment()
-        choice = choose_pairs(shards, self.request, self.progress)
-        splits = choice.splits
-        self.progress.say("Segmenting", segmented)
+    def run(self, result: Path) -> None:
+        """Make the prepared corpus in the folder `result`."""
+        shards, report = self.segment()
+        selection = select_pairs(shards, self.request, self.progress)
+        splits = selection.splits
+        self.progress.say("Segmenting", report)
         self.step("cleaning")
         pipeline, types = self.learn(splits["train"])
         self.step("learning")
@@ -132,9 +129,9 @@ class _Preparation:
         }
         self.say_statistics(statistics, types, labelling)
         self.step("encoding")
-        info = _info(self.request, pipeline, statistics, types, choice, labelling)
+        info = _info(self.request, pipeline, statistics, types, selection, labelling)
         lost = assemble(
-            made,
+            result,
             pipeline=pipeline,
             splits=splits,
             texts=self.request.corpus.splits,
@@ -147,7 +144,7 @@ class _Preparation:
             )
 
     def segment(self) -> tuple[dict[str, list[Shard]], str]:
-        """Segment all text; also return what is to be said of it."""
+        """Segment all text; also return the line to show."""
         started = time.monotonic()
         options, sides = self.request.options, self.request.sides
         shards = segment_corpus(
@@ -163,10 +160,10 @@ class _Preparation:
         named = ", ".join(f"{side.segmenter} {side.language}" for side in sides)
         return shards, _timed(f"{named}, {case}", time.monotonic() - started)
 
-    def learn(self, train: Sequence[Part]) -> tuple[TextPipeline, tuple[int, int]]:
-        """Learn all that is learned from the training words, or take the pipeline given."""
-        given = self.request.pipeline
-        pipeline, types = self.take(given, train) if given else self.learn_anew(train)
+    def learn(self, train: Sequence[ShardPart]) -> tuple[TextPipeline, tuple[int, int]]:
+        """Learn a pipeline from the training words, or reuse the one of the request."""
+        reused = self.request.pipeline
+        pipeline, types = self.reuse(reused, train) if reused else self.learn_anew(train)
         source, target = pipeline.source, pipeline.target
         sizes = [len(side.vocabulary) for side in (source, target)]
         self.progress.say(
@@ -177,17 +174,17 @@ class _Preparation:
         )
         return pipeline, types
 
-    def take(
-        self, pipeline: TextPipeline, train: Sequence[Part]
+    def reuse(
+        self, pipeline: TextPipeline, train: Sequence[ShardPart]
     ) -> tuple[TextPipeline, tuple[int, int]]:
-        """Learn nothing; count the different words."""
-        casing = keep_truecasers(pipeline, self.folder)
+        """Learn nothing; only count the different words."""
+        casing = write_truecasers(pipeline, self.folder)
         counts = count_words(train, casing, workers=self.workers, progress=self.progress)
         self.progress.say("Pipeline", f"that of {self.request.options.pipeline}, nothing learned")
         return pipeline, (len(counts[0]), len(counts[1]))
 
-    def learn_anew(self, train: Sequence[Part]) -> tuple[TextPipeline, tuple[int, int]]:
-        """Learn case, BPE and vocabularies."""
+    def learn_anew(self, train: Sequence[ShardPart]) -> tuple[TextPipeline, tuple[int, int]]:
+        """Learn casing, BPE codes and vocabularies."""
         started = time.monotonic()
         options, sides = self.request.options, self.request.sides
         workers, progress, casing = self.workers, self.progress, None
@@ -208,7 +205,7 @@ class _Preparation:
         return pipeline, types
 
     def labelling(self) -> Labelling | None:
-        """Say where labels come from: the option, or else what the corpus brings."""
+        """Return where labels come from: the option, or else the corpus itself."""
         name = self.request.options.labels
         if name:
             return Labelling(name, LabelVocabulary.of(open_labels(name).entity_types))
@@ -230,25 +227,25 @@ class _Preparation:
         types: tuple[int, int],
         labelling: Labelling | None,
     ) -> None:
-        """Show what the corpus is like."""
+        """Show the numbers of the corpus."""
         corpus = self.request.corpus
         for label, text in describe(statistics, types, corpus.languages).items():
             self.progress.say(label, text)
-        for name, one in statistics.items():
-            if one.unknown_share > MANY_UNKNOWN:
+        for name, split in statistics.items():
+            if split.unknown_share > MANY_UNKNOWN:
                 self.progress.warn(
-                    f"{100 * one.unknown_share:.0f} % of the tokens of {name} are unknown: "
-                    "is it text like train, and train large enough?"
+                    f"{100 * split.unknown_share:.0f} % of the tokens of {name} are unknown: "
+                    "is it like the training text, and is there enough training text?"
                 )
         if labelling is not None:
-            missing = sum(one.unlabelled for one in statistics.values())
-            total = sum(one.pairs for one in statistics.values())
+            missing = sum(split.unlabelled for split in statistics.values())
+            total = sum(split.pairs for split in statistics.values())
             if missing == total:
                 raise CorpusError(
-                    f"labels of none of the {total:,} sentences",
+                    f"there are labels for none of the {total:,} sentences",
                     where=f"--labels {labelling.name}",
-                    hint="its sentences are found by their characters: they must be the raw "
-                    "source sentences of this corpus",
+                    hint="sentences are looked up by their characters: label the raw source "
+                    "sentences of this corpus",
                     kind="corpus.no-labels",
                 )
             self.progress.say(
@@ -263,20 +260,20 @@ def _info(
     pipeline: TextPipeline,
     statistics: Mapping[str, Statistics],
     types: tuple[int, int],
-    choice: Choice,
+    selection: PairSelection,
     labelling: Labelling | None,
 ) -> dict[str, Any]:
-    """Return the contents of corpus.json: no times, so that equal work gives equal bytes."""
-    texts = request.facts["splits"]
-    if choice.valid is not None:
-        texts = {**texts, "valid": choice.valid}
-    splits = {name: {**texts[name], **one.to_json()} for name, one in statistics.items()}
+    """Return the contents of corpus.json; no times, so that equal work gives equal bytes."""
+    texts = request.record["splits"]
+    if selection.valid is not None:
+        texts = {**texts, "valid": selection.valid}
+    splits = {name: {**texts[name], **split.to_json()} for name, split in statistics.items()}
     info = {
         "format": FORMAT,
         "name": request.corpus.name,
-        **request.facts,
+        **request.record,
         "splits": splits,
-        "cleaning": choice.cleaning,
+        "cleaning": selection.cleaning,
         "vocabulary": {side: len(getattr(pipeline, side).vocabulary) for side in SIDES},
         "types": dict(zip(SIDES, types, strict=True)),
         "joint_size": joint_size(statistics["train"]),
@@ -285,7 +282,7 @@ def _info(
     }
     if labelling is not None:
         info["labels"] = labelling.vocabulary.to_json()
-        info["unlabelled"] = {name: one.unlabelled for name, one in statistics.items()}
+        info["unlabelled"] = {name: split.unlabelled for name, split in statistics.items()}
     return info
 
 

@@ -1,6 +1,6 @@
-"""What is asked of `jtrans prepare`, and whether it is there already.
+"""The request to prepare a corpus, and whether its result is there already.
 
-Reading the text once gives its digests, which decide whether anything has to be done, and shows
+Reading the text once gives its digests, which decide whether anything has to be done, and finds
 what is wrong with it before anything is written.
 """
 
@@ -27,42 +27,42 @@ if TYPE_CHECKING:
     from jtrans.preparation.options import PrepareOptions
     from jtrans.progress import Progress
 
-# Characters of a line of valid and test, which are not cleaned: nobody translates such a line.
+# Characters allowed in a line of valid and test, which are not cleaned.
 LONGEST_LINE = 50_000
 
 
 @dataclass(frozen=True)
 class Request:
-    """A preparation that was asked for.
+    """A request to prepare a corpus.
 
     Attributes:
         corpus: the text.
         options: how to prepare it, "auto" replaced.
         sides: source and target, before anything is learned.
-        facts: what decides the result, as corpus.json keeps it.
-        pipeline: the one that is taken as it is; None: one is learned.
+        record: what decides the result, as in corpus.json.
+        pipeline: the pipeline to reuse; None: one is learned.
     """
 
     corpus: Corpus
     options: PrepareOptions
     sides: tuple[TextSide, TextSide]
-    facts: dict[str, Any]
+    record: dict[str, Any]
     pipeline: TextPipeline | None = None
 
     @property
     def valid_every(self) -> int:
-        """Every so manieth clean training pair goes to valid; 0: valid is there."""
-        return int(self.facts.get("valid_every", 0))
+        """One in so many clean training pairs goes to valid; 0: there is a valid split."""
+        return int(self.record.get("valid_every", 0))
 
     @property
     def key(self) -> str:
-        """What the work folder is kept for."""
-        return request_key(self.facts)
+        """The key of the work folder."""
+        return request_key(self.record)
 
 
-def request_key(facts: Mapping[str, Any]) -> str:
+def request_key(record: Mapping[str, Any]) -> str:
     """Return a digest of what decides a result."""
-    text = json.dumps([FORMAT, __version__, facts], sort_keys=True)
+    text = json.dumps([FORMAT, __version__, record], sort_keys=True)
     return text_digest(text)
 
 
@@ -88,7 +88,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     )
     options = _settle(options, sides, pipeline)
     decided = {"pipeline", *(PIPELINE_OPTIONS if pipeline else ())}
-    facts: dict[str, Any] = {
+    record: dict[str, Any] = {
         "languages": list(corpus.languages),
         "options": options.model_dump(exclude=decided),
         "splits": {
@@ -102,17 +102,17 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         },
     }
     if every:
-        facts["valid_every"] = every
+        record["valid_every"] = every
     if pipeline is not None:
-        facts["pipeline_from"] = options.pipeline
-        facts["pipeline_digest"] = pipeline.fingerprint()
+        record["pipeline_from"] = options.pipeline
+        record["pipeline_digest"] = pipeline.fingerprint()
     if options.labels:
         check_labels(options.labels)
-        facts["labels_digest"] = labels_digest(options.labels)
+        record["labels_digest"] = labels_digest(options.labels)
     if dictionary is not None:
-        facts["dictionary_digest"] = text_digest(dictionary)
+        record["dictionary_digest"] = text_digest(dictionary)
     notice_languages(corpus, progress)
-    return Request(corpus, options, sides, facts, pipeline)
+    return Request(corpus, options, sides, record, pipeline)
 
 
 def _load_pipeline(folder: str, languages: tuple[str, str]) -> TextPipeline | None:
@@ -150,7 +150,7 @@ def _bare_sides(pipeline: TextPipeline) -> tuple[TextSide, TextSide]:
 def _settle(
     options: PrepareOptions, sides: tuple[TextSide, TextSide], pipeline: TextPipeline | None
 ) -> PrepareOptions:
-    """Replace "auto", and say what a pipeline has decided."""
+    """Replace "auto", and the options that a pipeline has decided."""
     settled: dict[str, Any] = {
         "source_segment": sides[0].segmenter,
         "target_segment": sides[1].segmenter,
@@ -169,7 +169,7 @@ def _settle(
 def _make_sides(
     languages: tuple[str, str], options: PrepareOptions, dictionary: str | None
 ) -> tuple[TextSide, TextSide]:
-    """Return both sides before anything is learned; only jieba has use for a dictionary."""
+    """Return both sides before anything is learned; only jieba uses a dictionary."""
     source, target = (
         TextSide(language, segmenter, options.lowercase)
         for language, segmenter in zip(
@@ -197,7 +197,7 @@ def no_text(name: str, text: ParallelText) -> CorpusError:
     return CorpusError(
         f"{name} has only empty lines: not one of its {len(text):,} pairs has text on both sides",
         where=", ".join(text.origin) or None,
-        hint="choose files with one sentence per line, the translation at the same line",
+        hint="choose files with one sentence per line, the translation in the same line",
         kind="corpus.empty",
     )
 
@@ -207,31 +207,31 @@ def _has_text(text: ParallelText) -> bool:
     return any(source.strip() and target.strip() for source, target in pairs)
 
 
-def is_up_to_date(folder: Path, facts: Mapping[str, Any], *, force: bool) -> bool:
+def is_up_to_date(folder: Path, record: Mapping[str, Any], *, force: bool) -> bool:
     """Say whether `folder` holds the requested corpus already, whole and readable.
 
     Args:
         folder: the folder.
-        facts: what decides the contents, see `Request`.
+        record: what decides the contents, see `Request`.
         force: whether another prepared corpus there may be replaced.
 
     Raises:
-        CorpusError: it holds something else.
+        CorpusError: the folder holds something else.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         _check_place(folder)
         return False
     if not (folder / "corpus.json").is_file():
-        # --force must not replace a folder of other things either
+        # not even --force replaces a folder of other things
         raise CorpusError(
-            f"{folder} exists and is no prepared corpus",
+            f"{folder} exists and is not a prepared corpus",
             hint="choose another --out",
             kind="corpus.not-ours",
         )
     if force:
         _check_place(folder)
         return False
-    changes = _changes(read_info(folder), facts)
+    changes = _changes(read_info(folder), record)
     if changes:
         raise CorpusError(
             f"{folder} holds another prepared corpus: different {' and '.join(changes)}",
@@ -266,24 +266,24 @@ def _check_place(folder: Path) -> None:
         )
 
 
-def _changes(info: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    changes = [] if info["languages"] == facts["languages"] else ["languages"]
-    every = info.get("valid_every"), facts.get("valid_every")
+def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
+    changes = [] if info["languages"] == record["languages"] else ["languages"]
+    every = info.get("valid_every"), record.get("valid_every")
     text = [
-        # a valid split taken from train follows from it
+        # a valid split that is taken from train follows from it
         {
             name: split["sha256"]
-            for name, split in made["splits"].items()
-            if not taken or name != "valid"
+            for name, split in version["splits"].items()
+            if not is_taken or name != "valid"
         }
-        for made, taken in zip((info, facts), every, strict=True)
+        for version, is_taken in zip((info, record), every, strict=True)
     ]
     if text[0] != text[1]:
         changes.append("text")
     if every[0] != every[1]:
         changes.append("share of train for valid")
-    before, now = info["options"], facts["options"]
-    is_other = info.get("pipeline_digest") != facts.get("pipeline_digest")
+    before, now = info["options"], record["options"]
+    is_other = info.get("pipeline_digest") != record.get("pipeline_digest")
     if is_other:
         changes.append("text pipeline")
     changes += [
@@ -292,7 +292,7 @@ def _changes(info: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
         if before.get(name) != value and not (is_other and name in PIPELINE_OPTIONS)
     ]
     for key in ("labels_digest", "dictionary_digest", "parts_digest"):
-        if info.get(key) != facts.get(key) and not changes:
+        if info.get(key) != record.get(key) and not changes:
             changes.append(f"contents of the {key.removesuffix('_digest')}")
     return changes
 
@@ -317,7 +317,7 @@ def _checked(lines: Sequence[str], side: str, where: str) -> Iterator[str]:
                 f"line {number:,} of the {side} has {len(line):,} characters, "
                 f"more than {LONGEST_LINE:,}",
                 where=f"{where}, line {number}",
-                hint="one sentence in a line is meant: take that line out of both files",
+                hint="a line is meant to be one sentence: take that line out of both files",
                 kind="corpus.line-length",
             )
         yield line
@@ -333,6 +333,6 @@ def _read_dictionary(path: str) -> str | None:
         raise CorpusError(
             f"cannot read the dictionary {path}: {getattr(error, 'strerror', None) or 'not UTF-8'}",
             where="--jieba-dictionary",
-            hint="a UTF-8 text with one word in a line",
+            hint="it must be UTF-8 text with one word per line",
             kind="corpus.missing-file",
         ) from error

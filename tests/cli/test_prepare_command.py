@@ -150,7 +150,7 @@ def test_parts_prepared_with_one_pipeline_are_put_together(jtrans, files, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--train", "corpus/train"], "corpus/train is no prepared corpus, other --train are"),
+        (["--train", "corpus/train"], "corpus/train is not a prepared corpus, but others"),
         (["--train", "parts/1"], "parts/1 is given twice"),
         (["--lowercase"], "--lowercase does not go with prepared corpora"),
         (["--valid", "corpus/valid"], "--valid does not go with prepared corpora"),
@@ -167,7 +167,7 @@ def test_what_cannot_be_put_together_is_refused(
 
 def test_a_pipeline_decides_about_words_and_pieces(jtrans, files, tmp_path) -> None:
     result = jtrans(*OWN, *OUT, "--pipeline", "nowhere")
-    assert result.code == 2 and "--pipeline decides about bpe merges already" in result.err
+    assert result.code == 2 and "--pipeline has already decided bpe merges" in result.err
     own = OWN[: OWN.index("--bpe-merges")]
     result = jtrans(*own, *OUT, "--pipeline", "nowhere")
     assert result.code == 2 and "no text pipeline in nowhere" in result.err
@@ -208,7 +208,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "useless merges": (lambda f: None, ["--bpe", "none"], "no meaning without BPE"),
     "name and files": (lambda f: None, ["grammar-de-en"], "does not go with NAME"),
     "place": (lambda f: None, ["--out", "corpus/train.de/x"], "not a folder"),
-    "not ours": (lambda f: None, ["--out", "corpus"], "is no prepared corpus"),
+    "not ours": (lambda f: None, ["--out", "corpus"], "is not a prepared corpus"),
 }  # fmt: skip
 
 

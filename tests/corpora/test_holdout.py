@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from jtrans.corpora.holdout import split_off
 from jtrans.corpora.parallel import ParallelText
-from jtrans.preparation.clean import hold_out
 
 SIZES = {"valid": 20, "test": 30}
 
@@ -64,11 +63,3 @@ def test_short_sentences_are_not_held_out() -> None:
     pairs = [(f"Geh {i}", f"Go {i}") for i in range(200)] + corpus(200)
     splits = split_off(text_of(pairs), SIZES)
     assert all(len(line.split()) >= 3 for name in SIZES for line in splits[name].target)
-
-
-def test_every_23rd_kept_pair_goes_to_valid() -> None:
-    assert hold_out(range(1, 47), 23)[1] == [23, 46]  # docs/systems.md 10.1, property E6
-    kept = [i for i in range(100) if i % 3]
-    train, valid = hold_out(kept, 23)
-    assert valid == [kept[22], kept[45]]
-    assert sorted([*train, *valid]) == kept and len(train) == len(kept) - 2

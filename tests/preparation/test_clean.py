@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plugins.cleaning import clean
 
-from jtrans.preparation.clean import REASONS, Rules, clean
+from jtrans.preparation.clean import REASONS, Rules
 
 
 def words(count: int) -> str:

@@ -95,7 +95,7 @@ def test_all_text_is_segmented_once_and_every_pair_is_accounted_for(tmp_path) ->
 
 def test_neither_workers_nor_shards_nor_an_interrupt_change_it(tmp_path, monkeypatch) -> None:
     prepare(CORPUS, tmp_path / "whole", options=SMALL, workers=1)
-    monkeypatch.setattr("jtrans.preparation.segment.SMALLEST_SHARD", 7)
+    monkeypatch.setattr("jtrans.preparation.shards.SMALLEST_SHARD", 7)
     open_path = Path.open
 
     def interrupt(path: Path, mode: str = "r", *arguments, **options):

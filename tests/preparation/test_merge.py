@@ -12,7 +12,7 @@ from jtrans.corpora.catalogue.builtin import load_built_in
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError, WorkError
-from jtrans.preparation.merge import join_prepared
+from jtrans.preparation.merge import merge_prepared
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.progress import Silent
@@ -81,7 +81,7 @@ def test_parts_put_together_are_what_one_preparation_gives(tmp_path, options, mo
     prepare(corpus_of(PARTS[1]), tmp_path / "two", options=taken, workers=1)
     prepare(corpus_of(*PARTS), tmp_path / "once", options=taken, workers=1)
     monkeypatch.setattr("jtrans.preparation.merge.SLICE", 7)
-    join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
+    merge_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
     joined, once = contents(tmp_path / "all"), contents(tmp_path / "once")
     infos = [json.loads(files.pop("corpus.json")) for files in (joined, once)]
     assert joined == once
@@ -130,15 +130,15 @@ def test_the_same_parts_again_are_no_work_and_other_parts_need_force(tmp_path) -
     taken = learn(tmp_path)
     folders = [tmp_path / "one", tmp_path / "two"]
     prepare(corpus_of(PARTS[1]), folders[1], options=taken, workers=1)
-    join_prepared(folders, tmp_path / "all")
+    merge_prepared(folders, tmp_path / "all")
     before = (tmp_path / "all").stat().st_ino
     listener = Listener()
-    join_prepared(folders, tmp_path / "all", progress=listener)
+    merge_prepared(folders, tmp_path / "all", progress=listener)
     assert "Unchanged" in listener.lines
     assert (tmp_path / "all").stat().st_ino == before
     with pytest.raises(CorpusError, match="another prepared corpus: different text"):
-        join_prepared(folders[::-1], tmp_path / "all")
-    join_prepared(folders[::-1], tmp_path / "all", force=True)
+        merge_prepared(folders[::-1], tmp_path / "all")
+    merge_prepared(folders[::-1], tmp_path / "all", force=True)
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "all"}
 
 
@@ -147,7 +147,7 @@ def test_the_same_parts_again_are_no_work_and_other_parts_need_force(tmp_path) -
     [
         ({"bpe_merges": 41}, PAIRS[100:110], "differ in their text pipeline"),
         (None, PAIRS[100:109], "differ in their valid or test text"),
-        ({"max_length": 9}, PAIRS[100:110], "differ in their rules of cleaning"),
+        ({"max_length": 9}, PAIRS[100:110], "differ in their cleaning rules"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(tmp_path, options, valid, problem) -> None:
@@ -157,7 +157,7 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, options, valid, problem) ->
     chosen = PrepareOptions(**options) if options else taken
     prepare(corpus_of(PARTS[1], valid=valid), tmp_path / "two", options=chosen, workers=1)
     with pytest.raises(CorpusError, match=problem) as caught:
-        join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
+        merge_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
     assert "prepare" in str(caught.value.hint)
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
 
@@ -165,7 +165,7 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, options, valid, problem) ->
 def test_a_part_given_twice_is_refused(tmp_path) -> None:
     learn(tmp_path)
     with pytest.raises(CorpusError, match="is given twice"):
-        join_prepared([tmp_path / "one", tmp_path / "one" / "text" / ".."], tmp_path / "all")
+        merge_prepared([tmp_path / "one", tmp_path / "one" / "text" / ".."], tmp_path / "all")
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
@@ -180,9 +180,9 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
 
     with monkeypatch.context() as patch, pytest.raises(WorkError, match="the disk is full"):
         patch.setattr(Path, "open", full)
-        join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
+        merge_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
-    assert len(join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all").splits) == 3
+    assert len(merge_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all").splits) == 3
 
 
 def test_labels_and_gold_alignments_follow_their_pairs(tmp_path) -> None:
@@ -202,7 +202,7 @@ def test_labels_and_gold_alignments_follow_their_pairs(tmp_path) -> None:
     taken = PrepareOptions(pipeline=str(tmp_path / "one"))
     prepare(cut(140, 300), tmp_path / "two", options=taken, workers=1)
     prepare(cut(0, 300), tmp_path / "once", options=taken, workers=1)
-    join_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
+    merge_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all")
     joined, once = contents(tmp_path / "all"), contents(tmp_path / "once")
     infos = [json.loads(files.pop("corpus.json")) for files in (joined, once)]
     assert joined == once and "train.source.pos.npy" in once

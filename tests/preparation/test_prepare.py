@@ -12,7 +12,6 @@ from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.preparation import learn as learning
-from jtrans.preparation import segment as segmenting
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 
@@ -182,7 +181,7 @@ def test_preparing_twice_gives_the_same_bytes(tmp_path) -> None:
 @pytest.mark.parametrize("shard", [7, 1000])
 def test_neither_workers_nor_shards_change_anything(tmp_path, monkeypatch, shard) -> None:
     prepare(make_corpus(), tmp_path / "one", options=SMALL, workers=1)
-    monkeypatch.setattr(segmenting, "SMALLEST_SHARD", shard)
+    monkeypatch.setattr("jtrans.preparation.shards.SMALLEST_SHARD", shard)
     monkeypatch.setattr(learning, "TYPES_AT_ONCE", 5)
     prepare(make_corpus(), tmp_path / "three", options=SMALL, workers=3)
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
@@ -222,7 +221,7 @@ def test_another_corpus_in_the_folder_is_replaced_only_by_force(
 
 def test_a_folder_of_other_things_is_never_replaced(tmp_path) -> None:
     (tmp_path / "thesis.tex").write_text("precious", encoding="utf-8")
-    with pytest.raises(CorpusError, match="is no prepared corpus"):
+    with pytest.raises(CorpusError, match="is not a prepared corpus"):
         prepare(make_corpus(), tmp_path, options=SMALL, workers=1, force=True)
     assert contents(tmp_path) == {"thesis.tex": b"precious"}
 
@@ -231,7 +230,7 @@ def test_a_file_in_the_way_is_refused(tmp_path) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(CorpusError, match="not a folder"):
         prepare(make_corpus(), tmp_path / "file" / "out", options=SMALL, workers=1)
-    with pytest.raises(CorpusError, match="is no prepared corpus"):
+    with pytest.raises(CorpusError, match="is not a prepared corpus"):
         prepare(make_corpus(), tmp_path / "file", options=SMALL, workers=1)
 
 

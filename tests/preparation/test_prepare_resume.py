@@ -17,7 +17,7 @@ from jtrans.errors import CorpusError, WorkError
 from jtrans.preparation import encode as encoding
 from jtrans.preparation import learn as learning
 from jtrans.preparation import segment as segmenting
-from jtrans.preparation import work
+from jtrans.preparation import work_folder
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 
@@ -108,8 +108,8 @@ def test_what_is_done_is_not_done_again(tmp_path, monkeypatch) -> None:
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         fail_at(patch, "test.target.npy", KeyboardInterrupt())
         prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
-    monkeypatch.setattr(segmenting, "_segment_shard", None)
-    monkeypatch.setattr(encoding, "_encode_part", None)
+    monkeypatch.setattr(segmenting, "segment_shard", None)
+    monkeypatch.setattr(encoding, "encode_part", None)
     monkeypatch.setattr(learning.bpe, "learn", None)
     prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
 
@@ -186,7 +186,7 @@ def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
 @pytest.mark.skipif(sys.platform != "linux", reason="needs workers that are forked")
 def test_a_worker_that_dies_is_an_error_and_what_is_done_stays(tmp_path, monkeypatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(segmenting, "_segment_shard", die)
+        patch.setattr(segmenting, "segment_shard", die)
         with pytest.raises(WorkError, match="a worker process died"):
             prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=2)
     listener = Listener()
@@ -199,9 +199,9 @@ def die(job: object) -> None:
 
 
 def test_two_at_once_in_one_folder_are_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(work, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(work_folder, "PATIENCE_SECONDS", 0.1)
     with (
-        work.WorkFolder(tmp_path / "out", "another").opened(),
+        work_folder.WorkFolder(tmp_path / "out", "another").opened(),
         pytest.raises(CorpusError, match=rf"process {os.getpid()} on .* is preparing"),
     ):
         prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)

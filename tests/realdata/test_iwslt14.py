@@ -7,13 +7,14 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from plugins.cleaning import clean
 
 from jtrans.corpora.catalogue.load import find_entry
 from jtrans.corpora.download.places import Places
 from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.lines import read_line_file
 from jtrans.corpora.parallel import join_texts
-from jtrans.preparation.clean import Rules, clean
+from jtrans.preparation.clean import Rules
 from jtrans.text.pipeline import TextSide
 
 pytestmark = pytest.mark.realdata

@@ -158,7 +158,7 @@ def test_labels_of_another_text_are_refused_and_leave_nothing(tmp_path: Path, co
         "valid": ParallelText(["nichts davon"], ["none of it"]),
     }
     options = PrepareOptions(bpe="none", labels=f"conllu:{conllu}")
-    with pytest.raises(CorpusError, match="labels of none of the 2 sentences"):
+    with pytest.raises(CorpusError, match="labels for none of the 2 sentences"):
         prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
     assert not (tmp_path / "out").exists()
 
@@ -218,9 +218,8 @@ def test_tags_of_spacy_become_labels(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "spacy", spacy)
     open_labels.cache_clear()
     text = ParallelText(["Anna geht", "geht  Anna"], ["x y", "y x"])
-    options = PrepareOptions(bpe="none", labels="spacy:any")
+    options = PrepareOptions(bpe="none", labels="spacy:any", drop_leaked=False)
     corpus = Corpus("c", ("de", "en"), {"train": text, "valid": replace(text)})
-    options = replace(options, drop_leaked=False)
     prepared = prepare(corpus, tmp_path / "out", options=options, workers=1)
     open_labels.cache_clear()
     names, labels = prepared.label_names, prepared.pairs("train").labels

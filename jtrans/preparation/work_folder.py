@@ -1,8 +1,8 @@
-"""The work folder: what a preparation has done so far, so that a killed one can go on.
+"""The work folder: what a preparation has done so far, so that a killed one can be continued.
 
-It stands beside the folder to be made, as `.NAME.work`, and goes when that folder is complete.
-Each file in it appears whole under its name, and what is there is not made again. Which text and
-which options it belongs to stands in `key`: work for another request is thrown away.
+It stands beside the folder to make, as `.NAME.work`, and goes when that folder is complete. Each
+file in it appears whole, and what is there is not made again. The file `key` says which text and
+options it belongs to: work for another request is thrown away.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PATIENCE_SECONDS = 5.0
-# So long the workers of a killed preparation may still write.
+# How long the workers of a killed preparation may still write.
 SETTLE_SECONDS = 0.5
 
 
@@ -32,23 +32,29 @@ class WorkFolder:
     """The work folder of `target`.
 
     Args:
-        target: the folder to be made.
-        key: what decides the result; work done for another key is no use.
+        target: the folder to make.
+        key: a digest of what decides the result; work done for another key is of no use.
+
+    Attributes:
+        folder: where the work is kept.
+        result: the folder in it that becomes `target`.
+        is_continued: whether earlier work for the same key was there.
     """
 
     def __init__(self, target: Path, key: str) -> None:
         self.named = target
-        self.target = Path(os.path.realpath(target))  # a link stays, what it leads to is made
+        self.target = Path(os.path.realpath(target))  # a link stays; what it points to is made
         self.folder = self.target.with_name(f".{self.target.name}.work")
+        self.result = self.folder / "made"
         self.key = key
         self.is_continued = False
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[WorkFolder]:
-        """Hold the folder: made where missing, removed after an error nothing can continue from.
+        """Make the folder where it is missing, and keep other processes out of it.
 
-        After an interrupt, or when memory ran out, it stays, and the next preparation goes on
-        with it.
+        After an error it is removed, unless work can continue from it: after an interrupt, or
+        when memory ran out, it stays for the next preparation.
 
         Raises:
             CorpusError: another process is preparing the same folder.
@@ -63,7 +69,7 @@ class WorkFolder:
                     yield self
                 except Exception as error:  # not an interrupt
                     if not _can_continue(error):
-                        self.remove()
+                        self._remove()
                     raise
         except Exception:
             for folder in missing:  # innermost first; those that hold something stay
@@ -89,31 +95,31 @@ class WorkFolder:
         if key.is_file() and key.read_text(encoding="utf-8") == self.key:
             self.is_continued = True
         else:
+            self._restore()
             for path in self.folder.iterdir():
                 _remove(path)
             write_bytes(key, self.key.encode("utf-8"), durable=False)
-        self.restore()
+        if not self.result.exists():
+            self._restore()
 
-    def restore(self) -> None:
-        """Put back what `publish` had moved away when it was killed."""
-        old = self.folder / "old"
-        if old.exists() and not self.target.exists() and not (self.folder / "made").exists():
-            old.rename(self.target)
-
-    def publish(self, made: Path) -> None:
-        """Let the folder `made` appear as the target, in place of one that is there."""
+    def publish(self) -> None:
+        """Move `result` to the target, in place of what is there, and remove the work folder."""
         old = self.folder / "old"
         if self.target.exists():
             if old.exists():
                 shutil.rmtree(old)
             self.target.rename(old)
-        made.rename(self.target)
+        self.result.rename(self.target)
+        self._remove()
 
-    def remove(self) -> None:
-        """Remove the work folder; what `publish` moved away and did not replace comes back."""
+    def _restore(self) -> None:
+        """Put back what `publish` moved away and did not replace."""
         old = self.folder / "old"
         if old.exists() and not self.target.exists():
             old.rename(self.target)
+
+    def _remove(self) -> None:
+        self._restore()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -126,7 +132,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def _can_continue(error: Exception) -> bool:
-    """Say whether the same command may get further next time, with fewer workers or more memory."""
+    """Say whether the same command may get further next time: fewer workers, more memory."""
     return isinstance(error, MemoryError) or getattr(error, "kind", "") == "work.worker"
 
 

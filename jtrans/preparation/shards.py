@@ -1,0 +1,105 @@
+"""Shards: consecutive pairs of a split, which are segmented and encoded together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jtrans.files import read_lines
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Pairs in a shard, by the size of the text: enough shards to share out, not too many files.
+SHARDS_WANTED = 32
+SMALLEST_SHARD, LARGEST_SHARD = 1000, 20_000
+
+# What segmentation notes of a pair: the code of a reason to drop it, and its key.
+PAIR_NOTE = np.dtype([("reason", "u1"), ("key", "<u8", (2,))])
+PairNotes = np.ndarray[tuple[int], np.dtype[np.void]]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Consecutive pairs of a split, and their segmented lines in the work folder.
+
+    Attributes:
+        folder: where its files are.
+        split: the split it is cut from.
+        index: its number among the shards of the split.
+        start: position of its first pair in the split.
+        stop: position after its last pair.
+    """
+
+    folder: Path
+    split: str
+    index: int
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def path(self, ending: str) -> Path:
+        """Return the path of one of its files."""
+        return self.folder / f"{self.split}.{self.index:05d}.{ending}"
+
+    def words_lines(self, side: int) -> list[str]:
+        """Read the segmented lines of source (0) or target (1)."""
+        return read_lines(self.path(("source.txt", "target.txt")[side]))
+
+    def notes(self) -> PairNotes:
+        """Read what was noted of each pair, as `PAIR_NOTE`, [pairs]."""
+        notes: PairNotes = np.load(self.path("facts.npy"))
+        return notes
+
+    @property
+    def is_segmented(self) -> bool:
+        """Whether all its files are there."""
+        return self.path("facts.npy").exists()  # written last
+
+
+@dataclass(frozen=True)
+class ShardPart:
+    """The pairs of a shard that go to one split.
+
+    Attributes:
+        shard: the shard.
+        mask: True for its pairs that go there, [pairs].
+        split: the split: the shard's own, or valid where that is taken from train.
+    """
+
+    shard: Shard
+    mask: NDArray[np.bool_]
+    split: str
+
+    def path(self, ending: str) -> Path:
+        """Return the path of a file of these pairs."""
+        return self.shard.folder / f"{self.split}.{self.shard.index:05d}.{ending}"
+
+    def positions(self) -> list[int]:
+        """Return the positions of the pairs in the text they were read from."""
+        positions: list[int] = (np.flatnonzero(self.mask) + self.shard.start).tolist()
+        return positions
+
+    def choose(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines of these pairs, given all lines of the text they were read from."""
+        return self._masked(lines[self.shard.start : self.shard.stop])
+
+    def words_lines(self, side: int) -> list[str]:
+        """Read their segmented lines, of source (0) or target (1)."""
+        return self._masked(self.shard.words_lines(side))
+
+    def _masked(self, lines: Sequence[str]) -> list[str]:
+        return [lines[i] for i in np.flatnonzero(self.mask).tolist()]
+
+
+def plan_shards(folder: Path, split: str, size: int) -> list[Shard]:
+    """Cut a split of `size` pairs into shards, the same for any number of workers."""
+    pairs = min(max(-(-size // SHARDS_WANTED), SMALLEST_SHARD), LARGEST_SHARD)
+    starts = range(0, size, pairs)
+    return [Shard(folder, split, i, at, min(at + pairs, size)) for i, at in enumerate(starts)]
