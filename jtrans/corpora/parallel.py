@@ -62,8 +62,8 @@ class Corpus:
         name: what users call it.
         languages: source and target.
         splits: the text by name.
-        valid_every: where there is no valid split: every so manieth of the training pairs that
-            cleaning kept goes there (`jtrans.preparation.clean.hold_out`).
+        valid_every: n, where there is no valid split: of the training pairs that cleaning keeps,
+            number n, 2n, 3n ... go there (`jtrans/preparation/select.py`).
     """
 
     name: str
