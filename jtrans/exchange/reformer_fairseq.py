@@ -120,7 +120,7 @@ def import_checkpoint(
     model = build_model(config.model, len(vocabularies[0]), len(vocabularies[1]))
     _fill(model, config, arguments, tensors)
     update = _updates(content)
-    facts = {
+    info = {
         "imported": {
             "from": "reformer-fairseq",
             "file": checkpoint.name,
@@ -129,7 +129,7 @@ def import_checkpoint(
         "pipeline": pipeline.fingerprint(),
         "parameters": model.parameter_count(),
     }
-    _write(run_folder, config, pipeline, facts, model, update)
+    _write(run_folder, config, pipeline, info, model, update)
     return Imported(Run(run_folder), config, model.parameter_count(), update, pipeline)
 
 
@@ -316,7 +316,7 @@ def _write(
     folder: Path,
     config: Config,
     pipeline: TextPipeline,
-    facts: Mapping[str, Any],
+    info: Mapping[str, Any],
     model: TranslationModel,
     update: int,
 ) -> None:
@@ -324,7 +324,7 @@ def _write(
     import safetensors.torch
 
     with whole_folder(folder) as temporary:
-        run = Run.create(temporary, config, pipeline, facts)
+        run = Run.create(temporary, config, pipeline, info)
         with run.new_checkpoint(update) as checkpoint:
             safetensors.torch.save_model(model, str(checkpoint / "model.safetensors"))
         name = run.checkpoints()[-1].name

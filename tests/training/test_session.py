@@ -17,7 +17,7 @@ from jtrans.errors import (
 )
 from jtrans.nn.device import DeviceFacts
 from jtrans.runs import Run
-from jtrans.training.events import SilentEvents
+from jtrans.training.events import SilentEvents, Start
 from jtrans.training.session import find_existing, make_trainer, train
 
 
@@ -123,16 +123,34 @@ def test_settings_that_make_another_run_are_refused(
     assert error.hint is not None and "--restart" in error.hint
 
 
-def test_changed_rates_are_told(run: Path, corpus: PreparedCorpus, make_config: Any) -> None:
-    heard: list[str] = []
+class Changes(SilentEvents):
+    """Records the settings that change when a run continues."""
 
-    class View(SilentEvents):
-        def start(self, start: Any) -> None:
-            heard.extend(start.changes)
+    def __init__(self) -> None:
+        self.seen: list[str] = []
 
+    def start(self, start: Start) -> None:
+        self.seen.extend(start.changes)
+
+
+def test_changed_rates_are_reported(run: Path, corpus: PreparedCorpus, make_config: Any) -> None:
+    changes = Changes()
     config = make_config(max_updates=4, learning_rate=0.001)
-    train(config, data=corpus.folder, run=run, events=View())
-    assert heard == ["training.learning_rate 0.01 -> 0.001", "training.max_updates 3 -> 4"]
+    train(config, data=corpus.folder, run=run, events=changes)
+    assert changes.seen == ["training.learning_rate 0.01 -> 0.001", "training.max_updates 3 -> 4"]
+
+
+def test_a_run_with_the_old_names_of_settings_continues_under_the_new_ones(
+    run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    path, changes = run / "config.toml", Changes()
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("micro_batch_", "pass_"), encoding="utf-8")
+    assert "pass_joint" in path.read_text(encoding="utf-8")
+    result = train(make_config(max_updates=4), data=corpus.folder, run=run, events=changes)
+    assert (result.update, changes.seen) == (4, ["training.max_updates 3 -> 4"])
+    written = path.read_text(encoding="utf-8")
+    assert written == text.replace("max_updates = 3", "max_updates = 4")
 
 
 def test_restart_starts_over(run: Path, corpus: PreparedCorpus, make_config: Any) -> None:
