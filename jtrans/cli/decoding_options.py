@@ -10,9 +10,7 @@ import typer
 from jtrans.errors import DecodingError, did_you_mean
 
 if TYPE_CHECKING:
-    from jtrans.decoding.options import SearchOptions
-    from jtrans.decoding.translator import Translator
-    from jtrans.runs import Run
+    from jtrans.decoding.options import DecodingChoices
 
 SEARCH, MACHINE = "Search", "Machine"
 PRECISIONS = ("auto", "fp32", "bf16")
@@ -83,42 +81,20 @@ def check_choice(option: str, value: str, valid: Sequence[str]) -> None:
         )
 
 
-def search_options(run: Run, **chosen: Any) -> SearchOptions:
-    """Return the search options of a run's recipe with the chosen ones (not None) instead."""
-    from jtrans.decoding.options import SearchOptions
-    from jtrans.models.zoo import system_configs
-
-    values = run.config(system_configs()).decoding.model_dump()
-    values.update({name: value for name, value in chosen.items() if value is not None})
-    return SearchOptions(**values)
-
-
-def load_translator(
-    runs: Sequence[Run],
-    options: SearchOptions,
+def decoding_choices(
     *,
     checkpoint: str,
     device: str | None,
     precision: str,
     batch_tokens: int | None,
-) -> Translator:
-    """Load a run, or several as an ensemble; what can be refused without torch is refused first.
+    **search: Any,
+) -> DecodingChoices:
+    """Return what the options of a command choose about decoding.
 
     Raises:
-        JtransError: a checkpoint, precision or device that cannot be used.
+        DecodingError: no such precision.
     """
-    check_choice("--precision", precision, PRECISIONS)
-    for run in runs:
-        run.checkpoint(checkpoint)
-    from jtrans.decoding.batches import BATCH_TOKENS
-    from jtrans.decoding.translator import Translator
-    from jtrans.nn.device import resolve_device
+    from jtrans.decoding.options import DecodingChoices
 
-    return Translator.from_runs(
-        runs,
-        checkpoint,
-        resolve_device(device),
-        precision,
-        options=options,
-        batch_tokens=batch_tokens or BATCH_TOKENS,
-    )
+    check_choice("--precision", precision, PRECISIONS)
+    return DecodingChoices(checkpoint, device, precision, batch_tokens, search)

@@ -14,7 +14,7 @@ from jtrans.cli.options import Json
 from jtrans.errors import ConfigError, JtransError
 
 if TYPE_CHECKING:
-    from jtrans.cli.score_report import Report
+    from jtrans.cli.score_report import ScoreReport
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.runs import Run
     from jtrans.training.events import Result
@@ -162,19 +162,11 @@ def _train(
     return Run.open(folder)
 
 
-def _score(runs: list[Run], device: str | None) -> Report:
-    from jtrans.cli.score_runs import HowToTranslate, score_runs
+def _score(runs: list[Run], device: str | None) -> ScoreReport:
+    from jtrans.cli.score_report import report_on_runs
+    from jtrans.decoding.options import DecodingChoices
 
-    how = HowToTranslate("best", {}, device, "auto", None)
-    return score_runs(
-        runs,
-        "test",
-        ["bleu", "chrf"],
-        how,
-        data=None,
-        lowercase=None,
-        progress=console.TerminalProgress(),
-    )
+    return report_on_runs(runs, "test", ["bleu", "chrf"], DecodingChoices(device=device))
 
 
 def _examples(runs: list[Run], corpus: PreparedCorpus) -> list[Example]:
@@ -203,7 +195,7 @@ def _analyze(runs: list[Run], folder: Path, device: str | None) -> Path:
     return page
 
 
-def _print(report: Report, examples: list[Example]) -> None:
+def _print(report: ScoreReport, examples: list[Example]) -> None:
     report.print()
     print("BLEU and chrF2 compare with a human reference, 0 to 100: more is better.")
     for example in examples:

@@ -1,4 +1,4 @@
-"""`jtrans score`: how good translations are, of runs or of files; how probable a run finds them."""
+"""`jtrans score`: how good translations are, and how probable a run finds given ones."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from jtrans.cli.decoding_options import (
     MaxLength,
     Precision,
     WhichCheckpoint,
-    check_choice,
+    decoding_choices,
 )
 from jtrans.cli.options import Json
 from jtrans.errors import EXIT_CHECK_FAILED, ConfigError, CorpusError
 
 if TYPE_CHECKING:
-    from jtrans.cli.score_report import Report
-    from jtrans.cli.score_runs import HowToTranslate
+    from jtrans.cli.score_report import ScoreReport
+    from jtrans.decoding.options import DecodingChoices
     from jtrans.runs import Run
 
 FORCE, FILES = "Given translations", "Files"
@@ -134,25 +134,27 @@ def score(
 
         jtrans score @last --force a.en --src test.de --json
     """
-    from jtrans.cli.score_runs import HowToTranslate
     from jtrans.runs import find_run
 
     mode = _mode(runs, force, src, hyp, ref)
     if mode == "files":
         _show(_score_files(hyp or [], ref or [], src, languages, metric, lowercase), as_json)
         return
-    found = [find_run(name) for name in runs or []]
-    search = {
-        "beam": beam,
-        "length_penalty": length_penalty,
-        "length_penalty_form": length_penalty_form,
-        "max_length": max_length,
-    }
-    how = HowToTranslate(checkpoint, search, device, precision, batch_tokens)
+    opened = [find_run(name) for name in runs or []]
+    decoding = decoding_choices(
+        checkpoint=checkpoint,
+        device=device,
+        precision=precision,
+        batch_tokens=batch_tokens,
+        beam=beam,
+        length_penalty=length_penalty,
+        length_penalty_form=length_penalty_form,
+        max_length=max_length,
+    )
     if mode == "force":
-        _force(found[0], how, str(force), str(src), as_json)
+        _score_given(opened[0], decoding, str(force), str(src), as_json)
     else:
-        _show(_score_runs(found, split, metric, how, data, lowercase), as_json)
+        _show(_score_runs(opened, split, metric, decoding, data, lowercase), as_json)
 
 
 def _mode(
@@ -162,7 +164,7 @@ def _mode(
     hyp: Sequence[str] | None,
     ref: Sequence[str] | None,
 ) -> str:
-    """Return which of the three uses this is; the options of two do not mix."""
+    """Return which of the three uses this is; their options do not mix."""
     fault = hint = None
     if hyp or ref:
         if not (hyp and ref):
@@ -198,20 +200,14 @@ def _score_runs(
     runs: Sequence[Run],
     split: str,
     metric: str | None,
-    how: HowToTranslate,
+    decoding: DecodingChoices,
     data: Path | None,
     lowercase: bool | None,
-) -> Report:
-    from jtrans.cli.score_runs import score_runs
+) -> ScoreReport:
+    from jtrans.cli.score_report import report_on_runs
 
-    return score_runs(
-        runs,
-        split,
-        _metrics(metric, METRICS),
-        how,
-        data=data,
-        lowercase=lowercase,
-        progress=console.TerminalProgress(),
+    return report_on_runs(
+        runs, split, _metrics(metric, METRICS), decoding, data=data, lowercase=lowercase
     )
 
 
@@ -222,9 +218,9 @@ def _score_files(
     languages: str | None,
     metric: str | None,
     lowercase: bool | None,
-) -> Report:
-    from jtrans.cli.score_report import Report
-    from jtrans.evaluation.systems import System, compare_systems, score_systems
+) -> ScoreReport:
+    from jtrans.cli.score_report import ScoreReport
+    from jtrans.evaluation.systems import SystemOutput, evaluate
 
     metrics = _metrics(metric, "bleu,chrf,ter")
     language = _target_language(languages, ref[0])
@@ -236,19 +232,19 @@ def _score_files(
     names = [Path(name).name for name in hyp]
     names = names if len(set(names)) == len(names) else list(hyp)
     words = [[line.split() for line in lines] for lines in references]
-    systems = []
+    outputs = []
     for name, path in zip(names, hyp, strict=True):
         lines = _lines(path)
         _check_count(path, lines, ref[0], references[0])
-        systems.append(System(name, lines, [line.split() for line in lines], words))
-    choices: dict[str, Any] = {
-        "metrics": metrics,
-        "target_language": language,
-        "lowercase": bool(lowercase),
-    }
-    scores = score_systems(systems, references, **choices)
-    paired = compare_systems(systems, references, **choices)
-    return Report(metrics, scores, paired=paired, references=len(references))
+        outputs.append(SystemOutput(name, lines, [line.split() for line in lines], words))
+    evaluation = evaluate(
+        outputs,
+        references,
+        metrics=metrics,
+        target_language=language,
+        lowercase=bool(lowercase),
+    )
+    return ScoreReport(evaluation)
 
 
 def _lines(name: str) -> list[str]:
@@ -284,7 +280,7 @@ def _target_language(languages: str | None, reference: str) -> str:
     return target
 
 
-def _show(report: Report, as_json: bool) -> None:
+def _show(report: ScoreReport, as_json: bool) -> None:
     if as_json:
         console.print_json(report.to_json())
     else:
@@ -299,15 +295,11 @@ def _show(report: Report, as_json: bool) -> None:
         raise typer.Exit(EXIT_CHECK_FAILED)
 
 
-def _force(run: Run, how: HowToTranslate, force: str, src: str, as_json: bool) -> None:
+def _score_given(run: Run, decoding: DecodingChoices, force: str, src: str, as_json: bool) -> None:
     """Print the log-probability of every given translation and of each of its tokens."""
-    from jtrans.cli.decoding_options import PRECISIONS
-
-    check_choice("--precision", how.precision, PRECISIONS)
     targets, sources = _lines(force), _lines(src)
     _check_count(force, targets, src, sources)
-    translator = how.load(run)
-    found = translator.force(sources, targets, console.TerminalProgress())
+    scored = decoding.load([run]).score(sources, targets, console.TerminalProgress())
     if as_json:
         sentences = [
             {
@@ -316,11 +308,11 @@ def _force(run: Run, how: HowToTranslate, force: str, src: str, as_json: bool) -
                 "tokens": sentence.tokens,
                 "token_log_probs": sentence.token_log_probs,
             }
-            for number, sentence in enumerate(found)
+            for number, sentence in enumerate(scored)
         ]
         console.print_json({"sentences": sentences})
         return
-    for sentence in found:
+    for sentence in scored:
         pairs = zip(sentence.tokens, sentence.token_log_probs, strict=True)
         tokens = " ".join(f"{token}:{value:.4f}" for token, value in pairs)
         print(f"{sum(sentence.token_log_probs):.4f}\t{tokens}")

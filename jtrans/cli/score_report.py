@@ -1,19 +1,21 @@
-"""How scores look: the table with its sentences below, or one JSON object."""
+"""How scores look: a table with sentences below it, or one JSON object."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
 
 if TYPE_CHECKING:
-    from jtrans.evaluation.significance import PairedResult
-    from jtrans.evaluation.systems import SeedGroup, SystemScores
+    from jtrans.analysis.study.members import Member
+    from jtrans.decoding.options import DecodingChoices
+    from jtrans.evaluation.systems import Evaluation, SeedGroup, SystemScores
+    from jtrans.runs import Run
 
-SIGNIFICANT = 0.05
-TITLES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER", "multi-bleu": "multi-bleu"}
+RUN_COLUMNS = {"parameters": "parameters", "tokens_per_second": "tokens/s"}  # key -> heading
 
 
 @dataclass(frozen=True)
@@ -33,146 +35,173 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Report:
+class ScoreReport:
     """All there is to show.
 
     Args:
-        metrics: in the order of the columns.
-        scores: one per system, the baseline first.
-        facts: parameters and tokens per second by system name, where they are known.
-        paired: the comparisons with the first system.
-        groups: systems that differ only by seed.
+        evaluation: the scores, the baseline first.
+        details: of runs, by name: parameters, tokens per second and the like.
         bands: expected scores.
-        references: reference sets that were used.
     """
 
-    metrics: Sequence[str]
-    scores: Sequence[SystemScores]
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    paired: Sequence[PairedResult] = ()
-    groups: Sequence[SeedGroup] = ()
+    evaluation: Evaluation
+    details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     bands: Sequence[Band] = ()
-    references: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of --json."""
+        metrics = self.evaluation.metrics
         return {
-            "references": self.references,
-            "systems": [self._system_json(system) for system in self.scores],
-            "paired": [
-                {
-                    "baseline": pair.baseline,
-                    "system": pair.system,
-                    "metric": pair.metric,
-                    "difference": pair.difference,
-                    "p_value": pair.p_value,
-                    "samples": pair.samples,
-                    "is_better": pair.is_better,
-                }
-                for pair in self.paired
-            ],
+            "references": self.evaluation.references,
+            "systems": [self._system_json(system) for system in self.evaluation.systems],
+            "paired": [pair.to_json() for pair in self.evaluation.paired],
             "groups": [
                 {
                     "systems": group.names,
-                    "mean": {_key(name): value for name, value in group.means.items()},
-                    "sd": {_key(name): value for name, value in group.deviations.items()},
+                    "mean": {_key(name): group.mean(name) for name in metrics},
+                    "sd": {_key(name): group.deviation(name) for name in metrics},
                 }
-                for group in self.groups
+                for group in self._seed_groups
             ],
-            "expected": [
-                {
-                    "system": band.system,
-                    "metric": band.metric,
-                    "low": band.low,
-                    "high": band.high,
-                    "value": band.value,
-                    "is_held": band.is_held,
-                }
-                for band in self.bands
-            ],
+            "expected": [{**vars(band), "is_held": band.is_held} for band in self.bands],
         }
 
     def _system_json(self, system: SystemScores) -> dict[str, Any]:
         signatures = {_key(name): score.signature for name, score in system.scores.items()}
         return {
             "name": system.name,
-            **{_key(name): system.value(name) for name in self.metrics},
+            **{_key(name): system.value(name) for name in self.evaluation.metrics},
             "interval": {_key(name): score.interval for name, score in system.scores.items()},
             "signature": next(iter(signatures.values()), None),
             "signatures": signatures,
-            **self.facts.get(system.name, {}),
+            **self.details.get(system.name, {}),
         }
 
     def print(self) -> None:
         """Print the table, then what it means in sentences."""
-        facts = [name for name in ("parameters", "tokens_per_second") if self._know(name)]
-        titles = [TITLES[name] for name in self.metrics]
-        more = {"parameters": "parameters", "tokens_per_second": "tokens/s"}
+        from jtrans.evaluation.systems import MULTI_BLEU, TITLES
+
+        evaluation = self.evaluation
+        known = [name for name in RUN_COLUMNS if self._know(name)]
         console.print_table(
-            ["system", *titles, *(more[name] for name in facts)],
-            [self._row(system, facts) for system in self.scores],
-            right=list(more.values()),
+            [
+                "system",
+                *(TITLES[name] for name in evaluation.metrics),
+                *(RUN_COLUMNS[name] for name in known),
+            ],
+            [self._row(system, known) for system in evaluation.systems],
+            right=list(RUN_COLUMNS.values()),
         )
-        for pair in self.paired:
-            if pair.metric == self.paired[0].metric:  # the stars say it of the other metrics
-                print(_sentence(pair))
-        for group in self.groups:
+        for pair in evaluation.paired:
+            if pair.metric == evaluation.paired[0].metric:  # the stars say it of the other metrics
+                print(pair.describe())
+        for group in self._seed_groups:
             print(self._group_sentence(group))
-        if "multi-bleu" in self.metrics:
-            number = f", {self.references} references" if self.references > 1 else ""
+        if MULTI_BLEU in evaluation.metrics:
+            number = f", {evaluation.references} references" if evaluation.references > 1 else ""
             print(
                 f"multi-bleu: tokenised BLEU on each system's own words{number}; "
                 "compare with papers only"
             )
-        for signature in dict.fromkeys(
-            score.signature for system in self.scores for score in system.scores.values()
-        ):
+        for signature in evaluation.signatures:
             print(signature)
 
-    def _know(self, name: str) -> bool:
-        return any(facts.get(name) is not None for facts in self.facts.values())
+    @property
+    def _seed_groups(self) -> list[SeedGroup]:
+        return [group for group in self.evaluation.groups if len(group.members) > 1]
 
-    def _row(self, system: SystemScores, facts: Sequence[str]) -> list[str]:
+    def _know(self, name: str) -> bool:
+        return any(details.get(name) is not None for details in self.details.values())
+
+    def _row(self, system: SystemScores, known: Sequence[str]) -> list[str]:
+        from jtrans.evaluation.systems import TITLES
+
         cells = [system.name]
-        for name in self.metrics:
+        for name in self.evaluation.metrics:
+            interval = system.interval(name)
             cell = f"{system.value(name):.1f}"
-            if name in system.scores and system.scores[name].interval is not None:
-                cell += f" ± {system.scores[name].interval:.1f}"
+            cell += "" if interval is None else f" ± {interval:.1f}"
             cells.append(cell + (" *" if self._is_starred(system.name, TITLES[name]) else ""))
-        known = self.facts.get(system.name, {})
-        cells += [f"{known[name]:,.0f}" if known.get(name) else "" for name in facts]
-        return cells
+        details = self.details.get(system.name, {})
+        return cells + [f"{details[name]:,.0f}" if details.get(name) else "" for name in known]
 
     def _is_starred(self, name: str, title: str) -> bool:
         return any(
-            pair.system == name
-            and pair.metric == title
-            and pair.is_better
-            and pair.p_value < SIGNIFICANT
-            for pair in self.paired
+            pair.system == name and pair.metric == title and pair.is_better and pair.is_significant
+            for pair in self.evaluation.paired
         )
 
     def _group_sentence(self, group: SeedGroup) -> str:
+        from jtrans.evaluation.systems import TITLES
+
         values = ", ".join(
-            f"{TITLES[name]} {group.means[name]:.1f} ± {group.deviations[name]:.1f}"
-            for name in self.metrics
+            f"{TITLES[name]} {group.mean(name):.1f} ± {group.deviation(name):.1f}"
+            for name in self.evaluation.metrics
         )
         return f"{', '.join(group.names)} differ only by seed: {values} (mean ± sd)"
 
 
+def report_on_runs(
+    runs: Sequence[Run],
+    split: str,
+    metrics: Sequence[str],
+    decoding: DecodingChoices,
+    *,
+    data: Path | None = None,
+    lowercase: bool | None = None,
+) -> ScoreReport:
+    """Score the translations of a split by some runs, from their result caches where possible.
+
+    Args:
+        runs: the first one is the baseline.
+        split: of the prepared corpus, which must hold the same text for all runs; all its
+            references are used.
+        metrics: out of `ALL_METRICS`.
+        decoding: checkpoint and search.
+        data: a prepared corpus to use instead of the one each run was trained on.
+        lowercase: compare without case; None: when a run writes lower case.
+
+    Raises:
+        JtransError: no corpus, no such split, different texts or references, no checkpoint.
+    """
+    from jtrans.analysis.study.scores import score_runs
+    from jtrans.analysis.study.study import open_corpus, open_members
+
+    corpora = [open_corpus(run, data) for run in runs]
+    members = open_members(runs, corpora, split, decoding, _Bar())
+    evaluation = score_runs(members, metrics, lowercase)
+    details = {member.name: _details(member) for member in members}
+    return ScoreReport(evaluation, details, _bands(members, evaluation))
+
+
+class _Bar(console.TerminalProgress):
+    """Progress without a line for every model that is loaded."""
+
+    def say(self, label: str, text: str) -> None:
+        """Show nothing."""
+
+
+def _details(member: Member) -> dict[str, Any]:
+    return {
+        "parameters": member.run.info.get("parameters"),
+        "tokens_per_second": member.translation.tokens_per_second,
+        "checkpoint": member.checkpoint.name,
+        "split": member.text.split,
+        "sentences": len(member.hypotheses),
+    }
+
+
+def _bands(members: Sequence[Member], evaluation: Evaluation) -> list[Band]:
+    from jtrans.models.zoo import system_configs
+
+    bands = []
+    for member, system in zip(members, evaluation.systems, strict=True):
+        expected = member.run.config(system_configs()).expect.get(member.text.split)
+        if expected is not None and expected.metric in evaluation.metrics:
+            value = system.value(expected.metric)
+            bands.append(Band(system.name, expected.metric, expected.low, expected.high, value))
+    return bands
+
+
 def _key(metric: str) -> str:
     return metric.replace("-", "_")
-
-
-def _sentence(pair: PairedResult) -> str:
-    test = f"(paired bootstrap, {pair.samples:,} samples, p = {pair.p_value:.3f})"
-    if pair.p_value >= SIGNIFICANT:
-        return (
-            f"{pair.system} and {pair.baseline} do not differ significantly in {pair.metric}: "
-            f"{pair.difference:+.1f} {test}"
-        )
-    word = "better" if pair.is_better else "worse"
-    return (
-        f"{pair.system} is {word} than {pair.baseline} by "
-        f"{abs(pair.difference):.1f} {pair.metric} {test}"
-    )

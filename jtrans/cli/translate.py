@@ -26,8 +26,7 @@ from jtrans.cli.decoding_options import (
     Precision,
     WhichCheckpoint,
     check_choice,
-    load_translator,
-    search_options,
+    decoding_choices,
 )
 from jtrans.errors import CorpusError
 
@@ -104,27 +103,24 @@ def translate(
 
     check_choice("--input-format", input_format, FORMATS)
     check_choice("--format", output_format, FORMATS)
-    found = [find_run(name) for name in runs]
-    options = search_options(
-        found[0],
+    opened = [find_run(name) for name in runs]
+    decoding = decoding_choices(
+        checkpoint=checkpoint,
+        device=device,
+        precision=precision,
+        batch_tokens=batch_tokens,
         beam=beam,
         length_penalty=length_penalty,
         length_penalty_form=length_penalty_form,
         max_length=max_length,
         nbest=n_best,
     )
+    decoding.search_options(opened[0])  # refuse before the input is read
     source = LineInput(input_file)
     is_json = input_format == "jsonl"
     if source.lines is not None and is_json:
-        _read_items(source.lines, 0, source.name, is_json=True)  # refuse bad ones at once
-    translator = load_translator(
-        found,
-        options,
-        checkpoint=checkpoint,
-        device=device,
-        precision=precision,
-        batch_tokens=batch_tokens,
-    )
+        _read_items(source.lines, 0, source.name, is_json=True)  # refuse bad lines at once
+    translator = decoding.load(opened)
     has_bar = output_file != "-" or not sys.stdout.isatty()
     counted = _Counted(source.total if has_bar else None, console.TerminalProgress())
     with _output(output_file) as stream:
@@ -244,7 +240,7 @@ def _write(
 
 
 def _to_json(item: _Item, translations: Sequence[Translation]) -> dict[str, Any]:
-    found = [
+    entries = [
         {
             "text": translation.text,
             "score": translation.score,
@@ -255,4 +251,4 @@ def _to_json(item: _Item, translations: Sequence[Translation]) -> dict[str, Any]
         for translation in translations
     ]
     known = {"id": item.number, "source": item.source}
-    return {**known, **item.fields, "translations": found}
+    return {**known, **item.fields, "translations": entries}

@@ -24,9 +24,9 @@ def load_model(
     Raises:
         CheckpointError: there is no such checkpoint, or it is damaged.
     """
-    found = run.checkpoint(checkpoint)
-    found.verify("model.safetensors")
-    weights = found.weights
+    opened = run.checkpoint(checkpoint)
+    opened.verify("model.safetensors")
+    weights = opened.weights
     pipeline = run.pipeline
     config = run.config(system_configs())
     device = device or resolve_device(None)

@@ -1,12 +1,23 @@
-"""What a user can choose about the search. Knows no tensors, so wrong values fail at once."""
+"""What a user can choose about decoding. Loads no torch, so that wrong values fail at once.
+
+`SearchOptions` says how to search; `DecodingChoices` holds all that a command line decides, and
+turns it, together with a run's own settings, into search options and a translator.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from jtrans.errors import DecodingError, did_you_mean
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.decoding.translator import Translator
+    from jtrans.runs import Run
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
 # Memory grows with the beam (3.7 GB at 500 for a batch of the demo's small model), quality does
@@ -43,6 +54,23 @@ class SearchOptions:
     max_length: str = "S+50"
     nbest: int = 1
     min_length: int = 1
+
+    @classmethod
+    def from_config(cls, config: Config, **chosen: Any) -> SearchOptions:
+        """Return a configuration's own search options, with the chosen ones (not None) instead.
+
+        Raises:
+            DecodingError: a value that cannot be used.
+        """
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return cls(**{**config.decoding.model_dump(), **given})
+
+    @classmethod
+    def from_run(cls, run: Run, **chosen: Any) -> SearchOptions:
+        """Return the search options of a run's configuration, as `from_config` does."""
+        from jtrans.models.zoo import system_configs
+
+        return cls.from_config(run.config(system_configs()), **chosen)
 
     def __post_init__(self) -> None:
         if self.beam < 1:
@@ -99,6 +127,49 @@ class SearchOptions:
         if factor == 0.0 and plus == 0:
             raise _refusal(f"the length limit {self.max_length!r} allows no token", "S+50")
         return factor, plus
+
+
+@dataclass(frozen=True)
+class DecodingChoices:
+    """All that a user chooses about how runs decode; None leaves it to the run or the machine.
+
+    Args:
+        checkpoint: which one of every run.
+        device: by name.
+        precision: ``auto``, ``fp32`` or ``bf16``.
+        batch_tokens: source tokens in a batch.
+        search: `SearchOptions` by name that replace those of the run; None leaves the run's.
+    """
+
+    checkpoint: str = "best"
+    device: str | None = None
+    precision: str = "auto"
+    batch_tokens: int | None = None
+    search: Mapping[str, Any] = field(default_factory=dict)
+
+    def search_options(self, run: Run) -> SearchOptions:
+        """Return the search options for a run."""
+        return SearchOptions.from_run(run, **self.search)
+
+    def load(self, runs: Sequence[Run]) -> Translator:
+        """Load a run, or several as an ensemble that searches with the options of the first.
+
+        Raises:
+            JtransError: a checkpoint, search option or device that cannot be used.
+        """
+        options = self.search_options(runs[0])
+        for run in runs:
+            run.checkpoint(self.checkpoint)  # refuse before torch is loaded
+        from jtrans.decoding.translator import Translator
+
+        return Translator.from_runs(
+            runs,
+            self.checkpoint,
+            self.device,
+            self.precision,
+            options=options,
+            batch_tokens=self.batch_tokens,
+        )
 
 
 def _refusal(message: str, hint: str) -> DecodingError:

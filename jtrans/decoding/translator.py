@@ -11,12 +11,11 @@ import torch
 
 from jtrans.decoding.batches import BATCH_TOKENS, by_length, padded
 from jtrans.decoding.beam import Hypothesis, beam_search
-from jtrans.decoding.forced import forced_log_probs
 from jtrans.decoding.load import load_model
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.errors import DecodingError, InternalError, WorkError
 from jtrans.models.base import TranslationModel
-from jtrans.models.zoo import system_configs
 from jtrans.nn.device import autocast, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
 
@@ -51,7 +50,7 @@ class Translation:
 
 
 @dataclass(frozen=True)
-class ForcedLine:
+class ScoredLine:
     """A given translation: its tokens, ``</s>`` last, and the log-probability of each."""
 
     tokens: list[str]
@@ -84,17 +83,17 @@ def translate_ids(
     device = models[0].device
     is_joint = any(model.is_joint for model in models)
     lengths = [len(source) for source in sources]
-    found: list[list[Hypothesis]] = [[] for _ in sources]
+    result: list[list[Hypothesis]] = [[] for _ in sources]
     done = 0
     for batch in by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint):
         source, mask = padded([sources[index] for index in batch], device)
         with _memory_errors(), torch.no_grad(), autocast(device, precision):
             hypotheses = beam_search(models, source, mask, options)
         for index, best in zip(batch, hypotheses, strict=True):
-            found[index] = best
+            result[index] = best
         done += len(batch)
         progress.advance("Translating", done, len(sources))
-    return found
+    return result
 
 
 @contextlib.contextmanager
@@ -142,34 +141,35 @@ class Translator:
         cls,
         runs: Sequence[Run],
         checkpoint: str = "best",
-        device: torch.device | None = None,
+        device: torch.device | str | None = None,
         precision: str = "fp32",
         *,
         options: SearchOptions | None = None,
-        batch_tokens: int = BATCH_TOKENS,
+        batch_tokens: int | None = None,
     ) -> Translator:
         """Load the models of one run, or of several that form an ensemble.
 
         Args:
             runs: existing runs.
             checkpoint: which checkpoint of each.
-            device: where to compute; None for the machine's best.
+            device: where to compute, or its name; None for the machine's best.
             precision: "fp32", "bf16" or "auto".
             options: of the search; None for those of the first run's recipe.
-            batch_tokens: most padded source tokens in one batch.
+            batch_tokens: most padded source tokens in one batch; None for the usual number.
 
         Raises:
             DecodingError: the runs of an ensemble do not share their text pipeline.
             CheckpointError: a run or checkpoint cannot be used.
         """
         check_ensemble(runs)
-        device = device or resolve_device(None)
+        if not isinstance(device, torch.device):
+            device = resolve_device(device)
         models = [load_model(run, checkpoint, device) for run in runs]
         return cls(
             models,
             runs[0].pipeline,
-            options or recipe_options(runs[0]),
-            batch_tokens=batch_tokens,
+            options or SearchOptions.from_run(runs[0]),
+            batch_tokens=batch_tokens or BATCH_TOKENS,
             precision=resolve_precision(device, precision),
         )
 
@@ -191,7 +191,7 @@ class Translator:
         options = self.options if n is None else replace(self.options, nbest=n)
         sources = [self._encode(line, progress) for line in lines]
         full = [index for index, source in enumerate(sources) if len(source) > 1]
-        found = translate_ids(
+        translated = translate_ids(
             self.models,
             [sources[index] for index in full],
             options,
@@ -200,7 +200,7 @@ class Translator:
             progress=progress,
         )
         result = [[_EMPTY] for _ in lines]
-        for index, hypotheses in zip(full, found, strict=True):
+        for index, hypotheses in zip(full, translated, strict=True):
             result[index] = [self._to_text(hypothesis) for hypothesis in hypotheses]
         return result
 
@@ -211,10 +211,10 @@ class Translator:
         for lines in chunks:
             yield self.translate_nbest(lines, progress=progress)
 
-    def force(
+    def score(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
-    ) -> list[ForcedLine]:
-        """Return how probable the model finds given translations (teacher forcing).
+    ) -> list[ScoredLine]:
+        """Return how probable the model finds given translations (teacher-forced scores).
 
         Args:
             sources: raw source lines.
@@ -232,17 +232,17 @@ class Translator:
             for source, target in zip(sources, targets, strict=True)
         ]
         full = [index for index, pair in enumerate(pairs) if max(map(len, pair)) > 1]
-        found = forced_log_probs(
+        scores = teacher_forced_scores(
             self.models[0],
             [pairs[index][0] for index in full],
             [pairs[index][1] for index in full],
             precision=self.precision,
             progress=progress,
         )
-        result = [ForcedLine([], []) for _ in pairs]
-        for index, log_probs in zip(full, found, strict=True):
+        result = [ScoredLine([], []) for _ in pairs]
+        for index, scored in zip(full, scores, strict=True):
             tokens = list(map(self.pipeline.target.vocabulary.token, pairs[index][1]))
-            result[index] = ForcedLine(tokens, log_probs)
+            result[index] = ScoredLine(tokens, scored.log_probs)
         return result
 
     def _encode(self, line: str, progress: Progress) -> list[int]:
@@ -268,11 +268,6 @@ class Translator:
 
 
 _EMPTY = Translation("", 0.0, 0.0, [], [], [])
-
-
-def recipe_options(run: Run) -> SearchOptions:
-    """Return the search options of a run's own configuration."""
-    return SearchOptions(**run.config(system_configs()).decoding.model_dump())
 
 
 def check_ensemble(runs: Sequence[Run]) -> None:

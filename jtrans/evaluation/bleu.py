@@ -132,4 +132,5 @@ def multi_bleu(
     lengths = score.sys_len, score.ref_len
     if not all(lengths):
         return MultiBleu(0.0, (0.0,) * MAX_ORDER, 0.0, *lengths)
-    return MultiBleu(score.score, tuple(score.precisions), score.bp, *lengths)
+    # rounding takes the geometric mean of four times 100 a little above it
+    return MultiBleu(min(score.score, 100.0), tuple(score.precisions), score.bp, *lengths)

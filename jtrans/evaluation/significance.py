@@ -1,19 +1,21 @@
 """Is one system better than another, or was it luck? Paired bootstrap resampling.
 
 Koehn (2004): draw test sets with replacement from the one there is, score both systems on
-each, and see how often the difference is as large by chance as it was in fact. sacreBLEU does
-the work; its p-value is the one that papers report.
+each, and see how often chance alone makes a difference as large as the one observed. sacreBLEU
+computes it; its p-value is the one that papers report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.evaluation.bootstrap import SAMPLES, SEED, bootstrap_seed, check_bootstrap
 from jtrans.evaluation.scores import METRICS, check_lines, make_metric
+
+SIGNIFICANT = 0.05  # a lower p-value is called significant
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,34 @@ class PairedResult:
     difference: float
     p_value: float
     samples: int
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> PairedResult:
+        """Read what `to_json` returned."""
+        return cls(**{name: value for name, value in content.items() if name != "is_better"})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**vars(self), "is_better": self.is_better}
+
+    def describe(self) -> str:
+        """Say in words how the system compares with the baseline."""
+        test = f"(paired bootstrap, {self.samples:,} samples, p = {self.p_value:.3f})"
+        if not self.is_significant:
+            return (
+                f"{self.system} and {self.baseline} do not differ significantly in {self.metric}: "
+                f"{self.difference:+.1f} {test}"
+            )
+        word = "better" if self.is_better else "worse"
+        return (
+            f"{self.system} is {word} than {self.baseline} by "
+            f"{abs(self.difference):.1f} {self.metric} {test}"
+        )
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether chance alone rarely makes such a difference."""
+        return self.p_value < SIGNIFICANT
 
     @property
     def is_better(self) -> bool:

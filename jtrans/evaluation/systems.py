@@ -1,10 +1,15 @@
-"""Several systems on one test set: every metric side by side, and who is better."""
+"""Several systems on one test set: all scores side by side, means of seeds, who is better.
+
+`evaluate` is the one way from translations to numbers: ``jtrans score`` and the report show what
+it returns.
+"""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jtrans.errors import ConfigError, did_you_mean
 from jtrans.evaluation.bleu import MultiBleu, multi_bleu
@@ -13,28 +18,31 @@ from jtrans.evaluation.significance import PairedResult, paired_bootstrap
 
 MULTI_BLEU = "multi-bleu"
 ALL_METRICS = (*METRICS, MULTI_BLEU)
+TITLES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER", MULTI_BLEU: "multi-bleu"}
 
 
 @dataclass(frozen=True)
-class System:
-    """What one system gave for a test set.
+class SystemOutput:
+    """The translations of a test set by one system.
 
     Args:
-        name: how to call it.
+        name: of the system.
         lines: its translations as raw text.
         words: the same as words, before detokenisation.
         reference_words: reference sets as words, segmented like `words`.
+        group: what systems that differ only by their random seed share; None for none.
     """
 
     name: str
     lines: Sequence[str]
     words: Sequence[Sequence[str]]
     reference_words: Sequence[Sequence[Sequence[str]]]
+    group: str | None = None
 
 
 @dataclass(frozen=True)
 class SystemScores:
-    """The scores of one system: by metric name, and multi-bleu where it was asked for."""
+    """The scores of one system: by metric name, and multi-bleu if asked for."""
 
     name: str
     scores: Mapping[str, Score]
@@ -45,6 +53,56 @@ class SystemScores:
         if metric == MULTI_BLEU and self.multi_bleu is not None:
             return self.multi_bleu.score
         return self.scores[metric].value
+
+    def interval(self, metric: str) -> float | None:
+        """Return half the width of the 95 % interval, None where the metric has none."""
+        return self.scores[metric].interval if metric in self.scores else None
+
+
+@dataclass(frozen=True)
+class SeedGroup:
+    """Systems that differ only by their random seed, or a single system."""
+
+    members: list[SystemScores]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the systems."""
+        return [system.name for system in self.members]
+
+    def mean(self, metric: str) -> float:
+        """Return the mean of a metric over the seeds."""
+        return statistics.mean(system.value(metric) for system in self.members)
+
+    def deviation(self, metric: str) -> float | None:
+        """Return the sample standard deviation between the seeds, None for a single system."""
+        values = [system.value(metric) for system in self.members]
+        return statistics.stdev(values) if len(values) > 1 else None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All scores of some systems on one test set.
+
+    Args:
+        metrics: out of `ALL_METRICS`, in the order asked for.
+        systems: in the order given, the baseline first.
+        groups: the systems by group, in the order of their first members.
+        paired: comparisons with the baseline.
+        references: how many reference sets were used.
+    """
+
+    metrics: list[str]
+    systems: list[SystemScores]
+    groups: list[SeedGroup]
+    paired: list[PairedResult]
+    references: int
+
+    @property
+    def signatures(self) -> list[str]:
+        """How sacreBLEU computed the scores, without repetitions."""
+        scores = [score for system in self.systems for score in system.scores.values()]
+        return list(dict.fromkeys(score.signature for score in scores))
 
 
 def check_metrics(names: Sequence[str]) -> list[str]:
@@ -65,92 +123,47 @@ def check_metrics(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def score_systems(
-    systems: Sequence[System],
+def evaluate(
+    outputs: Sequence[SystemOutput],
     references: Sequence[Sequence[str]],
     *,
     metrics: Sequence[str],
     target_language: str,
     lowercase: bool,
-) -> list[SystemScores]:
-    """Score systems with sacreBLEU on raw text, and with multi-bleu on their own words.
+    compare_seeds: bool = True,
+) -> Evaluation:
+    """Score systems in every metric, gather their seeds, and compare them with the first one.
+
+    sacreBLEU's metrics read raw text; multi-bleu reads each system's own words.
 
     Args:
-        systems: what they gave, as many lines as every reference set.
+        outputs: of the systems, the baseline first; as many lines as every reference set.
         references: reference sets as raw text.
         metrics: out of `ALL_METRICS`.
         target_language: decides sacreBLEU's tokenizer.
         lowercase: compare without case.
+        compare_seeds: whether every system is compared with the baseline, or only the first one
+            of each group.
+
+    Raises:
+        CorpusError: an empty test set, or numbers of lines that differ.
     """
     plain = [name for name in metrics if name != MULTI_BLEU]
-    result = []
-    for system in systems:
-        scores = sacrebleu_scores(
-            system.lines,
-            references,
-            metrics=plain,
-            target_language=target_language,
-            lowercase=lowercase,
-        )
+    options: dict[str, Any] = {"target_language": target_language, "lowercase": lowercase}
+    systems, groups, compared = [], dict[str, SeedGroup](), []
+    for number, output in enumerate(outputs):
+        scores = sacrebleu_scores(output.lines, references, metrics=plain, **options)
         own = None
         if MULTI_BLEU in metrics:
-            own = multi_bleu(system.words, system.reference_words, lowercase=lowercase)
-        result.append(SystemScores(system.name, dict(zip(plain, scores, strict=True)), own))
-    return result
-
-
-def compare_systems(
-    systems: Sequence[System],
-    references: Sequence[Sequence[str]],
-    *,
-    metrics: Sequence[str],
-    target_language: str,
-    lowercase: bool,
-) -> list[PairedResult]:
-    """Compare the first system with each of the others; nothing for a single system."""
-    plain = [name for name in metrics if name != MULTI_BLEU]
-    if len(systems) < 2 or not plain:
-        return []
-    return paired_bootstrap(
-        [(system.name, system.lines) for system in systems],
-        references,
-        metrics=plain,
-        target_language=target_language,
-        lowercase=lowercase,
-    )
-
-
-@dataclass(frozen=True)
-class SeedGroup:
-    """Systems that differ only by their random seed.
-
-    Args:
-        names: of the systems.
-        means: mean of each metric.
-        deviations: sample standard deviation of each metric.
-    """
-
-    names: list[str]
-    means: dict[str, float]
-    deviations: dict[str, float]
-
-
-def group_by_seed(
-    scores: Sequence[SystemScores], keys: Sequence[str], metrics: Sequence[str]
-) -> list[SeedGroup]:
-    """Return mean and deviation of the systems that share a key (all but the seed), if several."""
-    members: dict[str, list[SystemScores]] = {}
-    for system, key in zip(scores, keys, strict=True):
-        members.setdefault(key, []).append(system)
-    groups = []
-    for group in members.values():
-        if len(group) > 1:
-            values = {name: [system.value(name) for system in group] for name in metrics}
-            groups.append(
-                SeedGroup(
-                    [system.name for system in group],
-                    {name: statistics.mean(found) for name, found in values.items()},
-                    {name: statistics.stdev(found) for name, found in values.items()},
-                )
-            )
-    return groups
+            own = multi_bleu(output.words, output.reference_words, lowercase=lowercase)
+        system = SystemScores(output.name, dict(zip(plain, scores, strict=True)), own)
+        systems.append(system)
+        key = f"alone {number}" if output.group is None else f"group {output.group}"
+        group = groups.setdefault(key, SeedGroup([]))
+        group.members.append(system)
+        if compare_seeds or len(group.members) == 1:
+            compared.append((output.name, output.lines))
+    paired = []
+    if len(compared) > 1 and plain:
+        paired = paired_bootstrap(compared, references, metrics=plain, **options)
+    return Evaluation(list(metrics), systems, list(groups.values()), paired, len(references))

@@ -43,14 +43,8 @@ class Validator:
         training = config.training
         self.pairs = corpus.pairs("valid")
         self.target = corpus.pipeline.target
-        decoding = config.decoding
-        self.options = SearchOptions(
-            beam=training.validate_beam,
-            length_penalty=decoding.length_penalty,
-            length_penalty_form=decoding.length_penalty_form,
-            max_length=decoding.max_length,
-        )
-        SearchOptions(**decoding.model_dump())  # what the run could never translate with, too
+        self.options = SearchOptions.from_config(config, beam=training.validate_beam)
+        SearchOptions.from_config(config)  # refuses what the run could never translate with, too
         self.precision = precision
         sampler = BatchSampler(
             self.pairs.source.lengths,

@@ -83,8 +83,8 @@ def test_a_translation_carries_its_tokens_and_their_log_probabilities(
 def test_log_probabilities_are_those_of_teacher_forcing(translator: Translator) -> None:
     lines = [line for line in LINES if line.strip()]
     found = [best[0] for best in translator.translate_nbest(lines)]
-    forced = translator.force(lines, [translation.text for translation in found])
-    for translation, line in zip(found, forced, strict=True):
+    scored = translator.score(lines, [translation.text for translation in found])
+    for translation, line in zip(found, scored, strict=True):
         assert line.tokens == translation.tokens
         assert line.token_log_probs == pytest.approx(translation.token_log_probs, abs=1e-5)
 
@@ -92,14 +92,14 @@ def test_log_probabilities_are_those_of_teacher_forcing(translator: Translator) 
 def test_forcing_keeps_order_and_gives_nothing_for_empty_pairs(translator: Translator) -> None:
     sources = ["ein mann liest schnell .", "", "hund"]
     targets = ["a man", "", "a dog runs fast ."]
-    found = translator.force(sources, targets)
-    assert [line.tokens for line in found] == [
+    scored = translator.score(sources, targets)
+    assert [line.tokens for line in scored] == [
         ["a", "man", "</s>"],
         [],
         ["a", "dog", "runs", "fast", ".", "</s>"],
     ]
-    alone = [translator.force([s], [t])[0] for s, t in zip(sources, targets, strict=True)]
-    for line, single in zip(found, alone, strict=True):
+    alone = [translator.score([s], [t])[0] for s, t in zip(sources, targets, strict=True)]
+    for line, single in zip(scored, alone, strict=True):
         assert line.token_log_probs == pytest.approx(single.token_log_probs, abs=1e-5)
 
 

@@ -3,63 +3,76 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 import pytest
 
 from jtrans.errors import ConfigError
 from jtrans.evaluation.bleu import multi_bleu
-from jtrans.evaluation.systems import (
-    System,
-    check_metrics,
-    compare_systems,
-    group_by_seed,
-    score_systems,
-)
+from jtrans.evaluation.systems import Evaluation, SystemOutput, check_metrics, evaluate
 
 REFERENCES = ["the dog reads a long book .", "a cat runs very fast .", "birds sing in the tree ."]
 GOOD = ["the dog reads a long book .", "a cat runs fast .", "birds sing in the tree ."]
 BAD = ["the dog reads", "cat cat cat", "birds in a tree"]
 
 
-def _system(name: str, lines: list[str]) -> System:
+def _output(name: str, lines: list[str], group: str | None = None) -> SystemOutput:
     words = [[line.split() for line in REFERENCES]]
-    return System(name, lines, [line.split() for line in lines], words)
+    return SystemOutput(name, lines, [line.split() for line in lines], words, group)
+
+
+def _evaluate(*outputs: SystemOutput, metrics: list[str], **more: Any) -> Evaluation:
+    return evaluate(
+        outputs, [REFERENCES], metrics=metrics, target_language="en", lowercase=False, **more
+    )
 
 
 def test_every_metric_asked_for_is_computed() -> None:
-    systems = [_system("good", GOOD), _system("bad", BAD)]
-    good, bad = score_systems(
-        systems,
-        [REFERENCES],
-        metrics=["chrf", "multi-bleu"],
-        target_language="en",
-        lowercase=False,
-    )
+    outputs = [_output("good", GOOD), _output("bad", BAD)]
+    evaluation = _evaluate(*outputs, metrics=["chrf", "multi-bleu"])
+    good, bad = evaluation.systems
     assert list(good.scores) == ["chrf"]
     assert good.value("chrf") > bad.value("chrf")
+    assert good.interval("chrf") is not None
+    assert good.interval("multi-bleu") is None
     own = multi_bleu([line.split() for line in GOOD], [[line.split() for line in REFERENCES]])
     assert good.value("multi-bleu") == own.score
+    [signature] = evaluation.signatures
+    assert signature.startswith("chrF2|")
+    assert evaluation.references == 1
 
 
-def test_multi_bleu_alone_needs_no_comparison() -> None:
-    systems = [_system("good", GOOD), _system("bad", BAD)]
-    options = {"target_language": "en", "lowercase": False}
-    assert compare_systems(systems, [REFERENCES], metrics=["multi-bleu"], **options) == []  # type: ignore[arg-type]
-    assert compare_systems(systems[:1], [REFERENCES], metrics=["bleu"], **options) == []  # type: ignore[arg-type]
-    [pair] = compare_systems(systems, [REFERENCES], metrics=["chrf"], **options)  # type: ignore[arg-type]
+def test_multi_bleu_alone_and_a_single_system_need_no_comparison() -> None:
+    outputs = [_output("good", GOOD), _output("bad", BAD)]
+    assert _evaluate(*outputs, metrics=["multi-bleu"]).paired == []
+    assert _evaluate(outputs[0], metrics=["bleu"]).paired == []
+    [pair] = _evaluate(*outputs, metrics=["chrf"]).paired
     assert (pair.baseline, pair.system, pair.is_better) == ("good", "bad", False)
 
 
-def test_systems_that_share_a_key_are_averaged() -> None:
-    systems = [_system("a", GOOD), _system("b", BAD), _system("c", GOOD)]
-    scores = score_systems(
-        systems, [REFERENCES], metrics=["chrf"], target_language="en", lowercase=False
-    )
-    [group] = group_by_seed(scores, ["same", "same", "other"], ["chrf"])
-    values = [scores[0].value("chrf"), scores[1].value("chrf")]
-    assert group.names == ["a", "b"]
-    assert group.means["chrf"] == pytest.approx(statistics.mean(values))
-    assert group.deviations["chrf"] == pytest.approx(statistics.stdev(values))
+def test_systems_of_a_group_are_averaged() -> None:
+    outputs = [_output("a", GOOD, "same"), _output("b", BAD, "same"), _output("c", GOOD, "other")]
+    evaluation = _evaluate(*outputs, metrics=["chrf"])
+    first, single = evaluation.groups
+    values = [evaluation.systems[0].value("chrf"), evaluation.systems[1].value("chrf")]
+    assert first.names == ["a", "b"]
+    assert first.mean("chrf") == pytest.approx(statistics.mean(values))
+    assert first.deviation("chrf") == pytest.approx(statistics.stdev(values))
+    assert single.mean("chrf") == evaluation.systems[2].value("chrf")
+    assert single.deviation("chrf") is None
+
+
+def test_systems_without_a_group_stand_alone_whatever_their_names() -> None:
+    outputs = [_output("same", GOOD), _output("same", BAD)]
+    assert [len(group.members) for group in _evaluate(*outputs, metrics=["chrf"]).groups] == [1, 1]
+
+
+def test_seeds_are_compared_one_by_one_or_by_their_first() -> None:
+    outputs = [_output("a", GOOD, "x"), _output("b", BAD, "x"), _output("c", BAD, "y")]
+    every = _evaluate(*outputs, metrics=["chrf"]).paired
+    assert [pair.system for pair in every] == ["b", "c"]
+    firsts = _evaluate(*outputs, metrics=["chrf"], compare_seeds=False).paired
+    assert firsts == every[1:]
 
 
 def test_metrics_are_checked_and_not_repeated() -> None:

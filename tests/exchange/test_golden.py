@@ -21,9 +21,9 @@ import torch
 
 from jtrans.decoding.batches import padded
 from jtrans.decoding.beam import beam_search
-from jtrans.decoding.forced import forced_log_probs
 from jtrans.decoding.load import load_model
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.exchange.reformer_fairseq import import_checkpoint
 from jtrans.models.base import TranslationModel
 from jtrans.nn import attention, residual
@@ -151,10 +151,10 @@ def test_every_way_of_training_gives_the_original_s_logits(
 
 
 def test_token_losses_are_those_of_the_original(golden: Golden) -> None:
-    found = forced_log_probs(golden.model, golden.sources, golden.targets)
-    for log_probs, pair in zip(found, golden.pairs, strict=True):
+    scores = teacher_forced_scores(golden.model, golden.sources, golden.targets)
+    for sentence, pair in zip(scores, golden.pairs, strict=True):
         np.testing.assert_allclose(
-            [-value for value in log_probs], pair["token_nll"], atol=1e-4, rtol=0
+            [-value for value in sentence.log_probs], pair["token_nll"], atol=1e-4, rtol=0
         )
 
 

@@ -95,7 +95,7 @@ def explain_lines(
         progress: told how far the work is.
     """
     texts = [member.hypotheses[line] for line in lines]
-    cache = member.kept("attention", lines=list(lines), translations=texts)
+    cache = member.cached("attention", lines=list(lines), translations=texts)
     arrays = cache.read()
     cached = None if arrays is None else _unpack(arrays)
     if cached is not None:

@@ -132,11 +132,11 @@ def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlig
     Raises:
         ConfigError: no such layer.
     """
-    cache = member.kept("alignment")
+    cache = member.cached("alignment")
     arrays = cache.read()
     if arrays is None:
         arrays = _pack(_compute(member))
-        cache.write(arrays, member.how.progress)
+        cache.write(arrays, member.progress)
     alignments = _unpack(arrays)
     names = list(dict.fromkeys(alignment.layer for alignment in alignments))
     if layer is not None and layer not in names:
@@ -218,7 +218,7 @@ def _compute(member: Member) -> dict[str, list[WordAlignment]]:
                     key = f"{name} {reading}"
                     result.setdefault(key, [[] for _ in words])[index] = alignment
         done += len(batch)
-        member.how.progress.advance("Aligning", done, len(words))
+        member.progress.advance("Aligning", done, len(words))
     return result
 
 

@@ -60,7 +60,7 @@ def token_bins(vocabulary: Vocabulary) -> Bins:
 
 def _accuracy(study: Study, binning: Binning) -> Figure:
     vocabulary = study.with_model[0].runs[0].pipeline.target.vocabulary
-    forced = study.with_model[0].forced
+    forced = study.with_model[0].teacher_forced
     frequency = np.array(vocabulary.counts)[forced.ids]
     is_counted = forced.ids >= len(SPECIALS)  # </s> and unknown tokens are skipped
     bins = binning.make(frequency[is_counted], token_bins(vocabulary))

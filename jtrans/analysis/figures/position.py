@@ -83,11 +83,11 @@ def accuracy_figure(
 
 def token_hits(study: Study) -> list[list[NDArray[Any]]]:
     """Return the hits of every token, per system and seed."""
-    return [[member.forced.hits for member in s.run_members] for s in study.with_model]
+    return [[member.teacher_forced.hits for member in s.run_members] for s in study.with_model]
 
 
 def _tokens(study: Study, binning: Binning) -> Figure:
-    forced = study.with_model[0].forced
+    forced = study.with_model[0].teacher_forced
     bins = binning.make(forced.position, Bins.equal(GAP, shown_from=1))
     return accuracy_figure(
         study,
@@ -110,7 +110,7 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
     first = study.with_model[0].run_members[0]
     word = word_of_token(first)
     hits = [[_all_hit(member, word) for member in s.run_members] for s in study.with_model]
-    lengths = np.bincount(first.forced.sentence[word_ends(word)], minlength=len(study))
+    lengths = np.bincount(first.teacher_forced.sentence[word_ends(word)], minlength=len(study))
     sentence = np.repeat(np.arange(len(study)), lengths)
     begins = np.cumsum(lengths) - lengths
     position = np.arange(len(sentence)) - np.repeat(begins, lengths)
@@ -172,7 +172,7 @@ def _all_hit(member: Member, word: NDArray[Any]) -> NDArray[np.bool_]:
     inside = word >= 0
     missed = np.bincount(
         word[inside],
-        weights=~member.forced.hits[inside],
+        weights=~member.teacher_forced.hits[inside],
         minlength=int(word.max(initial=-1)) + 1,
     )
     hit: NDArray[np.bool_] = missed == 0

@@ -10,7 +10,7 @@ from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.output.charts import Curve
 from jtrans.analysis.report.examples import ExampleSentence, choose_examples
 from jtrans.analysis.report.explorer import ExploredSentence, explored_sentences
-from jtrans.analysis.report.scores import Scores, score_study
+from jtrans.analysis.report.scores import ReportScores, report_scores
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class ReportData:
     lowercase: bool
     warnings: list[str]
     systems: list[SystemSummary]
-    scores: Scores
+    scores: ReportScores
     curves: Mapping[str, list[Curve]]
     sections: list[ReportSection]
     different: list[ExampleSentence]
@@ -104,7 +104,7 @@ def gather(study: Study, progress: Progress) -> ReportData:
     Raises:
         JtransError: a run that cannot be used.
     """
-    scores = score_study(study, progress)
+    scores = report_scores(study, progress)
     sections, warnings = _sections(study, progress)
     different, drawn = choose_examples(study)
     names = " vs ".join(subject.name for subject in study.subjects)
@@ -169,17 +169,16 @@ def _summary(subject: Subject) -> SystemSummary:
     from jtrans.models.zoo import system_configs
 
     first = subject.run_members[0]
-    checkpoint = first.run.checkpoint(first.how.checkpoint)
     parameters = first.run.info.get("parameters")
     return SystemSummary(
         subject.name,
         subject.index,
         first.run.config(system_configs()).model.system,
         int(parameters) if parameters is not None else None,
-        checkpoint.name,
-        checkpoint.update,
+        first.checkpoint.name,
+        first.checkpoint.update,
         _minutes(first.run),
-        first.tokens_per_second,
+        first.translation.tokens_per_second,
         [str(run.folder) for run in subject.runs],
     )
 

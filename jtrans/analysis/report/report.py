@@ -14,7 +14,8 @@ from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import UNSPACED
 from jtrans.analysis.report.explorer import explorer
 from jtrans.analysis.report.pages import render
-from jtrans.analysis.report.scores import METRICS, TITLES, Comparison, MetricValue
+from jtrans.analysis.report.scores import MetricValue
+from jtrans.evaluation.systems import ALL_METRICS, TITLES
 from jtrans.files import write_text
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ def page(data: ReportData) -> str:
         report=data,
         language_name=" → ".join(LANGUAGES.get(code, code) for code in data.languages),
         names=[(system.name, system.index) for system in data.systems],
-        metrics=[(metric, TITLES[metric]) for metric in METRICS],
+        metrics=[(metric, TITLES[metric]) for metric in ALL_METRICS],
         score_cells={system.name: _score_cells(data, system.name) for system in data.systems},
-        verdicts=[sentence(item) for item in data.scores.comparisons if item.metric == "BLEU"],
+        verdicts=verdicts(data),
         curves=_curves(data),
         sections=[
             {
@@ -89,35 +90,27 @@ def page(data: ReportData) -> str:
     )
 
 
+def verdicts(data: ReportData) -> list[str]:
+    """Say in words how each system compares with the first one in BLEU."""
+    return [
+        f"{item.describe()}." for item in data.scores.comparisons if item.metric == TITLES["bleu"]
+    ]
+
+
 def scores_table(data: ReportData) -> Table:
     """Return the scores as a table for files."""
     columns = ["system", "parameters"]
-    for metric in METRICS:
+    for metric in ALL_METRICS:
         columns += [TITLES[metric], f"{TITLES[metric]} ±"]
     rows: list[list[Any]] = []
     for system in data.systems:
         values = data.scores.systems[system.name]
         row: list[Any] = [system.name, system.parameters]
-        for metric in METRICS:
+        for metric in ALL_METRICS:
             row += [values[metric].value, values[metric].interval]
         rows.append(row)
     note = "; ".join(data.scores.signatures)
     return Table("scores", "Scores", columns, rows, note)
-
-
-def sentence(item: Comparison) -> str:
-    """Say in words how a system compares with the first one."""
-    test = f"(paired bootstrap, {item.samples:,} samples, p = {item.p_value:.3f})"
-    if not item.is_significant:
-        return (
-            f"{item.system} and {item.baseline} do not differ significantly in {item.metric}: "
-            f"{item.difference:+.1f} {test}."
-        )
-    word = "better" if item.is_better else "worse"
-    return (
-        f"{item.system} is {word} than {item.baseline} by {abs(item.difference):.1f} "
-        f"{item.metric} {test}."
-    )
 
 
 def _score_cells(data: ReportData, name: str) -> list[dict[str, str]]:
@@ -127,7 +120,7 @@ def _score_cells(data: ReportData, name: str) -> list[dict[str, str]]:
         for item in data.scores.comparisons
         if item.system == name and item.is_better and item.is_significant
     }
-    return [_score_cell(values[metric], TITLES[metric] in better) for metric in METRICS]
+    return [_score_cell(values[metric], TITLES[metric] in better) for metric in ALL_METRICS]
 
 
 def _score_cell(value: MetricValue, is_better: bool) -> dict[str, str]:

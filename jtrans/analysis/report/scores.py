@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jtrans.analysis.study.scores import score_subjects
+from jtrans.evaluation.significance import PairedResult
+from jtrans.evaluation.systems import Evaluation, SeedGroup
+
 if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
-    from jtrans.evaluation.systems import SystemScores
     from jtrans.progress import Progress
-
-METRICS = ("bleu", "chrf", "ter", "multi-bleu")
-TITLES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER", "multi-bleu": "multi-bleu"}
-SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -36,25 +34,7 @@ class MetricValue:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A system against the first one in one metric."""
-
-    system: str
-    baseline: str
-    metric: str
-    difference: float
-    p_value: float
-    samples: int
-    is_better: bool
-
-    @property
-    def is_significant(self) -> bool:
-        """Whether chance alone rarely makes such a difference."""
-        return self.p_value < SIGNIFICANT
-
-
-@dataclass(frozen=True)
-class Scores:
+class ReportScores:
     """All scores of a study.
 
     Args:
@@ -64,87 +44,62 @@ class Scores:
     """
 
     systems: dict[str, dict[str, MetricValue]]
-    comparisons: list[Comparison]
+    comparisons: list[PairedResult]
     signatures: list[str]
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> ReportScores:
+        """Return the scores that a report shows of an evaluation."""
+        return cls(
+            {group.names[0]: _values(group, evaluation.metrics) for group in evaluation.groups},
+            evaluation.paired,
+            evaluation.signatures,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return asdict(self)
+        return {**asdict(self), "comparisons": [item.to_json() for item in self.comparisons]}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Scores:
+    def from_json(cls, content: Mapping[str, Any]) -> ReportScores:
         """Read what `to_json` returned."""
         systems = {
             name: {metric: MetricValue(**value) for metric, value in values.items()}
             for name, values in content["systems"].items()
         }
-        comparisons = [Comparison(**item) for item in content["comparisons"]]
+        comparisons = [PairedResult.from_json(item) for item in content["comparisons"]]
         return cls(systems, comparisons, list(content["signatures"]))
 
 
-def score_study(study: Study, progress: Progress) -> Scores:
-    """Return the scores of all systems, from the first run's folder if they are there.
+def report_scores(study: Study, progress: Progress) -> ReportScores:
+    """Return the scores of all systems, from the first run's result cache if they are there.
 
     With all references of the split, in every metric.
 
     Args:
         study: the systems.
-        progress: told when there is something to compute.
+        progress: for reporting that there is something to compute.
     """
-    everything = [
+    translations = [
         [subject.name, *(member.hypotheses for member in subject.members)]
         for subject in study.subjects
     ]
     first = study.with_model[0].run_members[0]
-    kept = first.kept("scores", all_references=True, systems=everything, lowercase=study.lowercase)
-    arrays = kept.read()
-    if arrays is not None:
-        return Scores.from_json(json.loads(str(arrays["scores"])))
+    cached = first.cached(
+        "scores", all_references=True, systems=translations, lowercase=study.lowercase
+    )
+    content = cached.read()
+    if content is not None:
+        return ReportScores.from_json(json.loads(str(content["scores"])))
     progress.say("Scoring", f"{len(study):,} sentences of {study.split}")
-    scores = _score(study)
-    kept.write({"scores": np.array(json.dumps(scores.to_json()))}, progress)
+    scores = ReportScores.of(score_subjects(study))
+    cached.write({"scores": np.array(json.dumps(scores.to_json()))}, progress)
     return scores
 
 
-def _score(study: Study) -> Scores:
-    from jtrans.evaluation.systems import System, compare_systems, score_systems
-
-    choices: dict[str, Any] = {
-        "metrics": METRICS,
-        "target_language": study.target_language,
-        "lowercase": study.lowercase,
+def _values(group: SeedGroup, metrics: list[str]) -> dict[str, MetricValue]:
+    first = group.members[0]
+    return {
+        metric: MetricValue(group.mean(metric), first.interval(metric), group.deviation(metric))
+        for metric in metrics
     }
-    references = study.text.references
-    words = [list(column) for column in zip(*study.text.words_of_references, strict=True)]
-    values, firsts, signatures = {}, [], {}
-    for subject in study.subjects:
-        systems = [
-            System(subject.name, m.hypotheses, m.hypothesis_words, words) for m in subject.members
-        ]
-        firsts.append(systems[0])
-        found = score_systems(systems, references, **choices)
-        values[subject.name] = _values(found)
-        signatures.update(dict.fromkeys(s.signature for s in found[0].scores.values()))
-    comparisons = [
-        Comparison(
-            pair.system,
-            pair.baseline,
-            pair.metric,
-            pair.difference,
-            pair.p_value,
-            pair.samples,
-            pair.is_better,
-        )
-        for pair in compare_systems(firsts, references, **choices)
-    ]
-    return Scores(values, comparisons, list(signatures))
-
-
-def _values(found: list[SystemScores]) -> dict[str, MetricValue]:
-    result = {}
-    for metric in METRICS:
-        values = [scores.value(metric) for scores in found]
-        interval = found[0].scores[metric].interval if metric in found[0].scores else None
-        spread = statistics.stdev(values) if len(values) > 1 else None
-        result[metric] = MetricValue(statistics.mean(values), interval, spread)
-    return result

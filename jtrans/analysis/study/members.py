@@ -1,46 +1,29 @@
-"""One run, or one file of translations, as the analyses see it: everything lazily, once."""
+"""The members of a study: runs and files of translations, on the text of one split.
+
+A member gives its hypotheses and, if it is a run, what its model computes on that text;
+everything is computed when it is first asked for, and the costly parts go to the result cache.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.analysis.kept import Kept
 from jtrans.errors import CorpusError, InternalError
-from jtrans.progress import Progress, Silent
+from jtrans.progress import Progress
 
 if TYPE_CHECKING:
-    from jtrans.analysis.study.measurements import ForcedSplit
-    from jtrans.decoding.options import SearchOptions
-    from jtrans.decoding.stored import SplitTranslation
+    from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
+    from jtrans.decoding.options import DecodingChoices
+    from jtrans.decoding.result_cache import CachedResult
+    from jtrans.decoding.split import SplitTranslation
     from jtrans.decoding.translator import Translator
     from jtrans.models.base import TranslationModel
     from jtrans.runs import Run
     from jtrans.text.pipeline import TextPipeline, TextSide
-
-
-@dataclass(frozen=True)
-class How:
-    """How the models are used.
-
-    Args:
-        checkpoint: which one of every run.
-        device: by name; None for the machine's best.
-        precision: ``auto``, ``fp32`` or ``bf16``.
-        search: options of the search that replace those of the recipe.
-        batch_tokens: source tokens in a batch; None for the usual number.
-        progress: told how far the work is.
-    """
-
-    checkpoint: str = "best"
-    device: str | None = None
-    precision: str = "auto"
-    search: Mapping[str, Any] = field(default_factory=dict)
-    batch_tokens: int | None = None
-    progress: Progress = field(default_factory=Silent)
 
 
 @dataclass(frozen=True)
@@ -76,7 +59,7 @@ class SplitText:
 
     @property
     def only_first(self) -> str:
-        """What to add to the note of numbers that know one reference only; often nothing."""
+        """What to add to the note of numbers that use one reference only; often nothing."""
         number = len(self.references)
         return f" Of the {number} references of a sentence, the first." if number > 1 else ""
 
@@ -85,38 +68,46 @@ class Member:
     """One run.
 
     Args:
-        name: how to call it.
+        name: shown for it.
         run: an existing run.
         text: of the split, segmented as the first run does.
-        how: its model is used.
         common: the pipeline that cut `text` into words.
+        decoding: which checkpoint, and how it is loaded and translates.
+        progress: for reporting how far the work is.
+
+    Raises:
+        JtransError: no such checkpoint, or search options that cannot be used.
     """
 
     def __init__(
-        self, name: str, run: Run, text: SplitText, how: How, common: TextPipeline
+        self,
+        name: str,
+        run: Run,
+        text: SplitText,
+        common: TextPipeline,
+        decoding: DecodingChoices,
+        progress: Progress,
     ) -> None:
         self.name = name
         self.run = run
         self.text = text
-        self.how = how
+        self.decoding = decoding
+        self.progress = progress
+        self.checkpoint = run.checkpoint(decoding.checkpoint)
+        self._search = decoding.search_options(run)
         self._common = common
 
     @cached_property
     def hypotheses(self) -> list[str]:
         """Its translations as raw text, one per source line."""
-        return list(self._translation.lines)
+        return list(self.translation.lines)
 
     @cached_property
     def hypothesis_words(self) -> list[list[str]]:
         """Its translations as words, cut like the reference words."""
         if is_same_segmentation(self.run.pipeline.target, self._common.target):
-            return [list(words) for words in self._translation.words]
+            return [list(words) for words in self.translation.words]
         return [self._common.target.segment(line) for line in self.hypotheses]
-
-    @cached_property
-    def tokens_per_second(self) -> float:
-        """Target tokens per second when it translated."""
-        return self._translation.tokens_per_second
 
     @cached_property
     def source_pieces(self) -> list[list[str]]:
@@ -139,85 +130,70 @@ class Member:
         return [self.run.pipeline.target.encode_pieces(pieces) for pieces in self.reference_pieces]
 
     @cached_property
-    def forced(self) -> ForcedSplit:
-        """What the model gives the reference, token by token."""
-        from jtrans.analysis.study.measurements import forced_split
+    def teacher_forced(self) -> TeacherForcedSplit:
+        """How the model scores the reference, token by token."""
+        from jtrans.analysis.study.teacher_forcing import score_references
 
-        return forced_split(
-            self.kept("forced"),
+        return score_references(
+            self.cached("forced"),
             self.source_ids,
             self.reference_ids,
             load=lambda: self.translator,
-            progress=self.how.progress,
+            progress=self.progress,
         )
 
     @cached_property
     def translator(self) -> Translator:
         """The loaded model, ready to translate."""
-        from jtrans.decoding.batches import BATCH_TOKENS
-        from jtrans.decoding.translator import Translator
-        from jtrans.nn.device import resolve_device
-
-        self.how.progress.say("Loading", self.name)
-        return Translator.from_runs(
-            [self.run],
-            self.how.checkpoint,
-            resolve_device(self.how.device),
-            self.how.precision,
-            options=self._options,
-            batch_tokens=self.how.batch_tokens or BATCH_TOKENS,
-        )
+        self.progress.say("Loading", self.name)
+        return self.decoding.load([self.run])
 
     @property
     def model(self) -> TranslationModel:
         """The loaded model."""
         return self.translator.models[0]
 
-    def kept(self, what: str, *, all_references: bool = False, **options: Any) -> Kept:
-        """Return the place of a measurement on this split: in the run's folder.
+    def cached(
+        self, measurement: str, *, all_references: bool = False, **options: Any
+    ) -> CachedResult:
+        """Return the place of a measurement on this split in the run's result cache.
 
         Args:
-            what: was measured.
+            measurement: what is measured.
             all_references: whether further references decide the result, too.
             options: all else that decides it.
         """
+        from jtrans.decoding.result_cache import cached_measurement
+
         references = self.text.references if all_references else [self.text.reference_lines]
-        text = [self.text.source_lines, *references]
-        return Kept(
+        return cached_measurement(
             self.run,
-            what,
+            self.checkpoint,
             self.text.split,
-            self.how.checkpoint,
-            text,
-            precision=self.how.precision,
+            measurement,
+            [self.text.source_lines, *references],
+            precision=self.decoding.precision,
             **options,
         )
 
     @cached_property
-    def _options(self) -> SearchOptions:
-        from jtrans.decoding.options import SearchOptions
-        from jtrans.models.zoo import system_configs
+    def translation(self) -> SplitTranslation:
+        """The translations of the split, with their own words and how long they took."""
+        from jtrans.decoding.split import translate_split
 
-        values = self.run.config(system_configs()).decoding.model_dump()
-        return SearchOptions(**{**values, **self.how.search})
-
-    @cached_property
-    def _translation(self) -> SplitTranslation:
-        from jtrans.decoding.stored import translate_split
-
-        found = translate_split(
+        translation = translate_split(
             self.run,
             self.text.split,
             self.text.source_lines,
-            self._options,
-            checkpoint=self.how.checkpoint,
-            precision=self.how.precision,
+            self._search,
+            checkpoint=self.checkpoint,
+            precision=self.decoding.precision,
             load=lambda: self.translator,
-            progress=self.how.progress,
+            progress=self.progress,
         )
-        for lines in (found.lines, found.words):
+        for lines in (translation.lines, translation.words):
             check_lines(lines, self.text, f"{self.name}: translations/")
-        return found
+        return translation
 
     def _pieces(
         self, side: str, lines: Sequence[str], words: Sequence[Sequence[str]]
@@ -256,10 +232,10 @@ class FileMember:
         return [self._common.target.segment(line) for line in self.hypotheses]
 
 
-def is_same_segmentation(one: TextSide, other: TextSide) -> bool:
-    """Whether two sides cut raw text into the same words."""
+def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
+    """Whether two sides segment raw text into the same words."""
     names = ("language", "segmenter", "lowercase", "truecaser", "dictionary")
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+    return all(getattr(side, name) == getattr(other, name) for name in names)
 
 
 def check_lines(lines: Sequence[Any], text: SplitText, where: str) -> None:

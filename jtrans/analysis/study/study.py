@@ -1,4 +1,8 @@
-"""What is analysed: systems, the split they are analysed on, and what can be compared at all."""
+"""A study: systems compared on one split of one text, and what can be compared at all.
+
+Its *members* are runs and files of translations. Members that differ only by their random seed
+are one *subject*: a system with one line in a figure.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.analysis.study.members import (
     FileMember,
-    How,
     Member,
     SplitText,
     is_same_segmentation,
     only_runs,
 )
 from jtrans.data.prepared import PreparedCorpus, Side
+from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.evaluation.bootstrap import Bootstrap
-from jtrans.progress import Progress
+from jtrans.progress import Progress, Silent
 
 if TYPE_CHECKING:
-    from jtrans.analysis.study.measurements import ForcedSplit
+    from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
     from jtrans.decoding.translator import Translator
     from jtrans.models.base import TranslationModel
     from jtrans.runs import Run
@@ -36,7 +40,7 @@ class Subject:
     Numbers are means over `members`; text and models are those of the first one.
 
     Args:
-        name: how to call it.
+        name: shown for it.
         members: at least one.
         index: place among the systems analysed; decides the colour.
     """
@@ -68,13 +72,13 @@ class Subject:
 
     @property
     def hypothesis_words(self) -> list[list[str]]:
-        """Translations as words, cut like the study's reference words."""
+        """Translations as words, segmented like the study's reference words."""
         return self.members[0].hypothesis_words
 
     @property
-    def forced(self) -> ForcedSplit:
-        """What the model gives the reference, token by token."""
-        return self.run_members[0].forced
+    def teacher_forced(self) -> TeacherForcedSplit:
+        """How the model scores the reference, token by token."""
+        return self.run_members[0].teacher_forced
 
     @property
     def translator(self) -> Translator:
@@ -184,7 +188,7 @@ def load_subjects(
         split: of the prepared corpus, which must hold the same text and references for all runs.
         device: by name; None for the machine's best.
         precision: ``auto``, ``fp32`` or ``bf16``.
-        progress: told how far the work is.
+        progress: for reporting how far the work is.
         data: a prepared corpus to use instead of each run's own.
         checkpoint: which one of every run.
         search: options of the search that replace those of the recipes.
@@ -196,16 +200,16 @@ def load_subjects(
             or a run given twice.
     """
     _refuse_repetition(runs)
-    how = How(checkpoint, device, precision, search or {}, batch_tokens)
-    if progress is not None:
-        how = How(checkpoint, device, precision, search or {}, batch_tokens, progress)
-    for run in runs:
-        run.checkpoint(checkpoint)
+    decoding = DecodingChoices(checkpoint, device, precision, batch_tokens, search or {})
     corpora = [open_corpus(run, data) for run in runs]
-    text = _common_text(runs, corpora, split)
-    common = runs[0].pipeline
-    names = _names(runs)
-    members = [Member(name, run, text, how, common) for name, run in zip(names, runs, strict=True)]
+    members = open_members(runs, corpora, split, decoding, progress)
+    text, common = members[0].text, runs[0].pipeline
+    if not text.source_lines:
+        raise CorpusError(
+            f"{split} of {corpora[0].folder} is empty: nothing to analyse",
+            hint=f"choose another: --split {'|'.join(corpora[0].splits[1:])}",
+            kind="corpus.empty",
+        )
     groups: dict[str, list[Member | FileMember]] = {}
     for member in members:
         groups.setdefault(all_but_seed(member.run), []).append(member)
@@ -214,6 +218,33 @@ def load_subjects(
         Subject(_group_name(group), group, index) for index, group in enumerate(groups.values())
     ]
     return Study(subjects, text, corpora[0], _warnings(runs, corpora))
+
+
+def open_members(
+    runs: Sequence[Run],
+    corpora: Sequence[PreparedCorpus],
+    split: str,
+    decoding: DecodingChoices,
+    progress: Progress | None = None,
+) -> list[Member]:
+    """Return runs as members on the split they share; nothing is computed yet.
+
+    Args:
+        runs: at least one.
+        corpora: the prepared corpus of each; all must hold the same text and references.
+        split: its name.
+        decoding: which checkpoint, and how it is loaded and translates.
+        progress: for reporting how far the work is.
+
+    Raises:
+        JtransError: no such split, different texts, no checkpoint, or a search option that
+            cannot be used.
+    """
+    text = _common_text(runs, corpora, split)
+    return [
+        Member(name, run, text, runs[0].pipeline, decoding, progress or Silent())
+        for name, run in zip(_names(runs), runs, strict=True)
+    ]
 
 
 def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
@@ -268,7 +299,7 @@ def _refuse_repetition(runs: Sequence[Run]) -> None:
             )
 
 
-def shared_lines(
+def _shared_lines(
     runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str
 ) -> tuple[list[str], list[list[str]]]:
     """Return the source lines and all reference sets of a split, the same for all runs.
@@ -298,13 +329,7 @@ def shared_lines(
 
 def _common_text(runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str) -> SplitText:
     """Return the text that all corpora share, as words of the first run's pipeline."""
-    source, (first, *more) = shared_lines(runs, corpora, split)
-    if not source:
-        raise CorpusError(
-            f"{split} of {corpora[0].folder} is empty: nothing to analyse",
-            hint=f"choose another: --split {'|'.join(corpora[0].splits[1:])}",
-            kind="corpus.empty",
-        )
+    source, (first, *more) = _shared_lines(runs, corpora, split)
     segment = runs[0].pipeline.target.segment
     return SplitText(
         split,
@@ -317,7 +342,7 @@ def _common_text(runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: 
 
 
 def _words(run: Run, corpus: PreparedCorpus, split: str, side: Side) -> list[list[str]]:
-    """Return the words of a run: those of the corpus where it cuts them so, too."""
+    """Return the words of a run: those of the corpus where it segments alike."""
     own: TextSide = getattr(run.pipeline, side)
     if is_same_segmentation(own, getattr(corpus.pipeline, side)):
         return corpus.words_lines(split, side)
@@ -343,21 +368,21 @@ def _group_name(group: Sequence[Member | FileMember]) -> str:
 
 
 def _warnings(runs: Sequence[Run], corpora: Sequence[PreparedCorpus]) -> list[str]:
-    found = []
+    warnings = []
     first = runs[0]
     for run, corpus in zip(runs[1:], corpora[1:], strict=True):
         if _training_text(run) != _training_text(first):
-            found.append(
+            warnings.append(
                 f"{run.name} and {first.name} were trained on different corpora "
                 f"({corpus.name}, {corpora[0].name}): training frequencies are those of "
                 f"{first.name}"
             )
         if not is_same_segmentation(run.pipeline.target, first.pipeline.target):
-            found.append(
-                f"{run.name} cuts words otherwise than {first.name}: its translations are cut "
-                f"again as {first.name} does"
+            warnings.append(
+                f"{run.name} segments words differently from {first.name}: its translations are "
+                f"segmented again as {first.name} does"
             )
-    return found
+    return warnings
 
 
 def _target_digest(run: Run) -> str:

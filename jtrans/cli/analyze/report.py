@@ -48,20 +48,19 @@ def report(
 
 
 def _print(data: ReportData, page: Path) -> None:
-    from jtrans.analysis.report.report import sentence
-    from jtrans.analysis.report.scores import METRICS, TITLES
+    from jtrans.analysis.report.report import verdicts
+    from jtrans.evaluation.systems import ALL_METRICS, TITLES
 
     rows = []
     for system in data.systems:
         values = data.scores.systems[system.name]
-        cells = [f"{values[metric].value:.1f}" for metric in METRICS]
+        cells = [f"{values[metric].value:.1f}" for metric in ALL_METRICS]
         parameters = "" if system.parameters is None else f"{system.parameters:,}"
         rows.append([system.name, *cells, parameters])
-    columns = ["system", *(TITLES[metric] for metric in METRICS), "parameters"]
+    columns = ["system", *(TITLES[metric] for metric in ALL_METRICS), "parameters"]
     console.print_table(columns, rows, right=columns[1:])
-    for item in data.scores.comparisons:
-        if item.metric == TITLES["bleu"]:
-            print(sentence(item))
+    for verdict in verdicts(data):
+        print(verdict)
     for warning in data.warnings:
         console.warn(warning)
     print(page)

@@ -42,14 +42,14 @@ def _figures(found: list[object]) -> dict[str, Figure]:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_forced_decoding_is_the_loop_over_prefixes(study: Study, number: int) -> None:  # Q7
-    forced = study.subjects[number].forced
+def test_teacher_forcing_is_the_loop_over_prefixes(study: Study, number: int) -> None:  # Q7
+    scores = study.subjects[number].teacher_forced
     expected = [token for sentence in _by_hand(study, number) for token in sentence]
-    assert forced.ids.tolist() == [token for token, _, _ in expected]
-    assert forced.hits.tolist() == [hit for _, hit, _ in expected]
+    assert scores.ids.tolist() == [token for token, _, _ in expected]
+    assert scores.hits.tolist() == [hit for _, hit, _ in expected]
     log_probs = [log_prob for _, _, log_prob in expected]
-    assert forced.log_probs.tolist() == pytest.approx(log_probs, abs=1e-4)
-    assert forced.is_end.sum() == len(study) == len(forced)
+    assert scores.log_probs.tolist() == pytest.approx(log_probs, abs=1e-4)
+    assert scores.is_end.sum() == len(study) == len(scores)
 
 
 def test_accuracy_by_position_counts_pieces_and_the_end(study: Study) -> None:  # Q1
@@ -89,19 +89,20 @@ def test_bins_sum_to_the_overall_accuracy(study: Study) -> None:  # Q4
         total = sum(
             count * (value or 0) for count, value in zip(figure.counts, series.values, strict=True)
         )
-        assert total == pytest.approx(subject.forced.hits.sum())
+        assert total == pytest.approx(subject.teacher_forced.hits.sum())
 
 
 def test_all_hits_give_one_and_empty_bins_no_data(  # Q3
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jtrans.decoding import forced
+    from jtrans.decoding import teacher_forcing
+    from jtrans.decoding.teacher_forcing import TeacherForcedScores
 
-    def all_hit(*_: object, **__: object) -> list[forced.ForcedTokens]:
+    def all_hit(*_: object, **__: object) -> list[TeacherForcedScores]:
         ids = study.subjects[0].run_members[0].reference_ids
-        return [forced.ForcedTokens([0.0] * len(s), [True] * len(s)) for s in ids]
+        return [TeacherForcedScores([0.0] * len(s), [True] * len(s)) for s in ids]
 
-    monkeypatch.setattr(forced, "forced_tokens", all_hit)
+    monkeypatch.setattr(teacher_forcing, "teacher_forced_scores", all_hit)
     found = [*position_figures(study), frequency_figures(study)[0]]
     for figure in _figures(found).values():
         for series in figure.series:

@@ -85,7 +85,7 @@ def test_a_second_report_loads_no_model_and_draws_nothing(
 
     monkeypatch.setattr(Member, "translator", property(refuse))
     monkeypatch.setattr("jtrans.analysis.output.files.draw", refuse)
-    monkeypatch.setattr("jtrans.analysis.report.scores._score", refuse)
+    monkeypatch.setattr("jtrans.analysis.report.scores.score_subjects", refuse)
     path, _ = write_report(_again(study), tmp_path, Silent())
     assert path.read_bytes() == first
 

@@ -60,7 +60,7 @@ def test_measurements_of_something_else_are_not_used(
     corpus: PreparedCorpus, run_on: RunOn, loaded: list[str], change: str
 ) -> None:
     run = run_on(corpus)
-    before = _study(run).subjects[0].forced
+    before = _study(run).subjects[0].teacher_forced
     [kept] = (run.folder / "analysis").iterdir()
     data = None
     if change == "damage":
@@ -73,7 +73,7 @@ def test_measurements_of_something_else_are_not_used(
         other = run_on(corpus, "other", weights_seed=2)
         shutil.rmtree(run.checkpoints_folder)
         shutil.copytree(other.checkpoints_folder, run.checkpoints_folder)
-    after = _study(Run.open(run.folder), data=data).subjects[0].forced
+    after = _study(Run.open(run.folder), data=data).subjects[0].teacher_forced
     assert loaded == ["run", "run"]
     same = np.array_equal(before.ids, after.ids) and np.allclose(before.log_probs, after.log_probs)
     assert same == (change in ("damage", "empty"))

@@ -1,4 +1,4 @@
-"""What a run gives for a split when the reference is forced: log-probabilities and hits."""
+"""How a run scores the references of a split, teacher-forced: log-probabilities and hits."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jtrans.analysis.kept import Kept
 from jtrans.progress import Progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from jtrans.decoding.result_cache import CachedResult
     from jtrans.decoding.translator import Translator
 
 
 @dataclass(frozen=True)
-class ForcedSplit:
+class TeacherForcedSplit:
     """Every reference token of a split, one after the other, ``</s>`` of each sentence counted.
 
     Args:
@@ -54,45 +54,45 @@ class ForcedSplit:
         return ends
 
 
-def forced_split(
-    kept: Kept,
+def score_references(
+    cached: CachedResult,
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     *,
     load: Callable[[], Translator],
     progress: Progress,
-) -> ForcedSplit:
-    """Return the measurements of a split, from the run's folder if they are there.
+) -> TeacherForcedSplit:
+    """Return the scores of a split's references, from the result cache if they are there.
 
     Args:
-        kept: where they would be.
+        cached: their place in the cache.
         sources: source ids of every sentence, each ending in EOS.
         targets: reference ids, the same.
         load: called only when there is something to compute.
-        progress: told how far the work is.
+        progress: for reporting how far the work is.
     """
     lengths = [len(target) for target in targets]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     ids = np.concatenate(targets).astype(np.int32)
-    found = kept.read()
-    if found is None or not all(len(array) == len(ids) for array in found.values()):
-        found = _measure(sources, targets, load(), progress)
-        kept.write(found, progress)
-    return ForcedSplit(ids, found["log_probs"], found["hits"], offsets)
+    scores = cached.read()
+    if scores is None or not all(len(array) == len(ids) for array in scores.values()):
+        scores = _score(sources, targets, load(), progress)
+        cached.write(scores, progress)
+    return TeacherForcedSplit(ids, scores["log_probs"], scores["hits"], offsets)
 
 
-def _measure(
+def _score(
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
     translator: Translator,
     progress: Progress,
 ) -> dict[str, NDArray[Any]]:
-    from jtrans.decoding.forced import forced_tokens
+    from jtrans.decoding.teacher_forcing import teacher_forced_scores
 
-    sentences = forced_tokens(
+    sentences = teacher_forced_scores(
         translator.models[0], sources, targets, precision=translator.precision, progress=progress
     )
     return {
-        "log_probs": np.concatenate([s.log_probs for s in sentences]).astype(np.float32),
-        "hits": np.concatenate([s.hits for s in sentences]).astype(np.bool_),
+        "log_probs": np.concatenate([scores.log_probs for scores in sentences]).astype(np.float32),
+        "hits": np.concatenate([scores.hits for scores in sentences]).astype(np.bool_),
     }

@@ -1,0 +1,142 @@
+"""The result cache: what a checkpoint gave for a split, computed once and stored in its run.
+
+A file counts only for the very weights, text and options it was made from: its *identity*, which
+is stored beside the content. The name of the file holds split, checkpoint and a short digest of
+the options, so that results with other options live side by side.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jtrans.errors import JtransError
+from jtrans.files import file_digest, read_json, text_digest, whole_file, write_json
+from jtrans.progress import Progress
+
+if TYPE_CHECKING:
+    from jtrans.decoding.options import SearchOptions
+    from jtrans.runs import Checkpoint, Run
+
+FORMAT = 1
+
+
+class CachedResult:
+    """The place of one result in the cache: JSON values, or arrays in a file ``.npz``.
+
+    Args:
+        path: of the file.
+        identity: all that decides the result.
+    """
+
+    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
+        self.path = path
+        self.identity = dict(identity)
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the content, None where it is missing, damaged or of another identity."""
+        try:
+            if self.path.suffix == ".json":
+                content = dict(read_json(self.path))
+                identity = {name: content.pop(name) for name in self.identity}
+            else:
+                with np.load(self.path, allow_pickle=False) as arrays:
+                    content = dict(arrays)
+                identity = json.loads(str(content.pop("identity")))
+        except (JtransError, OSError, ValueError, KeyError, TypeError, EOFError):
+            return None
+        except zipfile.BadZipFile:
+            return None
+        return content if identity == self.identity else None
+
+    def write(self, content: Mapping[str, Any], progress: Progress) -> None:
+        """Store the content; where the run cannot be written, only warn."""
+        try:
+            if self.path.suffix == ".json":
+                write_json(self.path, {**self.identity, **content})
+                return
+            identity = np.array(json.dumps(self.identity))
+            with whole_file(self.path) as temporary, temporary.open("wb") as handle:
+                np.savez_compressed(handle, identity=identity, **content)
+        except JtransError as error:
+            progress.warn(f"the result could not be cached: {error.message}")
+
+
+def cached_translations(
+    run: Run,
+    checkpoint: Checkpoint,
+    split: str,
+    source: Sequence[str],
+    options: SearchOptions,
+    precision: str,
+) -> CachedResult:
+    """Return the place of a run's translations: ``test.step-00012000.1a2b3c4d.json``.
+
+    Args:
+        run: an existing run.
+        checkpoint: of this run.
+        split: the split's name.
+        source: its raw source lines.
+        options: of the search.
+        precision: as the user asked for it.
+    """
+    identity = {
+        "format": FORMAT,
+        "split": split,
+        "checkpoint": checkpoint.name,
+        "weights_sha256": _weights_digest(checkpoint),
+        "source_sha256": text_digest("\n".join(source)),
+        "options": {**asdict(options), "nbest": 1},
+        "precision": precision,
+    }
+    digest = _digest([identity["options"], precision])[:8]
+    path = run.result_path("translations", f"{split}.{checkpoint.name}.{digest}.json")
+    return CachedResult(path, identity)
+
+
+def cached_measurement(
+    run: Run, checkpoint: Checkpoint, split: str, measurement: str, text: Any, **options: Any
+) -> CachedResult:
+    """Return the place of a measurement: ``test.step-00012000.alignment.1a2b3c4d.npz``.
+
+    Args:
+        run: an existing run.
+        checkpoint: of this run.
+        split: the split's name.
+        measurement: what is measured, such as ``alignment``.
+        text: all the text it is measured on.
+        options: all else that decides the result.
+    """
+    identity = {
+        "format": FORMAT,
+        "what": measurement,
+        "split": split,
+        "checkpoint": checkpoint.name,
+        "weights_sha256": _weights_digest(checkpoint),
+        "pipeline": run.pipeline.fingerprint(),
+        "text_sha256": _digest(text),
+        "options": options,
+    }
+    name = f"{split}.{checkpoint.name}.{measurement}.{_digest(options)[:8]}.npz"
+    return CachedResult(run.result_path("analysis", name), identity)
+
+
+def _digest(value: Any) -> str:
+    return text_digest(json.dumps(value, sort_keys=True, ensure_ascii=False))
+
+
+def _weights_digest(checkpoint: Checkpoint) -> str:
+    weights = checkpoint.weights
+    return _file_digest(weights, weights.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _file_digest(path: Path, _changed: int) -> str:
+    return file_digest(path)
