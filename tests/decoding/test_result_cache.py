@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plugins.random_runs import MakeRun
 
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations
 from jtrans.files import file_digest
 from jtrans.progress import Silent
 from jtrans.runs import Run
-
-from .conftest import MakeRun
 
 SOURCE = ["ein mann liest .", "größe"]
 
