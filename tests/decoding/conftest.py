@@ -26,7 +26,7 @@ class TinyModel(TranslationModel):
     """Starts from the mean source vector; every token of the prefix changes the state."""
 
     def __init__(self, vocabulary: int, *, seed: int = 0, scale: float = 2.0) -> None:
-        super().__init__(SystemConfig(system="tiny"))
+        super().__init__(SystemConfig(system="tiny", width=6))
         generator = torch.Generator().manual_seed(seed)
         width = 6
 
