@@ -57,14 +57,14 @@ def import_(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Turn a checkpoint of another program into a run that translates and scores like any other.
+    r"""Turn a checkpoint of another program into a run that translates and scores like any other.
 
     [bold]Examples[/bold]
 
-      jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \\
+      jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \
         --target-dict dict.en.txt --run runs/original
 
-      jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \\
+      jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \
         --target-dict dict.en.txt --run runs/original --bpe-codes code
     """
     if source_format not in _FORMATS:

@@ -17,6 +17,7 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
+        """Take over the signals."""
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._receive)
         return self
@@ -27,6 +28,7 @@ class StopSignals:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Restore the handlers from before."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -30,6 +30,7 @@ class TrainTable:
         self._drawn_at = time.monotonic()
 
     def __enter__(self) -> Self:
+        """Return the table, which draws nothing yet."""
         return self
 
     def __exit__(
@@ -38,6 +39,7 @@ class TrainTable:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Remove the bar."""
         self._close()
 
     def start(self, start: Start) -> None:

@@ -1,1 +1,1 @@
-
+"""The prepared corpus as training reads it."""

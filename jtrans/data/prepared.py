@@ -78,6 +78,7 @@ class IdStore:
         return self._ids, self._offsets  # type: ignore[return-value]
 
     def __len__(self) -> int:
+        """Count the sentences."""
         return self._offsets.size - 1
 
     def __getitem__(self, index: int) -> NDArray[np.int32]:
@@ -114,6 +115,7 @@ class ParallelIds:
     labels: Mapping[str, IdStore] = field(default_factory=dict)
 
     def __len__(self) -> int:
+        """Count the pairs."""
         return len(self.source)
 
 

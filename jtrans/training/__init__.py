@@ -1,1 +1,1 @@
-
+"""Training: the loop and its parts."""

@@ -38,6 +38,7 @@ class Stopping:
     schedule: Schedule
 
     def __post_init__(self) -> None:
+        """Check that something ends training, and that its metrics are measured."""
         training = self.training
         limits = (training.max_epochs, training.max_updates, training.max_minutes, training.stop)
         if all(limit is None for limit in limits):
