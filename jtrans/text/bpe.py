@@ -20,7 +20,7 @@ from jtrans.files import path_hint
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
-_CACHE_LIMIT = 500_000  # words; far above the word types of a corpus, a bound for servers
+_CACHE_LIMIT = 500_000  # words; far above the word types of a corpus: a bound for servers
 
 
 def count_words(lines: Iterable[Iterable[str]]) -> Counter[str]:
@@ -35,7 +35,7 @@ def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: in
     """Learn merges and return the text of the codes file, byte for byte subword-nmt's.
 
     Args:
-        counts: word counts (`count_words`), one mapping for each text; joint BPE has two.
+        counts: word counts (`count_words`), one mapping for each text; two for joint BPE.
         merges: how many to learn; fewer come back when the text has no more to merge.
         min_frequency: stop when the most frequent pair is rarer than this.
 
@@ -48,7 +48,7 @@ def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: in
     if not any(len(word) > 1 for word in total):
         raise CorpusError(
             "there is nothing to learn BPE from: no word has two characters",
-            hint="give a text with words, or choose no BPE (--bpe none)",
+            hint="give text with words, or choose no BPE (--bpe none)",
             kind="corpus.empty",
         )
     learned = learn_merges(total, merges, min_frequency=min_frequency)
@@ -62,16 +62,16 @@ def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: in
 
 
 def count_merges(codes: str) -> int:
-    """Return how many merges a codes text holds, its version line not counted."""
+    """Return how many merges a codes text holds, without its version line."""
     lines = codes.rstrip("\n").split("\n")
     return len([line for line in lines if line]) - lines[0].startswith("#version:")
 
 
 def check_codes(codes: str, where: str | None = None) -> None:
-    """Refuse a text that is no BPE codes file.
+    """Refuse a text that is not a BPE codes file.
 
     Raises:
-        CorpusError: with the line that is wrong.
+        CorpusError: a line is wrong; it is named.
     """
     hint = "codes are made by: jtrans bpe learn --merges 10000 --input FILE --output CODES"
     lines = codes.rstrip("\n").split("\n")
@@ -101,7 +101,7 @@ def read_codes(path: Path) -> str:
     """Read and check a BPE codes file.
 
     Raises:
-        CorpusError: missing, not UTF-8, or no codes.
+        CorpusError: it is missing, not UTF-8, or not a codes file.
     """
     with open_text(path) as handle:
         codes = "".join(text_lines(handle, str(path))).removeprefix("\ufeff")
@@ -130,12 +130,12 @@ def open_text(path: Path) -> Iterator[IO[bytes]]:
 
 
 def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 stream with their ends, cut where subword-nmt cuts them.
+    """Yield the lines of a UTF-8 stream with their ends, split where subword-nmt splits them.
 
     That is at everything Unicode calls a line end (`str.splitlines`), not only at newlines.
 
     Raises:
-        CorpusError: with the line that is not UTF-8.
+        CorpusError: a line is not UTF-8; it is named.
     """
     for number, raw in enumerate(handle, start=1):
         try:
@@ -153,7 +153,7 @@ def count_file(path: Path) -> Counter[str]:
     """Count the words between spaces of a text file, as subword-nmt does.
 
     Raises:
-        CorpusError: missing or not UTF-8.
+        CorpusError: it is missing or not UTF-8.
     """
     from subword_nmt.learn_bpe import get_vocabulary
 
@@ -169,7 +169,7 @@ class Bpe:
         codes: the text of a codes file.
 
     Raises:
-        CorpusError: the text is no codes file.
+        CorpusError: the text is not a codes file.
     """
 
     def __init__(self, codes: str) -> None:
@@ -183,31 +183,31 @@ class Bpe:
         self._cache: dict[str, tuple[str, ...]] = {}
 
     def pieces(self, words: Iterable[str]) -> list[str]:
-        """Split words into pieces, so that `undo` gives the very same words back.
+        """Split words into pieces, so that `undo` returns the same words.
 
-        The pieces are subword-nmt's, save where those could not be undone: a word whose last
-        piece ends in the mark itself has its last character split off (``a@@`` becomes
-        ``a@@@ @``).
+        The pieces are those of subword-nmt, except where they could not be undone: where the
+        last piece of a word ends in the mark itself, its last character is split off (``a@@``
+        becomes ``a@@@ @``).
         """
         pieces: list[str] = []
         for word in words:
-            known = self._cache.get(word)
-            if known is None:
-                known = self._remember(word)
-            pieces.extend(known)
+            cached = self._cache.get(word)
+            if cached is None:
+                cached = self._split_word(word)
+            pieces.extend(cached)
         return pieces
 
     def undo(self, pieces: Sequence[str]) -> list[str]:
-        """Put pieces together to words; a last word without its end is kept."""
+        """Merge pieces into words; a last word without its end is kept."""
         words: list[str] = []
-        begun = ""
+        start = ""
         for piece in pieces:
             if piece.endswith(MARK):
-                begun += piece[: -len(MARK)]
+                start += piece[: -len(MARK)]
             else:
-                words.append(begun + piece)
-                begun = ""
-        return [*words, begun] if begun else words
+                words.append(start + piece)
+                start = ""
+        return [*words, start] if start else words
 
     def apply(self, line: str) -> str:
         """Split the words of a line as `subword-nmt apply-bpe` does, byte for byte."""
@@ -217,13 +217,13 @@ class Bpe:
     def draw(
         self, word: str, rate: float, random: Random, known: Container[str] | None = None
     ) -> tuple[str, ...]:
-        """Split a word with each merge left out at chance (BPE-dropout, Provilkov et al., 2020).
+        """Split a word with randomly dropped merges (BPE-dropout, Provilkov et al., 2020).
 
         Args:
             word: not empty.
-            rate: the share of possible merges that are passed over, in every round anew.
-            random: where chance comes from.
-            known: the pieces a vocabulary has; others are taken apart again, as far as possible.
+            rate: the probability that a possible merge is dropped, drawn anew in every round.
+            random: the random numbers.
+            known: the pieces of a vocabulary; merges into others are undone, as far as possible.
         """
         symbols = self._symbols(word)
         while len(symbols) > 1:
@@ -237,10 +237,10 @@ class Bpe:
             rank = min(possible)[0]
             done = 0
             parts: list[str] = []
-            for place in (i for each, i in possible if each == rank):
-                if place >= done:  # in x x x the second pair begins in the first
-                    parts += [*symbols[done:place], "".join(self._merges[rank])]
-                    done = place + 2
+            for i in (i for other, i in possible if other == rank):
+                if i >= done:  # in x x x the second pair begins in the first
+                    parts += [*symbols[done:i], "".join(self._merges[rank])]
+                    done = i + 2
             symbols = (*parts, *symbols[done:])
         if known is not None:
             last = len(symbols) - 1
@@ -264,10 +264,10 @@ class Bpe:
 
     @cached_property
     def _halves(self) -> dict[str, tuple[str, str]]:
-        """What each symbol was first made of."""
+        """The pair that each symbol was first merged from."""
         return {"".join(pair): pair for _, pair in sorted(self._merges.items(), reverse=True)}
 
-    def _remember(self, word: str) -> tuple[str, ...]:
+    def _split_word(self, word: str) -> tuple[str, ...]:
         if len(self._cache) >= _CACHE_LIMIT:
             self._cache.clear()
         symbols = self._symbols(word) if word else ()
@@ -278,8 +278,8 @@ class Bpe:
                 break
             first, second = self._merges[min(possible)]
             symbols = merge_pair(symbols, first, second, first + second)
-        known = self._cache[word] = self._marked(symbols) if word else ()
-        return known
+        pieces = self._cache[word] = self._marked(symbols) if word else ()
+        return pieces
 
     def _symbols(self, word: str) -> tuple[str, ...]:
         if self._has_own_end:
@@ -287,12 +287,12 @@ class Bpe:
         return (*word[:-1], word[-1] + END) if len(word) > 1 else (word,)
 
     def _marked(self, symbols: tuple[str, ...]) -> tuple[str, ...]:
-        """Take the end of the word off, and mark the pieces that are not the last."""
-        begin, last = symbols[:-1], symbols[-1]
-        if last == END and begin:
-            begin, last = begin[:-1], begin[-1]
+        """Remove the end symbol of the word, and mark all pieces but the last."""
+        inner, last = symbols[:-1], symbols[-1]
+        if last == END and inner:
+            inner, last = inner[:-1], inner[-1]
         else:
             last = last.removesuffix(END)
         if last.endswith(MARK):
-            return (*(piece + MARK for piece in begin), last[:-1] + MARK, last[-1])
-        return (*(piece + MARK for piece in begin), last)
+            return (*(piece + MARK for piece in inner), last[:-1] + MARK, last[-1])
+        return (*(piece + MARK for piece in inner), last)

@@ -1,9 +1,9 @@
 """Learning BPE merges as subword-nmt does, merge for merge, but ten times as fast.
 
-subword-nmt looks through all pairs for the most frequent one at every merge, and keeps the words
-of each pair in dictionaries of dictionaries. Here a heap finds the pair, and the words of a pair
-are a compact list that may name a word too often. What decides which pair comes next is kept as
-subword-nmt keeps it, its shortcuts included, so that the codes are the same byte for byte.
+At every merge subword-nmt searches all pairs for the most frequent one, and it keeps the words of
+each pair in dictionaries of dictionaries. Here a heap finds the pair, and the words of a pair are a
+compact list that may name a word more than once. The counts that decide which pair comes next are
+those of subword-nmt, shortcuts included, so that the codes are the same byte for byte.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def learn_merges(counts: Mapping[str, int], merges: int, *, min_frequency: int) 
 
 
 class _Learner:
-    """The words as they are cut so far, and how often each pair of neighbours occurs."""
+    """The words as they are split so far, and how often each pair of neighbours occurs."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
-        known: dict[str, str] = {}  # one string for each symbol, however many words have it
+        unique: dict[str, str] = {}  # one string for each symbol, however many words have it
         self._words: list[Word] = []
         self._frequencies = array("q")
         self._stats: defaultdict[Pair, int] = defaultdict(int)
@@ -51,11 +51,11 @@ class _Learner:
             if not word:
                 continue
             symbols = [*word[:-1], word[-1] + END]
-            cut = tuple(known.setdefault(symbol, symbol) for symbol in symbols)
+            split = tuple(unique.setdefault(symbol, symbol) for symbol in symbols)
             index = len(self._words)
-            self._words.append(cut)
+            self._words.append(split)
             self._frequencies.append(frequency)
-            for pair in pairwise(cut):
+            for pair in pairwise(split):
                 self._stats[pair] += frequency
                 self._places[pair].append(index)
         self._all_stats = self._stats.copy()
@@ -64,31 +64,31 @@ class _Learner:
         self._fill_heap()
 
     def pairs(self, merges: int, min_frequency: int) -> Iterator[Pair]:
-        """Yield the pairs to merge, each to be merged before the next is asked for."""
+        """Yield the pairs to merge; each must be merged before the next is asked for."""
         if not self._stats:
             return
-        # rare pairs are laid aside, with this as the limit, until nothing frequent is left
+        # pairs rarer than this are set aside until no frequent one is left
         threshold = max(self._stats.values()) / 10
         for i in range(merges):
             best = self._most_frequent()
             if best is None or (i and self._stats[best] < threshold):
-                self._lay_aside(threshold)
+                self._set_aside(threshold)
                 self._stats = self._all_stats.copy()
                 self._fill_heap()
                 best = self._most_frequent()
                 if best is None:
                     return
                 threshold = self._stats[best] * i / (i + 10000.0)
-                self._lay_aside(threshold)
+                self._set_aside(threshold)
             if self._stats[best] < min_frequency:
                 return
             yield best
             self._stats[best] = 0
             if not i % 100:
-                self._lay_aside(threshold)
+                self._set_aside(threshold)
 
     def merge(self, pair: Pair) -> None:
-        """Make one symbol of a pair wherever it occurs."""
+        """Merge a pair into one symbol wherever it occurs."""
         first, second = pair
         joined = first + second
         changes: defaultdict[Pair, int] = defaultdict(int)
@@ -97,36 +97,36 @@ class _Learner:
             old = words[index]
             new = merge_pair(old, first, second, joined)
             if len(new) == len(old):
-                continue  # named twice, or the pair went with another merge
+                continue  # listed twice, or another merge has removed the pair
             words[index] = new
             frequency = frequencies[index]
-            for gone in _pairs_gone(old, first, second):
-                changes[gone] -= frequency
-            for come in _pairs_come(new, joined):
-                changes[come] += frequency
-                places[come].append(index)
+            for removed in _removed_pairs(old, first, second):
+                changes[removed] -= frequency
+            for added in _added_pairs(new, joined):
+                changes[added] += frequency
+                places[added].append(index)
         for neighbours, change in changes.items():
             count = self._stats[neighbours] = self._stats[neighbours] + change
             if change > 0 and count > 0:
                 heapq.heappush(self._heap, (-count, self._key(neighbours), neighbours))
 
     def _most_frequent(self) -> Pair | None:
-        """Return the pair with the highest count, of equal ones the last by its text."""
+        """Return the pair with the highest count; among equals, the last by its text."""
         heap = self._heap
         while heap:
             count, key, pair = heap[0]
             now = self._stats.get(pair, 0)
             if now == -count:
                 return pair
-            # counted down since it was put here
+            # its count has fallen since it was put here
             if now > 0:
                 heapq.heapreplace(heap, (-now, key, pair))
             else:
                 heapq.heappop(heap)
         return None
 
-    def _lay_aside(self, threshold: float) -> None:
-        """Take pairs rarer than `threshold` out of the race, as subword-nmt's `prune_stats`."""
+    def _set_aside(self, threshold: float) -> None:
+        """Set aside pairs rarer than `threshold`, as `prune_stats` of subword-nmt does."""
         for pair, count in list(self._stats.items()):
             if count < threshold:
                 del self._stats[pair]
@@ -141,12 +141,12 @@ class _Learner:
         heapq.heapify(self._heap)
 
     def _key(self, pair: Pair) -> str:
-        """Return a text that sorts the other way round than the pair."""
+        """Return a text that sorts in the opposite order to the pair."""
         keys = self._keys
         for symbol in pair:
             if symbol not in keys:
-                turned = [chr(_HIGHEST - ord(character)) for character in symbol]
-                keys[symbol] = "".join(turned) + chr(_HIGHEST)
+                inverted = [chr(_HIGHEST - ord(character)) for character in symbol]
+                keys[symbol] = "".join(inverted) + chr(_HIGHEST)
         return keys[pair[0]] + keys[pair[1]]
 
 
@@ -155,7 +155,7 @@ def _no_places() -> array[int]:
 
 
 def merge_pair(word: Word, first: str, second: str, joined: str) -> Word:
-    """Return the word with each occurrence of the pair, from the left, as one symbol."""
+    """Return the word with each occurrence of the pair merged, from the left."""
     new: list[str] = []
     begin = 0
     last = len(word) - 1
@@ -177,8 +177,8 @@ def merge_pair(word: Word, first: str, second: str, joined: str) -> Word:
     return tuple(new)
 
 
-def _pairs_gone(old: Word, first: str, second: str) -> Iterator[Pair]:
-    """Yield the neighbours that the merge takes apart, as subword-nmt counts them."""
+def _removed_pairs(old: Word, first: str, second: str) -> Iterator[Pair]:
+    """Yield the pairs that the merge removes, as subword-nmt counts them."""
     i, last = 0, len(old) - 1
     while True:
         try:
@@ -190,14 +190,14 @@ def _pairs_gone(old: Word, first: str, second: str) -> Iterator[Pair]:
             continue
         if i:
             yield old[i - 1], first
-        # in A B C B C the second pair brings the middle neighbours: not twice
+        # in A B C B C the second pair yields the middle neighbours: not twice
         if i + 1 < last and (old[i + 2] != first or i >= last - 2 or old[i + 3] != second):
             yield second, old[i + 2]
         i += 2
 
 
-def _pairs_come(new: Word, joined: str) -> Iterator[Pair]:
-    """Yield the neighbours of the new symbol, as subword-nmt counts them."""
+def _added_pairs(new: Word, joined: str) -> Iterator[Pair]:
+    """Yield the pairs with the new symbol, as subword-nmt counts them."""
     i, last = 0, len(new) - 1
     while True:
         try:

@@ -1,7 +1,7 @@
-"""What detokenizer.perl leaves apart and a reader would not: "11: 30", "km / h", "he said ”".
+"""What detokenizer.perl leaves apart and a writer would not: "11: 30", "km / h", "he said ”".
 
-Each rule closes up (or, for a few, opens) what stands that way almost wherever it occurs; where
-text is divided ("a—b" and "a — b", "A&M" and "A & M") the line is left as Moses has it.
+Each rule closes a gap (a few open one) that is almost always wrong; where usage varies ("a—b" and
+"a — b", "A&M" and "A & M"), the line stays as Moses has it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _EVERYWHERE = [
     _rule(r"(?<=\w) _ (?=\w)", "_"),
     _rule(r"(?<=\w) @ (?=[\w-]+\.\w)", "@"),  # me @ home.de
     _rule(r"(?<=\d) – (?=\d)", "–"),  # 70 – 80
-    _rule(r"(?<=\w) ‑ (?=\w)", "‑"),  # the hyphen that does not break
+    _rule(r"(?<=\w) ‑ (?=\w)", "‑"),  # the non-breaking hyphen
     _rule(r"(?<=\w) …", "…"),
     _rule(r"° (?=[CF]\b)", "°"),
     _rule(r"\b(US|NZ|HK|NT|AU) \$ ?(?=\d)", r"\1$"),
     _rule(r"(?<=[^\W\d_]) ’ (?=(?:[sdtm]|re|ve|ll)(?!\w))", "’", re.IGNORECASE),  # it ’ s
 ]
 _ELISION = _rule(r"(?<!\w)([cdjlmnst]|\w*qu) ’ (?=\w)", r"\1’", re.IGNORECASE)  # l ’ eau
-# Typographic quotes, after what needs the apostrophe.
+# Typographic quotes; these rules come after those for apostrophes.
 _CLOSING = [_rule(r" ”", "”"), _rule(r"(?<=[\w.,!?]) ’(?! ?\d)", "’")]
 _OPENING_DOUBLE = _rule(r"(?<=[^\s(\[/—–-])“ (?=\S)", " “")
 _OPENING_SINGLE = _rule(r"‘ (?=\w)", "‘")
-# English has its own rules for these in detokenizer.perl; elsewhere they are names.
+# In English detokenizer.perl has rules for these; elsewhere they occur in names.
 _NOT_ENGLISH = [
     _rule(r"(?<=\w)( '|' )(?=s\b)", "'"),  # Men 's Health, or Men' s, as quotes do
     _rule(r"(?<=\b[OD])( '|' )(?=[^\W\d_])", "'"),  # O 'Connor
@@ -54,7 +54,7 @@ class Repairs:
             self._rules += _NOT_ENGLISH
 
     def apply(self, line: str) -> str:
-        """Return a line as detokenizer.perl made it, repaired."""
+        """Repair a line that detokenizer.perl has joined."""
         for pattern, replacement in self._rules:
             line = pattern.sub(replacement, line)
         if "“" in line and "„" not in line:  # „so“ closes with it

@@ -1,6 +1,6 @@
-"""What can be told of a language cheaply: its code, its script, its commonest words.
+"""What is cheap to know of a language: its code, its script, its commonest words.
 
-Good enough to notice text of the wrong language in bulk, not to tell the language of a line.
+Enough to notice much text of the wrong language, not to identify the language of a line.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LANGUAGES = {
     "thai": "th", "lao": "lo", "burmese": "my", "georgian": "ka", "ethiopic": "am ti",
     "khmer": "km", "armenian": "hy",
 }  # fmt: skip
-# A line with so many letters or more should have one of its own script.
+# A line with this many letters or more should have one of its own script.
 _FEW_LETTERS = 5
 
 _COMMON_WORDS = {
@@ -80,15 +80,15 @@ def check_language(language: str) -> None:
     """Refuse what cannot be a language code: ISO 639-1, or three letters of ISO 639-3.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not one.
     """
     base = base_language(language)
     if base in CODES or re.fullmatch("[a-z]{3}", base):
         return
     near = did_you_mean(base, sorted(CODES)) if len(base) == 2 else None
     raise ConfigError(
-        f"{language} is no language code",
-        hint=f"did you mean {near}?" if near else "ISO 639 codes are meant, such as de, en, zh",
+        f"{language} is not a language code",
+        hint=f"did you mean {near}?" if near else "use ISO 639 codes, such as de, en, zh",
         kind="config.unknown-language",
     )
 
@@ -102,7 +102,7 @@ def _own_letter(language: str) -> re.Pattern[str] | None:
 
 
 def is_wrong_script(line: str, language: str) -> bool:
-    """Say whether a line has letters, but none of the script its language is written in."""
+    """Return whether a line has letters, but none of the script its language is written in."""
     own = _own_letter(language)
     if own is None or own.search(line):
         return False
@@ -110,17 +110,16 @@ def is_wrong_script(line: str, language: str) -> bool:
 
 
 def look_swapped(source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> bool:
-    """Say whether two samples of lines look like the other's language each, and not their own."""
-    one, other = languages
+    """Return whether two samples of lines each look like the language of the other."""
     samples = [line.lower() for line in source], [line.lower() for line in target]
     return all(
         _likeness(sample, wrong) > 2 * _likeness(sample, right) + len(sample) / 10
-        for sample, right, wrong in ((samples[0], one, other), (samples[1], other, one))
+        for sample, right, wrong in zip(samples, languages, languages[::-1], strict=True)
     )
 
 
 def _likeness(lines: Sequence[str], language: str) -> int:
-    """Count the lines that can be of a language, by its common words or else by its script."""
+    """Count the lines that may be of a language, by its common words or else by its script."""
     words = _COMMON_WORDS.get(base_language(language))
     if words is None:
         own = _own_letter(language)

@@ -1,13 +1,13 @@
-"""The Moses tokeniser with a memory: each word is taken apart once, not once for every line.
+"""The Moses tokeniser with a cache: each word is split once, not again in every line.
 
-The rules of tokenizer.perl look at one word between spaces and at little around it: whether it
-is the first or the last of its line, and, where it ends in a full stop, whether the next one
-begins with a small letter or a digit. So sacremoses is asked about each word in each such
-surrounding, and the answers are put together. The lines come out the same, ten times as fast.
+The rules of tokenizer.perl look at one word between spaces and little around it: whether it is the
+first or the last of its line, and, where it ends in a full stop, whether the next one begins with
+a lower-case letter or a digit. So sacremoses is asked about each word once for each such context,
+and the answers are put together. The lines are the same, ten times as fast.
 
-In one rule sacremoses differs from today's tokenizer.perl: that always parts a full stop from the
-last word of a line ("... and so on, etc ."), sacremoses only where it would inside the line, so
-not after an abbreviation ("... and so on, etc."). Either can be had.
+In one rule sacremoses differs from today's tokenizer.perl, which always separates a full stop from
+the last word of a line ("... and so on, etc ."). sacremoses does so only where it would inside the
+line, so not after an abbreviation ("... and so on, etc."). Both are available.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_CACHE_LIMIT = 200_000  # words; the common ones are soon there again when it is emptied
+_CACHE_LIMIT = 200_000  # words; after the cache is emptied, the common ones are soon back
 # sacremoses removes control characters after it has looked for words
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b]")
 
-# Neighbours that stand for all words of their kind: what is asked of the next word.
+# Neighbours that stand for all words of their kind.
 _LOWER, _DIGIT, _OTHER = "x", "1", "X"
 _MARKS = ".,?!:;"  # always a word of their own after a letter or digit; "." with exceptions
 
@@ -28,10 +28,10 @@ class CachedMoses:
     """sacremoses' tokeniser for one language.
 
     Args:
-        language: ISO code; an unknown one has the rules of English abbreviations.
+        language: ISO code; an unknown one gets the English abbreviations.
         escape: whether special characters become HTML entities.
         parts_last_stop: whether a full stop at the end of a line is always a word of its own, as
-            with tokenizer.perl; False gives the very words of sacremoses.
+            in tokenizer.perl; False gives the same words as sacremoses.
     """
 
     def __init__(self, language: str, *, escape: bool, parts_last_stop: bool) -> None:
@@ -45,7 +45,7 @@ class CachedMoses:
         )
         self._escape = escape
         self._parts_last_stop = parts_last_stop
-        # words inside a line that do not end in a full stop; and all others by surrounding
+        # words inside a line that do not end in a full stop; and all others by context
         self._inside: dict[str, list[str]] = {}
         self._at_edge: dict[tuple[str, bool, str], list[str]] = {}
 
@@ -54,16 +54,16 @@ class CachedMoses:
         words = self._words(line)
         if self._parts_last_stop and words:
             last = words[-1]
-            # dots alone ("...") stay together, and are never one word with letters
+            # dots alone ("...") stay together; sacremoses never leaves them on a word with letters
             if last.endswith(".") and last.strip("."):
                 words[-1:] = [last[:-1], "."]
         return words
 
     def _words(self, line: str) -> list[str]:
-        """Split a line as sacremoses does; the list is the caller's own."""
+        """Split a line as sacremoses does; the caller may change the list."""
         parts = line.split()
         if len(parts) < 2 or "' '" in line or _CONTROL.search(line):
-            # two quotes that share a space: what the rules make of one depends on the other
+            # two quotes that share a space: how one is treated depends on the other
             return self._ask(line)
         words = self._edge(parts, 0).copy()
         inside = self._inside
@@ -79,7 +79,7 @@ class CachedMoses:
         return words
 
     def _edge(self, parts: list[str], index: int) -> list[str]:
-        """Take apart a word for which its surroundings matter, or that is new."""
+        """Split a word whose context matters, or that is new."""
         part, is_first = parts[index], index == 0
         after = self._kind(parts[index + 1]) if index + 1 < len(parts) else ""
         if after and not part.endswith("."):
@@ -98,9 +98,9 @@ class CachedMoses:
         return known
 
     def _plain(self, part: str) -> list[str] | None:
-        """Take apart letters and digits with at most one mark after them; None for all else.
+        """Split letters and digits with at most one mark after them; None for all else.
 
-        That is most of the words, and asking costs fifty times as much.
+        Most words are like that, and asking sacremoses costs fifty times as much.
         """
         stem, mark = (part[:-1], part[-1]) if part[-1] in _MARKS else (part, "")
         if not stem or not self._alnum.issuperset(stem) or "MULTI" in stem:

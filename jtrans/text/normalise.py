@@ -1,4 +1,4 @@
-"""One line of text in one form: what looks the same is the same."""
+"""Lines in one form: what looks the same is the same."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import unicodedata
 
 # Control characters that are not white space, and the byte order mark.
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
-# Halves of a UTF-16 pair (JSON can smuggle them in): no UTF-8 file can hold them.
+# Halves of a UTF-16 pair, which JSON may contain, but no UTF-8 file.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def normalise(line: str) -> str:
-    """Remove what no reader of the line can see; applying it twice changes nothing more.
+    """Remove what no reader of the line can see; a second application changes nothing.
 
-    Control characters and byte order marks go; white space of any kind (tabs, no-break
-    spaces, Unicode line separators) becomes single spaces, none at the ends; characters are
-    composed (NFC: "u" + diaeresis becomes "ü", which canonically is the same text, and which
-    segmenters understand). Case, quotes, dashes, widths stay as they are.
+    Control characters and byte order marks are removed; white space of any kind (tabs, no-break
+    spaces, Unicode line separators) becomes single spaces, with none at the ends; characters are
+    composed (NFC: "u" + diaeresis becomes "ü", the canonical equivalent that segmenters expect).
+    Case, quotes, dashes and widths stay as they are.
     """
     if not line.isascii():
         line = unicodedata.normalize("NFC", _SURROGATE.sub("\ufffd", _CONTROL.sub("", line)))

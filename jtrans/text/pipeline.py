@@ -1,9 +1,9 @@
 """Raw text to token ids and back, as one saved object.
 
     line -> normalise -> segment -> lower-case or truecase -> BPE -> ids           encode
-    ids  -> tokens -> BPE undone -> words -> capitals restored -> detokenise -> line   decode
+    ids  -> tokens -> undo BPE -> words -> restore capitals -> detokenise -> line       decode
 
-Saved beside every prepared corpus and in every run, so that training, translation and
+It is saved in every prepared corpus and in every run, so that training, translation and
 analysis can never disagree about segmentation.
 """
 
@@ -32,14 +32,14 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "lowercase": bool,
     "codes": (str, type(None)),
 }
-# Written only where they are used, so that pipelines without them stay as they were.
+# Written only where they are used, so that pipelines without them keep their fingerprint.
 _OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
     "truecase": (list, type(None)),
     "dictionary": (str, type(None)),
 }
 
 
-def _no_words() -> Vocabulary:
+def _empty_vocabulary() -> Vocabulary:
     return Vocabulary.build({})
 
 
@@ -47,25 +47,25 @@ def _no_words() -> Vocabulary:
 class TextSide:
     """One language of a pipeline.
 
-    Cheap to make and to send to another process: segmenter and BPE are built at first use.
-    While a corpus is being prepared, `segment` works before there are codes or a vocabulary;
-    `dataclasses.replace` then adds them.
+    It is cheap to make and to send to another process: segmenter and BPE are built at first use.
+    While a corpus is prepared, `segment` works before there are codes and a vocabulary;
+    `dataclasses.replace` adds them.
 
     Args:
         language: ISO code, such as "de".
-        segmenter: a name of `segment.SEGMENTERS`; "auto" is replaced by the language's own.
+        segmenter: a name of `segment.SEGMENTERS`; "auto" is replaced by the language's default.
         lowercase: whether words are lower-cased after segmentation.
         codes: the text of a BPE codes file; None for whole words.
         vocabulary: the tokens with ids.
         truecaser: how the first words of sentences are written; None leaves case alone.
-        dictionary: words the segmenter shall know, as the text of a jieba user dictionary.
+        dictionary: extra words for the segmenter, as the text of a jieba user dictionary.
     """
 
     language: str
     segmenter: str = "auto"
     lowercase: bool = False
     codes: str | None = None
-    vocabulary: Vocabulary = field(default_factory=_no_words)
+    vocabulary: Vocabulary = field(default_factory=_empty_vocabulary)
     truecaser: Truecaser | None = None
     dictionary: str | None = None
 
@@ -74,7 +74,7 @@ class TextSide:
         object.__setattr__(self, "segmenter", name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # what was built at first use (compiled expressions, caches) stays at home
+        # without what was built at first use (compiled expressions, caches)
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def segment(self, line: str) -> list[str]:
@@ -84,7 +84,7 @@ class TextSide:
         return self.recase(words)
 
     def recase(self, words: list[str]) -> list[str]:
-        """Write segmented words small, or only those that begin a sentence by chance."""
+        """Lower-case segmented words, or truecase them, as the side is set up."""
         if self.lowercase:
             return [word.lower() for word in words]
         return self.truecaser.apply(words) if self.truecaser else words
@@ -94,13 +94,13 @@ class TextSide:
         return self._bpe.pieces(words) if self._bpe else list(words)
 
     def draw(self, word: str, rate: float, random: Random) -> tuple[str, ...]:
-        """Split a word into known pieces with merges left out at chance (BPE-dropout)."""
+        """Split a word into known pieces with randomly dropped merges (BPE-dropout)."""
         if self._bpe is None:
             return (word,)
         return self._bpe.draw(word, rate, random, self.vocabulary.known)
 
     def pieces(self, line: str) -> list[str]:
-        """Split a raw line into the pieces the vocabulary knows ("@@" marks continuation)."""
+        """Split a raw line into BPE pieces ("@@" marks all but the last of a word)."""
         return self.split(self.segment(line))
 
     def encode(self, line: str) -> list[int]:
@@ -112,7 +112,7 @@ class TextSide:
         return [*self.vocabulary.ids(pieces), EOS]
 
     def words(self, ids: Iterable[int]) -> list[str]:
-        """Turn ids into words with BPE undone; stops at the first EOS, skips PAD."""
+        """Turn ids into words, with BPE undone, up to the first EOS; PAD is skipped."""
         tokens = []
         for token_id in ids:
             if token_id == EOS:
@@ -122,11 +122,11 @@ class TextSide:
         return self.merge(tokens)
 
     def merge(self, pieces: Sequence[str]) -> list[str]:
-        """Undo `split`: put pieces together to words."""
+        """Undo `split`: merge pieces into words."""
         return self._bpe.undo(pieces) if self._bpe else list(pieces)
 
     def join(self, words: Sequence[str]) -> str:
-        """Put words together to a raw line: restore capitals, detokenise."""
+        """Join words into a raw line: restore capitals, detokenise."""
         return self._segmenter.join(self.truecaser.restore(words) if self.truecaser else words)
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -153,7 +153,7 @@ class TextSide:
         """Read what `to_json` returned.
 
         Raises:
-            CorpusError: a part is missing or of another kind.
+            CorpusError: an entry is missing or of the wrong type.
         """
         for name, kind in (_KINDS | _OPTIONAL_KINDS).items():
             missing = 0 if name in _KINDS else None
@@ -196,7 +196,7 @@ class TextPipeline:
         target_vocabulary: Vocabulary,
         codes: str | None = None,
     ) -> TextPipeline:
-        """Make the pipeline of an imported run: words are what stands between spaces.
+        """Make the pipeline of an imported run, whose words are separated by spaces.
 
         Args:
             source_language: ISO code.
@@ -204,7 +204,7 @@ class TextPipeline:
             source_vocabulary: the run's source tokens.
             target_vocabulary: the run's target tokens.
             codes: text of the BPE codes file shared by both sides; None when lines are
-                already pieces, or whole words are wanted.
+                pieces already, or for whole words.
         """
         return cls(
             TextSide(source_language, "whitespace", False, codes, source_vocabulary),

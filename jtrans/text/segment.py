@@ -1,8 +1,8 @@
-"""Lines to words and back: one small class for each way of cutting.
+"""Lines to words and back: one small class for each way to segment.
 
-What `segment` takes apart `join` puts together. For words and single spaces that is exact
-with `Whitespace` and `Character`; `Moses` and `Jieba` guess spaces from rules, and each says
-below what is lost. After one round trip a second one changes nothing more.
+`join` undoes `segment`: exactly, up to repeated spaces, for `Whitespace` and `Character`, while
+`Moses` and `Jieba` restore spaces by rules; what they lose is said below. A second round trip
+changes nothing more.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from jtrans.text.language import base_language
 
 
 class Segmenter(Protocol):
-    """Cuts one line of one language into words.
+    """Splits lines of one language into words.
 
-    `is_for_raw_text` says whether lines should be normalised first; `dictionary` holds words
-    that jieba shall know, the others have no use for it.
+    `is_for_raw_text` says whether lines should be normalised first; `dictionary` holds extra
+    words for jieba, the others ignore it.
     """
 
     is_for_raw_text: ClassVar[bool]
@@ -35,18 +35,18 @@ class Segmenter(Protocol):
         ...
 
     def join(self, words: Sequence[str]) -> str:
-        """Put words together to a line."""
+        """Join words into a line."""
         ...
 
 
 class Moses:
-    """The tokeniser of most published systems (the very words of sacremoses), without escapes.
+    """The tokeniser of most published systems (the same words as sacremoses), without escapes.
 
-    Not restored: a space before ``, . ! ? ) %`` or its absence after them; which way quotes lean
-    that do not pair up; spaces around ``& # * + = < > — ...`` and inside quotes (``A&M`` comes back
-    as ``A & M``, ``black / white`` as ``black/white``); in code and markup therefore much. Of the
-    lines of Multi30k and Tatoeba 99.7 to 100 % come back unchanged (de, en, fr), of news 93 to
-    98 % (`scripts/bench/round_trip.py`).
+    Not restored: a space before ``, . ! ? ) %`` or a missing one after them; the direction of
+    unpaired quotes; spaces around ``& # * + = < > — ...`` and inside quotes (``A&M`` comes back as
+    ``A & M``, ``black / white`` as ``black/white``), so a lot in code and markup. Of the lines of
+    Multi30k and Tatoeba 99.7 to 100 % come back unchanged (de, en, fr), of news 93 to 98 %
+    (`scripts/bench/round_trip.py`).
     """
 
     is_for_raw_text: ClassVar[bool] = True
@@ -69,16 +69,16 @@ class Moses:
         return self._tokenizer.tokenize(line)
 
     def join(self, words: Sequence[str]) -> str:
-        """Put words together as detokenizer.perl does, with some things closed up (`Repairs`)."""
+        """Join words as detokenizer.perl does, and close up what it leaves apart (`Repairs`)."""
         return self._repairs.apply(self._detokenizer.detokenize(words, unescape=self._escape))
 
 
 class MosesEscaped(Moses):
-    """Moses to the letter, with its default HTML escapes (``&apos;``), as IWSLT14 is prepared.
+    """Moses exactly, with its default HTML escapes (``&apos;``), as IWSLT14 is prepared.
 
-    Unlike sacremoses, tokenizer.perl parts a full stop at the end of a line from whatever stands
-    before it, so from abbreviations too; where lines are to be those of published text, that
-    counts. To put them together again makes no difference.
+    Unlike sacremoses, tokenizer.perl separates a full stop at the end of a line from any word
+    before it, even from an abbreviation; it matters where lines must equal published text.
+    Joining is not affected.
 
     Also not restored: the difference between ``&amp;`` and ``&`` in the raw text.
     """
@@ -91,7 +91,7 @@ class Jieba:
     """Chinese words (jieba); letters and digits of other scripts stay together.
 
     Not restored: spaces next to a Chinese character or to punctuation (Chinese has none).
-    The space between two words or numbers of a script that uses spaces is.
+    Spaces between two words or numbers of a script that uses spaces are.
     """
 
     is_for_raw_text: ClassVar[bool] = True
@@ -107,14 +107,14 @@ class Jieba:
             if piece.isspace():
                 follows_space = True
             elif not follows_space and _is_spaced(words[-1][-1]) and _is_spaced(piece[0]):
-                words[-1] += piece  # jieba takes "Müller" apart at the ü
+                words[-1] += piece  # jieba splits "Müller" at the ü
             else:
                 words.append(piece)
                 follows_space = False
         return words
 
     def join(self, words: Sequence[str]) -> str:
-        """Put words together, with spaces only between two words that are not Chinese."""
+        """Join words, with spaces only between two words that are not Chinese."""
         line = ""
         for word in words:
             if line and word and _is_spaced(line[-1]) and _is_spaced(word[0]):
@@ -124,7 +124,7 @@ class Jieba:
 
 
 class Whitespace:
-    """Text that is segmented already: words are what stands between white space, untouched."""
+    """Text that is segmented already: words are separated by white space, and left as they are."""
 
     is_for_raw_text: ClassVar[bool] = False
 
@@ -136,7 +136,7 @@ class Whitespace:
         return line.split()
 
     def join(self, words: Sequence[str]) -> str:
-        """Put a space between words."""
+        """Join words with single spaces."""
         return " ".join(words)
 
 
@@ -155,7 +155,7 @@ class Character:
         return [self._words.get(character, character) for character in line]
 
     def join(self, words: Sequence[str]) -> str:
-        """Put characters together."""
+        """Join characters."""
         return "".join(self._characters.get(word, word) for word in words)
 
 
@@ -169,7 +169,7 @@ SEGMENTERS: dict[str, type[Segmenter]] = {
 
 
 def resolve_segmenter(name: str, language: str) -> str:
-    """Check a segmenter's name and replace "auto" by the language's own: jieba for zh.
+    """Check a segmenter's name, and replace "auto" by the default: jieba for zh, else moses.
 
     Raises:
         ConfigError: there is no such segmenter.
@@ -193,17 +193,17 @@ def make_segmenter(name: str, language: str, dictionary: str | None = None) -> S
     Args:
         name: a name of `SEGMENTERS`.
         language: ISO code.
-        dictionary: words jieba shall know, one in a line, with a frequency and a part of speech
-            after it where wanted.
+        dictionary: extra words for jieba, one per line, each optionally followed by a frequency
+            and a part of speech.
 
     Raises:
-        ConfigError: there is no such segmenter, or the dictionary is none.
+        ConfigError: there is no such segmenter, or the dictionary has a line that cannot be used.
     """
     return SEGMENTERS[resolve_segmenter(name, language)](language, dictionary)
 
 
 def _is_spaced(character: str) -> bool:
-    """Say whether a character belongs to words that have spaces between them."""
+    """Return whether a character belongs to a script with spaces between words."""
     if character.isascii():
         return character.isalnum()
     wide = unicodedata.east_asian_width(character) in ("W", "F")
@@ -212,16 +212,16 @@ def _is_spaced(character: str) -> bool:
 
 @functools.cache
 def _jieba_tokenizer(dictionary: str | None) -> Any:
-    """Load jieba's dictionary, once for each process (half a second, 100 MB).
+    """Load jieba's dictionary, once in each process (half a second, 100 MB).
 
-    Loaded by hand: jieba itself would log to stderr and would trust and leave a file of
-    marshalled code in the system's folder for temporary files, where anyone can write.
+    It is loaded by hand: jieba itself would log to stderr, and write and trust a file of
+    marshalled code in the system's temporary folder, where anyone can write.
 
     Raises:
         ConfigError: a line of the user's dictionary cannot be used.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its own deprecated escapes and imports
+        warnings.simplefilter("ignore")  # jieba's deprecated escapes and imports
         import jieba
     jieba.setLogLevel(logging.WARNING)
     tokenizer = jieba.Tokenizer()
@@ -240,7 +240,7 @@ def _dictionary_entry(line: str, number: int) -> tuple[str, int | None]:
         raise ConfigError(
             f"not a line of a jieba dictionary: {line.strip()[:60]!r}",
             where=f"line {number}",
-            hint="one word in a line, then its frequency and part of speech if wanted: 云计算 5 n",
+            hint="a line is a word, then optionally its frequency and part of speech: 云计算 5 n",
             kind="config.dictionary",
         )
     return word, int(rest[0]) if rest and rest[0].isdecimal() else None

@@ -1,8 +1,8 @@
 """Truecasing: the first word of a sentence written as it is written elsewhere.
 
-"Das Haus" and "das Haus" then begin with the same word, and "Haus" keeps its capital. Only a
-change that `restore` undoes is made, so nothing is lost but a small letter at the beginning of
-a sentence.
+"Das Haus" and "das Haus" then begin with the same word, and "Haus" keeps its capital. Only
+changes that `restore` can undo are made, so all that is lost is a lower-case letter at the
+beginning of a sentence.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _SENTENCE_ENDS = frozenset(".?!…。？！")
-# what may stand between the end of a sentence and the first word of the next
+# What may stand between the end of a sentence and the first word of the next
 _OPENING = frozenset(["\"", "'", "(", "[", "„", "“", "”", "«", "»", "‘", "’", "‚", "-", "–", "—",
                       "&quot;", "&apos;", "&#91;"])  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Truecaser:
-    """Knows which words are written small within sentences.
+    """Knows which words are lower-case within sentences.
 
     Args:
         small: those words, sorted.
@@ -29,7 +29,7 @@ class Truecaser:
 
     @classmethod
     def learn(cls, counts: Mapping[str, int]) -> Truecaser:
-        """Learn from how often each word occurs elsewhere than at the beginning of sentences."""
+        """Learn from how often each word occurs, the beginnings of sentences left out."""
         small = [
             word
             for word, count in counts.items()
@@ -38,7 +38,7 @@ class Truecaser:
         return cls(sorted(small))
 
     def apply(self, words: Sequence[str]) -> list[str]:
-        """Write the first word of each sentence small if it is written so elsewhere."""
+        """Lower-case the first word of each sentence if it is lower-case elsewhere."""
         changed = list(words)
         for i in first_words(words):
             changed[i] = self._small.get(words[i], words[i])
@@ -57,19 +57,19 @@ class Truecaser:
 
 
 def first_words(words: Sequence[str]) -> list[int]:
-    """Return where in a line sentences begin, quotes and brackets left aside."""
-    places = []
+    """Return the positions of the first words of sentences, skipping quotes and brackets."""
+    positions = []
     is_first = True
     for i, word in enumerate(words):
         if is_first and word not in _OPENING:
-            places.append(i)
+            positions.append(i)
             is_first = False
         if word[-1:] in _SENTENCE_ENDS and len(word.rstrip(word[-1])) == 0:
             is_first = True
-    return places
+    return positions
 
 
 def _capitalised(word: str) -> str:
     first = word[:1].upper()
-    # "ß" has no single capital, "ŉ" neither: they stay
+    # "ß" has no single capital, nor has "ŉ": they stay
     return first + word[1:] if len(first) == 1 and first.lower() == word[:1].lower() else word

@@ -1,8 +1,8 @@
-"""The tokens a model knows, each with its id: the position in one list.
+"""The tokens a model knows; the id of a token is its position in one list.
 
-Specials come first, then tokens by falling frequency, then filler up to a multiple of
-eight (matrix products like round sizes); order and filler follow fairseq, so that the
-sizes of published vocabularies come out the same.
+Specials come first, then tokens by falling frequency, then filler up to a multiple of eight,
+which matrix products prefer. Order and filler follow fairseq, so that the sizes equal those of
+published vocabularies.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SPECIALS = ("<pad>", "</s>", "<unk>", "<s>")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens and their ids, both ways.
+    """Maps tokens to ids and back.
 
     A word of a text never becomes a special: the text ``</s>`` is an unknown word, not the
     end of the sentence.
 
     Args:
         tokens: all tokens, the four specials first; the id of a token is its position.
-        counts: how often each was seen in the training data; 0 for specials and filler.
+        counts: how often each occurs in the training data; 0 for specials and filler.
 
     Raises:
         CorpusError: the specials are missing or there are not as many counts as tokens.
@@ -61,15 +61,15 @@ class Vocabulary:
             multiple: filler rounds the size up to a multiple of this.
 
         Returns:
-            Tokens by falling count, equal counts by the token itself.
+            Tokens by falling count, those of equal count in the order of their text.
         """
-        kept = [
+        entries = [
             (token, count)
             for token, count in counts.items()
             if count >= min_count and token not in SPECIALS
         ]
-        kept.sort(key=lambda entry: (-entry[1], entry[0]))
-        tokens = [*SPECIALS, *(token for token, _ in kept)]
+        entries.sort(key=lambda entry: (-entry[1], entry[0]))
+        tokens = [*SPECIALS, *(token for token, _ in entries)]
         taken = set(tokens)
         number = 0
         while len(tokens) % multiple:
@@ -77,7 +77,7 @@ class Vocabulary:
             if filler not in taken:
                 tokens.append(filler)
             number += 1
-        seen = [0] * len(SPECIALS) + [count for _, count in kept]
+        seen = [0] * len(SPECIALS) + [count for _, count in entries]
         return cls(tokens, seen + [0] * (len(tokens) - len(seen)))
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class Vocabulary:
         return SPECIALS.index(token) if token in SPECIALS else self._ids.get(token, UNK)
 
     def ids(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of a text's pieces; unknown ones and the names of specials give UNK."""
+        """Return the ids of a text's pieces; UNK for unknown ones and for names of specials."""
         get = self._ids.get
         return [get(piece, UNK) for piece in pieces]
 
@@ -110,7 +110,7 @@ class Vocabulary:
         """Read what `to_json` returned.
 
         Raises:
-            CorpusError: the value is no vocabulary.
+            CorpusError: the value is not a vocabulary.
         """
         tokens = value.get("tokens") if isinstance(value, dict) else None
         counts = value.get("counts") if isinstance(value, dict) else None
@@ -128,7 +128,7 @@ class Vocabulary:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        # Specials are left out, see the class. Of a token listed twice (some published
-        # dictionaries do) the later entry counts, as in fairseq.
+        # Specials are left out, see the class. Where a token is listed twice (as in some
+        # published dictionaries), the later entry counts, as in fairseq.
         first = len(SPECIALS)
         return {token: first + i for i, token in enumerate(self.tokens[first:])}

@@ -192,7 +192,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "folder": (lambda f: [(f / "train.de").unlink(), (f / "train.de").mkdir()], [], "is a folder"),
     "languages": (lambda f: None, ["--languages", "german"], "not two languages"),
     "one language": (lambda f: None, ["--languages", "de-de"], "not two languages"),
-    "no language": (lambda f: None, ["--languages", "dx-en"], "dx is no language code"),
+    "no language": (lambda f: None, ["--languages", "dx-en"], "dx is not a language code"),
     "long line": (spoil("valid.de", b"x" * 10_000_000), [], "has 1 lines"),
     "longer line": (
         lambda f: [spoil(f"valid.{x}", b"x " * 5_000_000)(f) for x in ("de", "en")], [],

@@ -15,7 +15,7 @@ def test_real_codes_are_accepted(language: str) -> None:
 
 @pytest.mark.parametrize("language", ["xx", "d", "german", "1", "de!"])
 def test_what_is_no_code_is_refused(language: str) -> None:
-    with pytest.raises(ConfigError, match=f"{language} is no language code"):
+    with pytest.raises(ConfigError, match=f"{language} is not a language code"):
         check_language(language)
 
 
