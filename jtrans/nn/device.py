@@ -138,7 +138,7 @@ def _prepare(device: torch.device, margin: float) -> DeviceFacts:
 
 
 def _choose_products(margin: float) -> str:
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    if not torch.backends.mkldnn.is_available():
         return "BLAS"
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(1024, 256, generator=generator)
@@ -203,7 +203,7 @@ def short_products(dtype: torch.dtype) -> Iterator[None]:
 @functools.cache
 def is_onednn_real_float32() -> bool:
     """Say whether oneDNN's float32 products are that here; with AMX they are bfloat16's."""
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    if not torch.backends.mkldnn.is_available():
         return False
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")

@@ -119,5 +119,5 @@ class GradientAccumulator:
         batch = collate(pairs, indices).to(self.model.device)
         with autocast(self.model.device, self.precision):
             loss, nll = batch_loss(self.model, batch, self.objective)
-        (loss / tokens).backward()  # type: ignore[no-untyped-call]
+        (loss / tokens).backward()
         return torch.stack([loss.detach(), nll.detach()])

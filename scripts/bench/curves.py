@@ -68,16 +68,17 @@ def train(
     """Return the loss per target token of every update, and the valid loss after the last."""
     from jtrans.nn import residual
 
-    original = residual.is_blockwise
+    fast: Any = residual
+    original = fast.is_blockwise
     if is_plain:
-        residual.is_blockwise = lambda *_, **__: False
+        fast.is_blockwise = lambda *_, **__: False
     try:
         trainer = make(data, recipe, settings)
         start = time.perf_counter()
         losses = run(trainer, updates)
         seconds = time.perf_counter() - start
     finally:
-        residual.is_blockwise = original
+        fast.is_blockwise = original
     valid = trainer.validator(trainer.model)["loss"]
     return {"loss": losses, "valid_loss": round(valid, 5), "seconds": round(seconds, 1)}
 

@@ -104,7 +104,7 @@ class ReferencePath:
 
     def _joint_layer(self, name: str, x: Tensor, padding: Tensor | None) -> Tensor:
         T, S, B, E = x.shape
-        drop = functools.partial(self._shared_noise, rate=self.config.dropout)
+        drop = functools.partial(self.shared_dropout, rate=self.config.dropout)
 
         def along_target(y: Tensor) -> Tensor:
             mask = torch.full((T, T), -math.inf, device=y.device).triu_(1)
@@ -120,7 +120,7 @@ class ReferencePath:
         def feed_forward(name: str, y: Tensor) -> Tensor:
             width = len(self.weights[f"{name}.inner.bias"])
             rate = self.config.relu_dropout
-            hidden = functools.partial(self._shared_noise, shape=(1, 1, B, width), rate=rate)
+            hidden = functools.partial(self.shared_dropout, shape=(1, 1, B, width), rate=rate)
             return self._feed_forward(name, y, hidden)
 
         blocks: list[tuple[Noise, tuple[int, ...]]] = [
@@ -254,14 +254,14 @@ class ReferencePath:
 
     # Noise
 
-    def _shared_noise(self, x: Tensor, *, shape: tuple[int, ...], rate: float) -> Tensor:
+    def shared_dropout(self, x: Tensor, *, shape: tuple[int, ...], rate: float) -> Tensor:
         """Multiply by noise of `shape`, which is all ones when nothing is dropped."""
         return x * F.dropout(x.new_ones(shape), rate, self.model.training)
 
     def _weights_noise(self, weights: Tensor) -> Tensor:
         """Multiply weights [lines, B H, Lq, Lk] by noise that all lines share."""
         rate = self.config.attention_dropout
-        return self._shared_noise(weights, shape=(1, *weights.shape[1:]), rate=rate)
+        return self.shared_dropout(weights, shape=(1, *weights.shape[1:]), rate=rate)
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.config.dropout, self.model.training)
@@ -296,7 +296,7 @@ class ReferenceTraining:
         """Do one update with the gradients of all `passes`."""
         self.optimiser.zero_grad(set_to_none=False)
         for batch in passes:
-            self.path.loss(batch, self.smoothing).backward()  # type: ignore[no-untyped-call]
+            self.path.loss(batch, self.smoothing).backward()
         tokens = sum(batch.target_tokens for batch in passes)
         for parameter in self.parameters:
             if parameter.grad is not None:

@@ -124,7 +124,7 @@ def train_reference(
     def memory(passes: Any) -> int | None:
         batch = collate(pairs, passes)
         return peak_during(
-            lambda: training.path.loss(batch, 0.1).backward(),  # type: ignore[no-untyped-call]
+            lambda: training.path.loss(batch, 0.1).backward(),
             torch.device("cpu"),
         )
 

@@ -75,7 +75,7 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> T
         for batch in lot:
             with autocast(torch.device("cpu"), precision):
                 loss, _ = batch_loss(model, batch, objective)
-            (loss / batch.target_tokens).backward()  # type: ignore[no-untyped-call]
+            (loss / batch.target_tokens).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
@@ -108,7 +108,7 @@ def train_marian(data: Path, batch_tokens: int, count: int) -> Task:
                 ignore_index=PAD,
                 label_smoothing=SMOOTHING,
             )
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -85,7 +86,7 @@ def _kernel_errors(length: int, axis: int, dtype: torch.dtype, scale: Scale) -> 
         bias[1, max(1, length - 3) :] = float("-inf")
     for rate in (0.0, 0.2):
         inputs = (bias, seed if rate else None)
-        options = {"causal": axis == 1, "rate": rate, "share_noise": True}
+        options: dict[str, Any] = {"causal": axis == 1, "rate": rate, "share_noise": True}
         out = short_axis.forward(qkv, *inputs, **options)
         yield distance(out, by_products.forward(qkv.double(), *inputs, **options))
         gradient = torch.randn_like(out)
@@ -103,7 +104,7 @@ def check_large_grid(scale: Scale) -> list[Row]:
     lines = 5 if scale.is_tiny else 70_000
     x = torch.randn(1, 3, lines, 3, 1, 16, device=scale.device)
     qkv = x.movedim(-3, 0).movedim(2, -2)
-    options = {"causal": True, "rate": 0.0, "share_noise": True}
+    options: dict[str, Any] = {"causal": True, "rate": 0.0, "share_noise": True}
     exact = by_products.forward(qkv.double(), None, None, **options)
     error = distance(short_axis.forward(qkv, None, None, **options), exact)
     return [_row(f"kernels, {lines:,} lines", error, KERNEL_TOLERANCE[torch.float32])]
@@ -135,7 +136,7 @@ def _results(model: TranslationModel, batch: Batch, precision: str) -> dict[str,
     with autocast(model.device, precision):
         logits = _logits(model, batch)
         loss, _ = batch_loss(model, batch, Objective(0.1))
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
     return {"logits": logits, "loss": loss, "gradients": torch.cat(gradients)}
 
@@ -195,14 +196,14 @@ def check_use(scale: Scale) -> list[Row]:
     from jtrans.nn.gpu import short_axis
 
     calls = 0
-    forward = short_axis.forward
+    forward: Callable[..., Tensor] = short_axis.forward
 
     def counted(*arguments: object, **options: object) -> Tensor:
         nonlocal calls
         calls += 1
-        return forward(*arguments, **options)  # type: ignore[arg-type]
+        return forward(*arguments, **options)
 
-    short_axis.forward = counted  # type: ignore[assignment]
+    short_axis.forward = counted
     try:
         _logits(make_model("reformer-base", scale.widths[0], scale), padded_batch(scale))
     finally:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -52,7 +54,7 @@ def attention(scale: Scale) -> list[Row]:
             for backend, kind in BACKENDS.items():
                 work = _with_gradient(
                     views,
-                    lambda *qkv, on=axis == 1: F.scaled_dot_product_attention(*qkv, is_causal=on),
+                    functools.partial(_attend, is_causal=axis == 1),
                 )
                 row[backend] = _times_floor(work, kind, floor, scale)
             projected = x.requires_grad_()
@@ -83,6 +85,10 @@ def _views(x: Tensor, heads: int, axis: int) -> list[Tensor]:
             view = dense.flatten(0, 1).transpose(1, 2)
         views.append(view.detach().requires_grad_())
     return views
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
 
 
 def _with_gradient(inputs: list[Tensor], f: Callable[..., Tensor]) -> Callable[[], object]:
@@ -120,7 +126,7 @@ def tiles(scale: Scale) -> list[Row]:
         gradient = torch.randn_like(qkv[0])
         floor = _floor_seconds(x, scale)
         for lines, warps in choices[:1] if scale.is_tiny else choices:
-            options = {"causal": True, "rate": 0.0, "share_noise": True}
+            options: dict[str, Any] = {"causal": True, "rate": 0.0, "share_noise": True}
             tile = short_axis.Tile(slot, lines, warps)
 
             def work(tile: short_axis.Tile = tile, qkv: Tensor = qkv, g: Tensor = gradient) -> None:
@@ -141,11 +147,11 @@ def products(scale: Scale) -> list[Row]:
         x = torch.randn(N, E, device=scale.device).bfloat16()
         for width in (E, 3 * E, 4 * E):
             w = torch.randn(width, E, device=scale.device).bfloat16()
-            rate = 2 * N * E * width / seconds(lambda w=w, x=x: F.linear(x, w), scale)
+            rate = 2 * N * E * width / seconds(functools.partial(F.linear, x, w), scale)
             rows.append({"product": f"[{N:,}, {E}] x [{E}, {width}]", "TFLOP/s": rate / 1e12})
         w = torch.randn(3, E, E, device=scale.device).bfloat16()
         spread = x.expand(3, N, E)
-        rate = 6 * N * E * E / seconds(lambda w=w, x=spread: torch.bmm(x, w), scale)
+        rate = 6 * N * E * E / seconds(functools.partial(torch.bmm, spread, w), scale)
         rows.append({"product": f"3 x [{N:,}, {E}] x [{E}, {E}]", "TFLOP/s": rate / 1e12})
     return rows
 
@@ -173,7 +179,7 @@ def graphs(scale: Scale) -> list[Row]:
         rows.append({"what": "the same, captured in a graph", "us each": each})
     for size in (1, 64):
         scores = torch.randn(size * 5, scale.vocabulary, device=scale.device)
-        spent = seconds(lambda scores=scores: scores.topk(10), scale)
+        spent = seconds(functools.partial(scores.topk, 10), scale)
         rows.append({"what": f"top 10 of {size * 5} x {scale.vocabulary}", "us each": 1e6 * spent})
     return rows
 

@@ -43,7 +43,7 @@ def update(model: TranslationModel, optimiser: torch.optim.Optimizer, batch: Bat
     """Do one update as the trainer does it."""
     with autocast(model.device, PRECISION):
         loss, _ = batch_loss(model, batch, Objective(SMOOTHING))
-    (loss / batch.target_mask.sum()).backward()  # type: ignore[no-untyped-call]
+    (loss / batch.target_mask.sum()).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
@@ -246,7 +246,7 @@ def precision_losses(scale: Scale) -> list[Row]:
             batch = pairs.batch(indices, scale.device)
             with autocast(model.device, precision):
                 loss, _ = batch_loss(model, batch, Objective(SMOOTHING))
-            (loss / batch.target_mask.sum()).backward()  # type: ignore[no-untyped-call]
+            (loss / batch.target_mask.sum()).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)

@@ -135,7 +135,7 @@ def prepare(found: dict[str, Any]) -> str:
     rounds = found["compare"]["rounds"]
 
     def median(name: str, key: str) -> float:
-        return statistics.median(one[key] for one in rounds[name])
+        return float(statistics.median(one[key] for one in rounds[name]))
 
     rows = [
         [

@@ -49,6 +49,7 @@ def test_a_measurement_is_of_the_whole_epoch_s_padding(
     if is_joint:
         real = int((pairs.source.lengths * pairs.target.lengths).sum())
         assert found.position_padding == pytest.approx(1 - real / plan.positions(micro_batches))
+        assert found.positions_per_second and found.padded_positions_per_second
         assert found.positions_per_second <= found.padded_positions_per_second
     else:
         assert found.position_padding is found.positions_per_second is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ E = 4
 def files(tmp_path: Path) -> dict[str, Path]:
     """Write the smallest Reformer-base there is, with its dictionaries."""
     chain = "attn1d:dec+ffn2d:dec+attn1d:enc+ffn2d:enc"
-    sizes = {"embed_dim": E, "ffn_embed_dim": E, "attention_heads": 1}
+    sizes: dict[str, Any] = {"embed_dim": E, "ffn_embed_dim": E, "attention_heads": 1}
     args = {f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sizes.items()}
     args |= {"encoder_layers": 0, "decoder_layers": 1, "layer_chain": chain}
     args |= {"decoder_normalize_before": True, "share_decoder_input_output_embed": True}

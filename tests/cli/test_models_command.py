@@ -62,7 +62,7 @@ def test_every_option_of_a_system_is_shown_and_can_be_set(name: str, jtrans: Jtr
     }
     overrides = [f"model.{each['name']}={json.dumps(each['default'])}" for each in options]
     config = load_config(f"demo/{name}", system_configs(), overrides=overrides)
-    assert config.model == system_configs()[name](system=name)
+    assert config.model == system_configs()[name].model_validate({"system": name})
 
 
 @pytest.mark.parametrize(

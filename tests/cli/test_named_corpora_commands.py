@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plugins.command_line import Jtrans
 
 WORDS = [
     "ein",
@@ -25,7 +27,7 @@ WORDS = [
 
 
 @pytest.fixture
-def wit3(tmp_path) -> Path:
+def wit3(tmp_path: Path) -> Path:
     """Make a small release of IWSLT14: 50 training lines, two of them not clean."""
     folder = tmp_path / "wit3"
     folder.mkdir()
@@ -43,7 +45,9 @@ def wit3(tmp_path) -> Path:
     return folder
 
 
-def test_iwslt14_is_cleaned_and_split_by_the_published_rule(jtrans, wit3, tmp_path) -> None:
+def test_iwslt14_is_cleaned_and_split_by_the_published_rule(
+    jtrans: Jtrans, wit3: Path, tmp_path: Path
+) -> None:
     result = jtrans("prepare", "iwslt14-de-en", "--from", "wit3", "--workers", "1")
     assert result.code == 0, result.err
     prepared = tmp_path / "data/prepared/iwslt14-de-en"
@@ -60,7 +64,7 @@ def test_iwslt14_is_cleaned_and_split_by_the_published_rule(jtrans, wit3, tmp_pa
     assert test[0] == "wie geht &apos; s dir ."
 
 
-def test_the_same_command_again_changes_nothing(jtrans, wit3, tmp_path) -> None:
+def test_the_same_command_again_changes_nothing(jtrans: Jtrans, wit3: Path, tmp_path: Path) -> None:
     command = ("prepare", "iwslt14-en-de", "--from", "wit3", "--workers", "1")
     assert jtrans(*command).code == 0
     again = jtrans(*command)
@@ -83,7 +87,7 @@ BAD: dict[str, tuple[list[str], str]] = {
 
 @pytest.mark.parametrize(("arguments", "part"), BAD.values(), ids=BAD.keys())
 def test_bad_input_is_one_paragraph_exit_2_and_nothing_written(
-    jtrans, wit3, tmp_path, arguments, part
+    jtrans: Jtrans, wit3: Path, tmp_path: Path, arguments: Any, part: str
 ) -> None:
     before = sorted(tmp_path.rglob("*"))
     result = jtrans("prepare", *arguments)
@@ -93,7 +97,7 @@ def test_bad_input_is_one_paragraph_exit_2_and_nothing_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_line_files_tables_and_memories_are_read_alike(jtrans, tmp_path) -> None:
+def test_line_files_tables_and_memories_are_read_alike(jtrans: Jtrans, tmp_path: Path) -> None:
     rows = [f"Satz {i} steht hier .\tSentence {i} is here ." for i in range(20)]
     (tmp_path / "train.tsv").write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
     line = {"de": "Der letzte Satz .", "en": "The last sentence ."}
@@ -106,7 +110,9 @@ def test_line_files_tables_and_memories_are_read_alike(jtrans, tmp_path) -> None
     assert (tmp_path / "mine/text/valid.de").read_text("utf-8") == "Der letzte Satz .\n"
 
 
-def test_odd_separators_in_own_files_are_told_and_break_nothing(jtrans, tmp_path) -> None:
+def test_odd_separators_in_own_files_are_told_and_break_nothing(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
     for name, count in (("train", 20), ("valid", 2)):
         for language in ("de", "en"):
             text = "".join(f"Satz\u2028{i} {language}\x0c .\n" for i in range(count))
@@ -121,7 +127,7 @@ def test_odd_separators_in_own_files_are_told_and_break_nothing(jtrans, tmp_path
     assert words == "Satz 0 de .\nSatz 1 de .\n"
 
 
-def test_one_corpus_is_shown_with_sources_checksums_licence_and_citation(jtrans) -> None:
+def test_one_corpus_is_shown_with_sources_checksums_licence_and_citation(jtrans: Jtrans) -> None:
     result = jtrans("corpora", "multi30k-de-en")
     assert result.code == 0
     for part in ("licence", "citation", "training.tar.gz", "https://www.quest.dcs.shef.ac.uk/",
@@ -133,7 +139,7 @@ def test_one_corpus_is_shown_with_sources_checksums_licence_and_citation(jtrans)
     assert "jtrans prepare nist-zh-en --from FOLDER" in jtrans("corpora", "nist-zh-en").err
 
 
-def test_corpora_says_what_is_read_and_what_can_be_turned_round(jtrans) -> None:
+def test_corpora_says_what_is_read_and_what_can_be_turned_round(jtrans: Jtrans) -> None:
     shown = jtrans("corpora", "iwslt14-de-en").out
     assert "train.tags.de-en.de and train.tags.de-en.en (wit3-tags)" in shown
     parts = json.loads(jtrans("corpora", "nist-zh-en", "--json").out)["parts"]
@@ -144,7 +150,9 @@ def test_corpora_says_what_is_read_and_what_can_be_turned_round(jtrans) -> None:
     )
 
 
-def test_what_is_missing_is_named_without_listing_every_file_name(jtrans, tmp_path) -> None:
+def test_what_is_missing_is_named_without_listing_every_file_name(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
     (tmp_path / "empty").mkdir()
     result = jtrans("prepare", "nist-zh-en", "--from", str(tmp_path / "empty"))
     assert result.code == 2
@@ -152,7 +160,7 @@ def test_what_is_missing_is_named_without_listing_every_file_name(jtrans, tmp_pa
     assert "28 more (jtrans corpora nist-zh-en lists them)" in result.err
 
 
-def test_corpora_says_which_files_are_here(jtrans, tmp_path) -> None:
+def test_corpora_says_which_files_are_here(jtrans: Jtrans, tmp_path: Path) -> None:
     folder = tmp_path / "data/downloads/tatoeba-de-en"
     folder.mkdir(parents=True)
     (folder / "deu-eng.zip").write_bytes(b"12345")

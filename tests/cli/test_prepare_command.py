@@ -6,10 +6,13 @@ import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plugins.command_line import Jtrans
 
 from jtrans.corpora.catalogue import load as catalogue
+from jtrans.corpora.entry import Entry
 from jtrans.corpora.parallel import Corpus, ParallelText
 
 SOURCE = [f"Der Hund Nummer {i} sieht den Ball." for i in range(30)]
@@ -17,7 +20,7 @@ TARGET = [f"The dog number {i} sees the ball." for i in range(30)]
 
 
 @pytest.fixture
-def files(tmp_path) -> Path:
+def files(tmp_path: Path) -> Path:
     """Make corpus/{train,valid,test}.{de,en}."""
     folder = tmp_path / "corpus"
     folder.mkdir()
@@ -48,11 +51,13 @@ OWN = [
 OUT = ["--out", "prepared/mine"]
 
 
-def info_of(folder: Path) -> dict:
+def info_of(folder: Path) -> Any:
     return json.loads((folder / "corpus.json").read_text("utf-8"))
 
 
-def test_own_files_are_prepared_and_the_next_command_is_given(jtrans, files, tmp_path) -> None:
+def test_own_files_are_prepared_and_the_next_command_is_given(
+    jtrans: Jtrans, files: Path, tmp_path: Path
+) -> None:
     result = jtrans(*OWN, "--test", "corpus/test", *OUT)
     assert result.code == 0
     assert result.out == ""
@@ -67,7 +72,7 @@ def test_own_files_are_prepared_and_the_next_command_is_given(jtrans, files, tmp
     assert list(info["splits"]) == ["train", "valid", "test"]
 
 
-def test_json_gives_one_object_on_stdout(jtrans, files, tmp_path) -> None:
+def test_json_gives_one_object_on_stdout(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:
     result = jtrans(*OWN, *OUT, "--json")
     assert json.loads(result.out) == {
         "folder": "prepared/mine",
@@ -75,14 +80,14 @@ def test_json_gives_one_object_on_stdout(jtrans, files, tmp_path) -> None:
     }
 
 
-def test_the_same_command_again_does_nothing(jtrans, files, tmp_path) -> None:
+def test_the_same_command_again_does_nothing(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:
     jtrans(*OWN, *OUT)
     result = jtrans(*OWN, *OUT)
     assert result.code == 0
     assert "Unchanged" in result.err and "Written" not in result.err
 
 
-def test_other_options_need_force(jtrans, files, tmp_path) -> None:
+def test_other_options_need_force(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:
     jtrans(*OWN, *OUT)
     refused = jtrans(*OWN, *OUT, "--lowercase")
     assert refused.code == 2
@@ -94,7 +99,7 @@ def test_other_options_need_force(jtrans, files, tmp_path) -> None:
     assert info_of(tmp_path / "prepared/mine")["options"]["lowercase"] is True
 
 
-def test_every_option_reaches_the_corpus(jtrans, files, tmp_path) -> None:
+def test_every_option_reaches_the_corpus(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:
     given = {
         "--segment": "whitespace", "--target-segment": "moses", "--bpe": "separate",
         "--bpe-merges": "7", "--bpe-min-frequency": "3", "--vocabulary": "joint",
@@ -114,7 +119,7 @@ def test_every_option_reaches_the_corpus(jtrans, files, tmp_path) -> None:
     }  # fmt: skip
 
 
-def test_train_and_test_may_repeat(jtrans, files, tmp_path) -> None:
+def test_train_and_test_may_repeat(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:
     result = jtrans(
         *OWN,
         "--train",
@@ -133,7 +138,9 @@ def test_train_and_test_may_repeat(jtrans, files, tmp_path) -> None:
     assert list(splits) == ["train", "valid", "test", "test2"]
 
 
-def test_parts_prepared_with_one_pipeline_are_put_together(jtrans, files, tmp_path) -> None:
+def test_parts_prepared_with_one_pipeline_are_put_together(
+    jtrans: Jtrans, files: Path, tmp_path: Path
+) -> None:
     text = ["--valid", "corpus/valid", "--languages", "de-en", "--workers", "1"]
     one = ["prepare", "--train", "corpus/train", *text, "--bpe-merges", "20", "--out", "parts/1"]
     two = ["prepare", "--train", "corpus/test", *text, "--pipeline", "parts/1", "--out", "parts/2"]
@@ -157,7 +164,7 @@ def test_parts_prepared_with_one_pipeline_are_put_together(jtrans, files, tmp_pa
     ],
 )
 def test_what_cannot_be_put_together_is_refused(
-    jtrans, files, tmp_path, arguments, message
+    jtrans: Jtrans, files: Path, tmp_path: Path, arguments: Any, message: str
 ) -> None:
     jtrans(*OWN, "--out", "parts/1")
     result = jtrans("prepare", "--train", "parts/1", *arguments, "--out", "all")
@@ -165,7 +172,9 @@ def test_what_cannot_be_put_together_is_refused(
     assert not (tmp_path / "all").exists()
 
 
-def test_a_pipeline_decides_about_words_and_pieces(jtrans, files, tmp_path) -> None:
+def test_a_pipeline_decides_about_words_and_pieces(
+    jtrans: Jtrans, files: Path, tmp_path: Path
+) -> None:
     result = jtrans(*OWN, *OUT, "--pipeline", "nowhere")
     assert result.code == 2 and "--pipeline has already decided bpe merges" in result.err
     own = OWN[: OWN.index("--bpe-merges")]
@@ -176,6 +185,11 @@ def test_a_pipeline_decides_about_words_and_pieces(jtrans, files, tmp_path) -> N
 
 def spoil(name: str, data: bytes) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes(data)
+
+
+def put_folder(folder: Path) -> None:
+    (folder / "train.de").unlink()
+    (folder / "train.de").mkdir()
 
 
 BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
@@ -189,7 +203,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "binary": (spoil("train.de", bytes(range(256))), [], "zero byte"),
     "latin-1": (spoil("train.de", b"T\xfcr\n"), [], "not UTF-8 text: byte 0xfc in line 1"),
     "utf-16": (spoil("train.de", "Tür\n".encode("utf-16")), [], "is UTF-16, not UTF-8"),
-    "folder": (lambda f: [(f / "train.de").unlink(), (f / "train.de").mkdir()], [], "is a folder"),
+    "folder": (put_folder, [], "is a folder"),
     "languages": (lambda f: None, ["--languages", "german"], "not two languages"),
     "one language": (lambda f: None, ["--languages", "de-de"], "not two languages"),
     "no language": (lambda f: None, ["--languages", "dx-en"], "dx is not a language code"),
@@ -214,7 +228,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
 
 @pytest.mark.parametrize(("change", "extra", "part"), BAD_INPUT.values(), ids=BAD_INPUT.keys())
 def test_bad_input_is_one_paragraph_exit_2_and_nothing_written(
-    jtrans, files, tmp_path, change, extra, part
+    jtrans: Jtrans, files: Path, tmp_path: Path, change: Any, extra: Any, part: str
 ) -> None:
     change(files)
     before = sorted(tmp_path.rglob("*"))
@@ -226,21 +240,21 @@ def test_bad_input_is_one_paragraph_exit_2_and_nothing_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_errors_as_json(jtrans, files) -> None:
+def test_errors_as_json(jtrans: Jtrans, files: Path) -> None:
     (files / "train.en").write_bytes(b"one\n")
     error = json.loads(jtrans(*OWN, *OUT, "--json").out)["error"]
     assert error["kind"] == "corpus.line-counts"
     assert set(error) == {"kind", "message", "hint", "where"}
 
 
-def test_missing_options_are_named_together(jtrans) -> None:
+def test_missing_options_are_named_together(jtrans: Jtrans) -> None:
     result = jtrans("prepare", "--train", "corpus/train")
     assert result.code == 2
     assert "--valid and --languages and --out missing" in result.err
 
 
 def test_a_full_disk_is_exit_1_and_nothing_half_written(
-    jtrans, files, tmp_path, monkeypatch
+    jtrans: Jtrans, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
@@ -253,7 +267,7 @@ def test_a_full_disk_is_exit_1_and_nothing_half_written(
 
 
 def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
-    jtrans, files, tmp_path, monkeypatch
+    jtrans: Jtrans, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_bytes = Path.write_bytes
 
@@ -272,7 +286,9 @@ def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
     assert [path.name for path in (tmp_path / "prepared").iterdir()] == ["mine"]
 
 
-def test_truecasing_replaces_the_lower_casing_of_a_catalogue_entry(jtrans, tiny, tmp_path) -> None:
+def test_truecasing_replaces_the_lower_casing_of_a_catalogue_entry(
+    jtrans: Jtrans, tiny: str, tmp_path: Path
+) -> None:
     assert jtrans("prepare", tiny, "--truecase").code == 0
     options = info_of(tmp_path / "data/prepared/tiny-de-en")["options"]
     assert (options["truecase"], options["lowercase"]) == (True, False)
@@ -280,7 +296,7 @@ def test_truecasing_replaces_the_lower_casing_of_a_catalogue_entry(jtrans, tiny,
     assert refused.code == 2 and "exclude each other" in refused.err
 
 
-def test_words_of_a_dictionary_stay_whole(jtrans, tmp_path) -> None:
+def test_words_of_a_dictionary_stay_whole(jtrans: Jtrans, tmp_path: Path) -> None:
     lines = ["小明在清湖公园散步", "清湖公园很大", "公园里有湖"]
     for name in ("train", "valid"):
         (tmp_path / f"{name}.zh").write_text("\n".join(lines), encoding="utf-8")
@@ -297,7 +313,7 @@ def test_words_of_a_dictionary_stay_whole(jtrans, tmp_path) -> None:
     assert bad.code == 2 and "not a line of a jieba dictionary" in bad.err
 
 
-def test_sides_exchanged_are_warned_of_once(jtrans, files, tmp_path) -> None:
+def test_sides_exchanged_are_warned_of_once(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:
     for name in ("train", "valid"):
         one, other = files / f"{name}.de", files / f"{name}.en"
         text = one.read_bytes()
@@ -309,13 +325,13 @@ def test_sides_exchanged_are_warned_of_once(jtrans, files, tmp_path) -> None:
 
 
 @pytest.fixture
-def tiny(monkeypatch) -> str:
+def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
     """Put a small corpus into the catalogue."""
     splits = {
         "train": ParallelText(SOURCE[:20], TARGET[:20]),
         "valid": ParallelText(SOURCE[20:], TARGET[20:]),
     }
-    entry = catalogue.Entry(
+    entry = Entry(
         name="tiny-de-en", title="Tiny", languages=("de", "en"),
         sentences={"train": 20, "valid": 10}, licence="MIT", citation="none", origin="this test",
         options={"bpe_merges": 15, "lowercase": True},
@@ -325,7 +341,9 @@ def tiny(monkeypatch) -> str:
     return "tiny-de-en"
 
 
-def test_a_corpus_of_the_catalogue_comes_with_its_own_defaults(jtrans, tiny, tmp_path) -> None:
+def test_a_corpus_of_the_catalogue_comes_with_its_own_defaults(
+    jtrans: Jtrans, tiny: str, tmp_path: Path
+) -> None:
     assert jtrans("prepare", tiny).code == 0
     options = info_of(tmp_path / "data/prepared/tiny-de-en")["options"]
     assert (options["bpe_merges"], options["lowercase"]) == (15, True)
@@ -333,21 +351,21 @@ def test_a_corpus_of_the_catalogue_comes_with_its_own_defaults(jtrans, tiny, tmp
     assert info_of(tmp_path / "elsewhere")["options"]["lowercase"] is False
 
 
-def test_an_unknown_corpus_gets_the_nearest_name(jtrans, tiny) -> None:
+def test_an_unknown_corpus_gets_the_nearest_name(jtrans: Jtrans, tiny: str) -> None:
     result = jtrans("prepare", "tiny-de-ne")
     assert result.code == 2
     assert "no corpus called tiny-de-ne" in result.err
     assert "hint: did you mean tiny-de-en?" in result.err
 
 
-def test_corpora_lists_the_catalogue(jtrans, tiny) -> None:
+def test_corpora_lists_the_catalogue(jtrans: Jtrans, tiny: str) -> None:
     result = jtrans("corpora")
     assert result.code == 0
     assert "grammar-de-en" in result.out and "tiny-de-en" in result.out
 
 
-def test_corpora_says_what_is_prepared_already(jtrans, tiny) -> None:
-    def here() -> str | None:
+def test_corpora_says_what_is_prepared_already(jtrans: Jtrans, tiny: str) -> None:
+    def here() -> Any:
         return json.loads(jtrans("corpora", tiny, "--json").out)["prepared"]
 
     assert here() is None
@@ -355,20 +373,20 @@ def test_corpora_says_what_is_prepared_already(jtrans, tiny) -> None:
     assert here() == "data/prepared/tiny-de-en"
 
 
-def test_corpora_shows_licence_and_citation_of_one(jtrans) -> None:
+def test_corpora_shows_licence_and_citation_of_one(jtrans: Jtrans) -> None:
     result = jtrans("corpora", "grammar-de-en")
     assert result.code == 0
     for word in ("licence", "citation", "prepared with", "train 20,000"):
         assert word in result.out
 
 
-def test_corpora_as_json_is_one_object(jtrans) -> None:
+def test_corpora_as_json_is_one_object(jtrans: Jtrans) -> None:
     names = [entry["name"] for entry in json.loads(jtrans("corpora", "--json").out)["corpora"]]
     assert names == list(catalogue.CATALOGUE)
 
 
 @pytest.mark.parametrize("command", ["prepare", "corpora"])
-def test_help_has_examples(jtrans, command) -> None:
+def test_help_has_examples(jtrans: Jtrans, command: Any) -> None:
     result = jtrans(command, "--help")
     assert result.code == 0
     assert "Examples" in result.out and f"jtrans {command}" in result.out

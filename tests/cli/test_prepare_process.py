@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from plugins.command_line import run_process, start_process
@@ -24,7 +25,7 @@ KILLS = 20
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Path:
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write corpus/{train,valid,test}.{de,en}."""
     folder = tmp_path_factory.mktemp("text") / "corpus"
     folder.mkdir()
@@ -55,7 +56,7 @@ def place(corpus: Path, tmp_path: Path) -> Path:
 
 def start(place: Path, *arguments: str) -> subprocess.Popen[bytes]:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    options = {"folder": place, "start_new_session": True, **pipes}
+    options: dict[str, Any] = {"folder": place, "start_new_session": True, **pipes}
     return start_process("prepare", *COMMAND, *arguments, **options)
 
 
@@ -145,7 +146,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str, str]] = {
     ("spoil", "arguments", "message", "hint"), BAD_INPUT.values(), ids=BAD_INPUT.keys()
 )
 def test_bad_input_ends_with_2_and_a_paragraph_and_writes_nothing(
-    place, spoil, arguments, message, hint
+    place: Path, spoil: Any, arguments: Any, message: str, hint: str
 ) -> None:
     spoil(place / "corpus")
     code, said = run(place, "--out", "new/out", *arguments)
@@ -154,7 +155,7 @@ def test_bad_input_ends_with_2_and_a_paragraph_and_writes_nothing(
     assert names(place) == {"corpus"}
 
 
-def test_one_line_is_prepared_with_a_warning(place) -> None:
+def test_one_line_is_prepared_with_a_warning(place: Path) -> None:
     for language in LANGUAGES:
         path = place / f"corpus/train.{language}"
         path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n")
@@ -165,7 +166,7 @@ def test_one_line_is_prepared_with_a_warning(place) -> None:
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_exchanged_sides_are_warned_of(place, split) -> None:
+def test_exchanged_sides_are_warned_of(place: Path, split: str) -> None:
     one, other = (place / f"corpus/{split}.{language}" for language in LANGUAGES)
     text = one.read_bytes()
     one.write_bytes(other.read_bytes())
@@ -211,7 +212,7 @@ def disk(place: Path) -> Iterator[Mount]:
 
 @pytest.mark.parametrize("size", ["8k", "400k"])
 def test_a_full_disk_ends_with_1_leaves_nothing_and_the_same_command_goes_on(
-    place, disk, expected, size
+    place: Path, disk: Mount, expected: dict[str, bytes], size: Any
 ) -> None:
     full = disk(f"size={size}")
     code, said = run(place, "--out", "disk/new/out")
@@ -224,7 +225,9 @@ def test_a_full_disk_ends_with_1_leaves_nothing_and_the_same_command_goes_on(
     assert names(full / "new") == {"out"}
 
 
-def test_a_full_disk_does_not_cost_the_corpus_that_was_there(place, disk, prepared) -> None:
+def test_a_full_disk_does_not_cost_the_corpus_that_was_there(
+    place: Path, disk: Mount, prepared: Path
+) -> None:
     full = disk("size=64m")
     shutil.copytree(prepared, full / "out")
     before = contents(full / "out")
@@ -238,7 +241,9 @@ def test_a_full_disk_does_not_cost_the_corpus_that_was_there(place, disk, prepar
 
 
 @pytest.mark.parametrize("out", ["disk/there", "disk/there/deep/out"])
-def test_a_read_only_disk_ends_with_2_and_once_writable_all_is_well(place, disk, out) -> None:
+def test_a_read_only_disk_ends_with_2_and_once_writable_all_is_well(
+    place: Path, disk: Mount, out: Any
+) -> None:
     folder = disk("size=64m")
     (folder / "there").mkdir()
     disk("ro")
@@ -252,7 +257,7 @@ def test_a_read_only_disk_ends_with_2_and_once_writable_all_is_well(place, disk,
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
-def test_a_folder_without_permission_ends_with_2(place) -> None:
+def test_a_folder_without_permission_ends_with_2(place: Path) -> None:
     (place / "mine").mkdir(mode=0o500)
     code, said = run(place, "--out", "mine/out")
     assert code == 2
@@ -260,7 +265,7 @@ def test_a_folder_without_permission_ends_with_2(place) -> None:
     assert not names(place / "mine")
 
 
-def test_a_mounted_disk_itself_cannot_be_replaced(place, disk) -> None:
+def test_a_mounted_disk_itself_cannot_be_replaced(place: Path, disk: Mount) -> None:
     folder = disk("size=64m")
     code, said = run(place, "--out", "disk")
     assert code == 2
@@ -285,7 +290,7 @@ def kill(process: subprocess.Popen[bytes], seconds: float, *, alone: bool) -> bo
 
 @pytest.mark.slow
 def test_killed_twenty_times_at_random_and_run_again_it_gives_the_same_bytes(
-    place, expected
+    place: Path, expected: dict[str, bytes]
 ) -> None:
     """Half the time a corpus stands there already and is replaced; it is never seen half."""
     seed = time.time_ns()

@@ -13,6 +13,8 @@ from plugins.random_runs import MakeRun
 from plugins.small_corpus import make_nouns
 
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding.load import load_model
+from jtrans.runs import Run
 
 
 def _run_of(corpus: PreparedCorpus, make_run: MakeRun, name: str = "run", **more: Any) -> Path:
@@ -60,16 +62,13 @@ def test_scores_are_those_of_the_translations_in_a_file(
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs whose models were loaded."""
-    from jtrans.decoding import translator
-
     names: list[str] = []
-    load_model = translator.load_model
 
-    def noted(run: Any, *arguments: Any) -> Any:
+    def noted(run: Run, *arguments: Any) -> Any:
         names.append(run.name)
         return load_model(run, *arguments)
 
-    monkeypatch.setattr(translator, "load_model", noted)
+    monkeypatch.setattr("jtrans.decoding.translator.load_model", noted)
     return names
 
 

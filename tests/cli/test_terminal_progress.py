@@ -8,7 +8,6 @@ import re
 
 import pytest
 
-from jtrans.cli import console
 from jtrans.cli.console import TerminalProgress
 
 MB = 1_000_000
@@ -45,7 +44,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """What the time is; standard error is no terminal."""
     clock = Clock()
-    monkeypatch.setattr(console.time, "monotonic", clock)
+    monkeypatch.setattr("jtrans.cli.console.time.monotonic", clock)
     return clock
 
 

@@ -78,7 +78,7 @@ class Site:
 
 
 @pytest.fixture
-def site(monkeypatch) -> Iterator[Site]:
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """Serve on loopback, whatever proxy the machine has."""
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("JTRANS_OFFLINE", raising=False)

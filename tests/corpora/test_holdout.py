@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,7 +49,7 @@ def test_a_newer_release_keeps_nearly_all_of_the_test_set() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("ijklmnop")), max_size=60))
-def test_no_sentence_of_either_language_stands_in_two_splits(letters) -> None:
+def test_no_sentence_of_either_language_stands_in_two_splits(letters: Any) -> None:
     pairs = [(f"Der {a.upper()}!", f"the {b} there") for a, b in letters]
     pairs += [(f"der {a}", f"The {b} there.") for a, b in letters[::2]]
     splits = sets(split_off(text_of(pairs), {"valid": 2, "test": 2}))

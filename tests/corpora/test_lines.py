@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import lzma
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jtrans.corpora import lines as lines_module
-from jtrans.corpora import packed as packed_module
 from jtrans.corpora.lines import Chain, LineFile, one_line, read_line_file
 from jtrans.errors import CorpusError
 
@@ -50,7 +50,9 @@ def test_a_file_of_an_old_mac_is_refused_with_the_way_to_convert_it(tmp_path: Pa
 
 @settings(deadline=None)
 @given(text=TEXT, scan=st.integers(1, 40), ends=st.booleans())
-def test_reading_in_pieces_changes_nothing(tmp_path_factory, text, scan, ends) -> None:
+def test_reading_in_pieces_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, text: list[str], scan: int, ends: int
+) -> None:
     path = tmp_path_factory.mktemp("pieces") / "t.de"
     path.write_bytes(("\n".join(text) + "\n" * ends).encode())
     whole = LineFile(path)
@@ -75,7 +77,7 @@ def test_a_line_is_found_by_its_number_like_in_a_list(tmp_path: Path) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=5))
-def test_a_chain_is_its_parts_one_after_the_other(parts) -> None:
+def test_a_chain_is_its_parts_one_after_the_other(parts: Any) -> None:
     lists = [[str(number) for number in part] for part in parts]
     flat = [line for part in lists for line in part]
     chain = Chain(lists)
@@ -89,7 +91,7 @@ def test_a_chain_is_its_parts_one_after_the_other(parts) -> None:
 def packed(name: str, data: bytes) -> bytes:
     if name.endswith(".zst"):
         zstandard = pytest.importorskip("zstandard")
-        return zstandard.ZstdCompressor().compress(data)
+        return bytes(zstandard.ZstdCompressor().compress(data))
     return gzip.compress(data) if name.endswith(".gz") else lzma.compress(data)
 
 
@@ -105,24 +107,30 @@ def test_packed_files_are_read_whole_or_refused(tmp_path: Path, name: str) -> No
             read_line_file(write(path, spoiled))
 
 
-def test_a_large_packed_file_goes_through_a_temporary_file(tmp_path: Path, monkeypatch) -> None:
+def test_a_large_packed_file_goes_through_a_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines_module, "IN_MEMORY_BYTES", 100)
     text = [f"Zeile {i}" for i in range(300)]
     path = write(tmp_path / "t.de.gz", gzip.compress("\n".join(text).encode()))
     assert LineFile(path)[:] == text
 
 
-def test_without_a_zstandard_package_the_way_to_get_it_is_shown(tmp_path, monkeypatch) -> None:
+def test_without_a_zstandard_package_the_way_to_get_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def absent(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(packed_module.importlib, "import_module", absent)
+    monkeypatch.setattr("jtrans.corpora.packed.importlib.import_module", absent)
     with pytest.raises(CorpusError, match="zstandard") as caught:
         read_line_file(write(tmp_path / "t.de.zst", b"x"))
     assert "pip install 'jtrans[zstd]'" in str(caught.value.hint)
 
 
-def test_an_error_in_a_later_piece_names_its_line(tmp_path: Path, monkeypatch) -> None:
+def test_an_error_in_a_later_piece_names_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines_module, "SCAN_BYTES", 10)
     for bad, kind in ((b"\xff", "corpus.not-utf8"), (b"\0", "corpus.binary")):
         with pytest.raises(CorpusError, match="line 501") as caught:

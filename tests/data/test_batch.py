@@ -24,7 +24,7 @@ def pairs() -> ParallelIds:
     return ParallelIds(source, target)
 
 
-def test_sentences_are_padded_on_the_right(pairs) -> None:
+def test_sentences_are_padded_on_the_right(pairs: ParallelIds) -> None:
     batch = collate(pairs, [1, 0])
     assert batch.source.tolist() == [[7, EOS, PAD], [5, 6, EOS]]
     assert batch.source_mask.tolist() == [[True, True, False], [True, True, True]]
@@ -32,22 +32,24 @@ def test_sentences_are_padded_on_the_right(pairs) -> None:
     assert batch.target_mask.tolist() == [[True] * 4, [True, True, False, False]]
 
 
-def test_target_input_is_the_output_shifted_with_the_end_symbol_in_front(pairs) -> None:
+def test_target_input_is_the_output_shifted_with_the_end_symbol_in_front(
+    pairs: ParallelIds,
+) -> None:
     batch = collate(pairs, [1, 0])
     assert batch.target_in.tolist() == [[EOS, 9, 10, 11], [EOS, 8, PAD, PAD]]
 
 
-def test_indices_keep_the_order_asked_for(pairs) -> None:
+def test_indices_keep_the_order_asked_for(pairs: ParallelIds) -> None:
     batch = collate(pairs, np.array([2, 0, 1]))
     assert batch.indices.tolist() == [2, 0, 1]
     assert batch.source[:, 0].tolist() == [EOS, 5, 7]
 
 
-def test_target_tokens_counts_real_ones_with_the_end_symbol(pairs) -> None:
+def test_target_tokens_counts_real_ones_with_the_end_symbol(pairs: ParallelIds) -> None:
     assert collate(pairs, [0, 1, 2]).target_tokens == 8
 
 
-def test_dtypes_are_int64_and_bool(pairs) -> None:
+def test_dtypes_are_int64_and_bool(pairs: ParallelIds) -> None:
     batch = collate(pairs, [0, 1])
     kinds = [batch.source.dtype, batch.target_in.dtype, batch.target_out.dtype]
     assert kinds == [torch.int64] * 3
@@ -55,7 +57,7 @@ def test_dtypes_are_int64_and_bool(pairs) -> None:
     assert batch.indices.dtype == torch.int64
 
 
-def test_to_moves_every_tensor(pairs) -> None:
+def test_to_moves_every_tensor(pairs: ParallelIds) -> None:
     labelled = ParallelIds(pairs.source, pairs.target, {"pos": pairs.source})
     moved = collate(labelled, [0, 1]).to("meta")
     assert isinstance(moved, Batch)
@@ -65,7 +67,7 @@ def test_to_moves_every_tensor(pairs) -> None:
     assert {tensor.device.type for tensor in tensors.values()} == {"meta"}
 
 
-def test_labels_stand_beside_the_source_and_padding_has_none(pairs) -> None:
+def test_labels_stand_beside_the_source_and_padding_has_none(pairs: ParallelIds) -> None:
     labelled = ParallelIds(pairs.source, pairs.target, {"pos": pairs.source})
     batch = collate(labelled, [0, 1])
     labels = batch.labels["pos"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -32,13 +34,17 @@ def sampler(pairs: list[tuple[int, int]], **options: int | None) -> BatchSampler
 
 
 @given(LENGTHS, TOKENS, JOINT, st.integers(0, 5))
-def test_every_pair_comes_exactly_once_per_epoch(pairs, tokens, joint, epoch) -> None:
+def test_every_pair_comes_exactly_once_per_epoch(
+    pairs: Any, tokens: Any, joint: Any, epoch: Any
+) -> None:
     batches = sampler(pairs, max_tokens=tokens, max_joint=joint).batches(epoch)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
 
 
 @given(LENGTHS, TOKENS, JOINT)
-def test_batches_of_more_than_one_pair_keep_both_budgets(pairs, tokens, joint) -> None:
+def test_batches_of_more_than_one_pair_keep_both_budgets(
+    pairs: Any, tokens: Any, joint: Any
+) -> None:
     lengths = np.array(pairs)
     for batch in sampler(pairs, max_tokens=tokens, max_joint=joint).batches(1):
         S, T = lengths[batch].max(axis=0)
@@ -52,14 +58,16 @@ def test_a_pair_over_the_budget_forms_its_own_batch() -> None:
 
 
 @given(LENGTHS, JOINT, st.integers(0, 2**40), st.integers(0, 1000))
-def test_the_same_seed_and_epoch_give_the_same_batches(pairs, joint, seed, epoch) -> None:
+def test_the_same_seed_and_epoch_give_the_same_batches(
+    pairs: Any, joint: Any, seed: int, epoch: Any
+) -> None:
     first, second = (sampler(pairs, max_joint=joint, seed=seed).batches(epoch) for _ in range(2))
     assert [batch.tolist() for batch in first] == [batch.tolist() for batch in second]
 
 
 @pytest.mark.parametrize("joint", [None, 20_000])
 @pytest.mark.parametrize("other", [{"seed": 1, "epoch": 2}, {"seed": 2, "epoch": 1}])
-def test_another_epoch_or_seed_gives_other_batches_in_another_order(joint, other) -> None:
+def test_another_epoch_or_seed_gives_other_batches_in_another_order(joint: Any, other: Any) -> None:
     source, target = natural_lengths(2000)
 
     def batches(seed: int, epoch: int) -> list[list[int]]:
@@ -73,7 +81,7 @@ def test_another_epoch_or_seed_gives_other_batches_in_another_order(joint, other
 
 @settings(max_examples=20)
 @given(st.integers(0, 100))
-def test_batches_come_in_no_order_of_length(epoch) -> None:
+def test_batches_come_in_no_order_of_length(epoch: Any) -> None:
     source, target = natural_lengths(3000)
     made = BatchSampler(source, target, max_tokens=300, max_joint=None, seed=epoch).batches(epoch)
     means = [target[batch].mean() for batch in made]

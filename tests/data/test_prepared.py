@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from jtrans.preparation.prepare import prepare
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory) -> Path:
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [f"ein Haus Nummer {i} am Meer" for i in range(20)]
     text = ParallelText(lines, [line.replace("ein Haus", "a house") for line in lines])
     valid = ParallelText(["ein Meer"], ["a sea"])
@@ -42,7 +43,7 @@ def use(folder: Path) -> None:
     corpus.words_lines("valid", "target")
 
 
-def edit_json(path: Path, change: Callable[[dict], None]) -> None:
+def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     value = json.loads(path.read_text("utf-8"))
     change(value)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -52,7 +53,7 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-8])
 
 
-DAMAGES: dict[str, Callable[[Path], None]] = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "ids cut off": lambda f: cut(f / "train.source.npy"),
     "offsets cut off": lambda f: cut(f / "train.target.offsets.npy"),
     "ids gone": lambda f: (f / "valid.source.npy").unlink(),
@@ -91,7 +92,9 @@ def test_a_damaged_corpus_is_refused(folder: Path, damage: Callable[[Path], None
     assert "--force" in str(caught.value.hint)
 
 
-def test_a_folder_without_a_corpus_is_refused_with_the_command_that_makes_one(tmp_path) -> None:
+def test_a_folder_without_a_corpus_is_refused_with_the_command_that_makes_one(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(CorpusError, match="no prepared corpus in") as caught:
         PreparedCorpus.open(tmp_path / "nowhere")
     assert "jtrans prepare" in str(caught.value.hint)

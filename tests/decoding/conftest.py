@@ -51,7 +51,7 @@ class TinyModel(TranslationModel):
     def begin(self, memory: Memory, beam: int) -> TinyState:
         return TinyState(self._start(memory).repeat_interleave(beam, dim=0))
 
-    def step(self, token: Tensor, state: TinyState) -> Tensor:  # type: ignore[override]
+    def step(self, token: Tensor, state: TinyState) -> Tensor:
         self.rows_seen.append(token.shape[0])
         state.hidden = torch.tanh(state.hidden @ self.mix + self.target[token])
         return state.hidden

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +16,13 @@ from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS, PAD, SPARE, UNK
 
 SOURCES = [[5, 6, 1], [7, 1], [5, 9, 8, 11, 12, 1], [1], [13, 13, 13, 1]]
+
+
+def search(
+    models: Sequence[Any], sources: tuple[Tensor, Tensor], options: SearchOptions, **more: Any
+) -> list[list[Hypothesis]]:
+    """Search from ids and mask together."""
+    return beam_search(models, sources[0], sources[1], options, **more)
 
 
 def forced(model: Any, source: list[int], tokens: list[int], padded: Any) -> list[float]:
@@ -59,7 +67,7 @@ def test_the_search_follows_the_rule_of_the_reference(
     options = SearchOptions(beam=beam, nbest=beam, length_penalty=penalty, max_length="S+6")
     for seed in range(6):
         model = tiny_model(16, seed=seed, scale=1.0)
-        found = beam_search([model], *padded(SOURCES), options)
+        found = search([model], padded(SOURCES), options)
         for source, hypotheses in zip(SOURCES, found, strict=True):
             expected = reference_search(model, source, options, padded)
             assert [hypothesis.tokens for hypothesis in hypotheses] == [t for _, t in expected]
@@ -85,7 +93,7 @@ def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(
         length_penalty_form=form,
         max_length=str(limit),
     )
-    hypotheses = beam_search([model], *padded([[5, 6, 1]]), options)[0]
+    hypotheses = search([model], padded([[5, 6, 1]]), options)[0]
     scores = {
         tuple(tokens): options.normalise(sum(forced(model, [5, 6, 1], tokens, padded)), len(tokens))
         for tokens in space
@@ -103,7 +111,7 @@ def test_scores_equal_forced_scores(
 ) -> None:
     model = tiny_model(12, seed=seed, scale=scale)
     options = SearchOptions(beam=beam, nbest=beam, max_length="S+4")
-    for source, found in zip(SOURCES, beam_search([model], *padded(SOURCES), options), strict=True):
+    for source, found in zip(SOURCES, search([model], padded(SOURCES), options), strict=True):
         for hypothesis in found:
             log_probs = forced(model, source, hypothesis.tokens, padded)
             assert hypothesis.token_log_probs == pytest.approx(log_probs, abs=1e-5)
@@ -117,7 +125,7 @@ def test_scores_equal_forced_scores(
 def test_beam_one_is_greedy(tiny_model: Any, padded: Any, seed: int) -> None:
     model = tiny_model(12, seed=seed)
     options = SearchOptions(beam=1, max_length="9", min_length=0)
-    found = beam_search([model], *padded(SOURCES), options)
+    found = search([model], padded(SOURCES), options)
     for source, [hypothesis] in zip(SOURCES, found, strict=True):
         tokens: list[int] = []
         memory = model.encode(*padded([source]))
@@ -136,9 +144,9 @@ def test_a_sentence_gives_the_same_alone_and_in_any_batch(
 ) -> None:
     model = tiny_model(16, seed=seed)
     options = SearchOptions(beam=3, nbest=3, max_length="S+5")
-    together = beam_search([model], *padded([SOURCES[i] for i in order]), options)
+    together = search([model], padded([SOURCES[i] for i in order]), options)
     for place, i in enumerate(order):
-        [alone] = beam_search([model], *padded([SOURCES[i]]), options)
+        [alone] = search([model], padded([SOURCES[i]]), options)
         assert [h.tokens for h in together[place]] == [h.tokens for h in alone]
 
 
@@ -152,7 +160,7 @@ def test_pad_and_the_spare_symbol_never_come_and_unknown_words_may(
         model.target.abs_()
         model.mix.abs_()
     options = SearchOptions(beam=4, nbest=4, max_length="6")
-    found = beam_search([model], *padded(SOURCES), options)
+    found = search([model], padded(SOURCES), options)
     tokens = {token for sentence in found for hypothesis in sentence for token in hypothesis.tokens}
     assert UNK in tokens
     assert not tokens & {PAD, SPARE}
@@ -166,14 +174,14 @@ def test_the_end_is_forced_at_the_limit_of_each_sentence(tiny_model: Any, padded
         for part in (model.source, model.target, model.mix):
             part.abs_()
     options = SearchOptions(beam=2, max_length="S+2")
-    found = beam_search([model], *padded(SOURCES), options)
+    found = search([model], padded(SOURCES), options)
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [len(s) + 2 for s in SOURCES]
     assert all(hypotheses[0].tokens[-1] == EOS for hypotheses in found)
 
 
 def test_finished_sentences_leave_the_batch(tiny_model: Any, padded: Any) -> None:
     model = tiny_model(16, seed=5)
-    beam_search([model], *padded(SOURCES), SearchOptions(beam=3, max_length="S+2"))
+    search([model], padded(SOURCES), SearchOptions(beam=3, max_length="S+2"))
     assert model.rows_seen[0] == len(SOURCES)  # one hypothesis each at the first step
     assert model.rows_seen[1] <= 3 * len(SOURCES)
     assert model.rows_seen[-1] < 3 * len(SOURCES)
@@ -183,8 +191,8 @@ def test_finished_sentences_leave_the_batch(tiny_model: Any, padded: Any) -> Non
 def test_an_ensemble_of_a_model_with_itself_changes_nothing(tiny_model: Any, padded: Any) -> None:
     model = tiny_model(16, seed=7)
     options = SearchOptions(beam=3, nbest=3, max_length="S+5")
-    alone = beam_search([model], *padded(SOURCES), options)
-    twice = beam_search([model, model], *padded(SOURCES), options)
+    alone = search([model], padded(SOURCES), options)
+    twice = search([model, model], padded(SOURCES), options)
     assert [[h.tokens for h in found] for found in twice] == [
         [h.tokens for h in found] for found in alone
     ]
@@ -192,7 +200,7 @@ def test_an_ensemble_of_a_model_with_itself_changes_nothing(tiny_model: Any, pad
 
 def test_an_ensemble_averages_probabilities(tiny_model: Any, padded: Any) -> None:
     models = [tiny_model(16, seed=8), tiny_model(16, seed=9)]
-    [[hypothesis]] = beam_search(models, *padded([[5, 6, 1]]), SearchOptions(beam=2))
+    [[hypothesis]] = search(models, padded([[5, 6, 1]]), SearchOptions(beam=2))
     each = [torch.tensor(forced(m, [5, 6, 1], hypothesis.tokens, padded)) for m in models]
     mean = ((each[0].exp() + each[1].exp()) / 2).log()
     assert hypothesis.token_log_probs == pytest.approx(mean.tolist(), abs=1e-5)
@@ -228,7 +236,7 @@ def test_a_model_without_usable_probabilities_is_refused(
     with torch.no_grad():
         model.out.fill_(value)
     with pytest.raises(DecodingError, match="no usable probabilities") as caught:
-        beam_search([model], *padded(SOURCES), SearchOptions())
+        search([model], padded(SOURCES), SearchOptions())
     assert caught.value.exit_code == 1
 
 
@@ -239,8 +247,8 @@ def test_no_sentences_give_no_hypotheses(tiny_model: Any) -> None:
 
 def test_equal_scores_keep_the_order_in_which_they_ended(tiny_model: Any, padded: Any) -> None:
     model = tiny_model(16, seed=4)
-    found: list[Hypothesis] = beam_search(
-        [model], *padded([[5, 1]]), SearchOptions(beam=4, nbest=4, length_penalty=0.0)
+    found: list[Hypothesis] = search(
+        [model], padded([[5, 1]]), SearchOptions(beam=4, nbest=4, length_penalty=0.0)
     )[0]
     scores = [hypothesis.score for hypothesis in found]
     assert scores == sorted(scores, reverse=True)

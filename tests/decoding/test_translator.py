@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from plugins.listener import Listener
 
 import jtrans
 from jtrans.decoding.batches import by_length, padded
@@ -13,7 +14,6 @@ from jtrans.decoding.load import load_model
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.translator import LONGEST_SOURCE, Translator, translate_ids
 from jtrans.errors import CheckpointError, DecodingError
-from jtrans.progress import Silent
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import Vocabulary
@@ -28,18 +28,6 @@ LINES = [
     "ein ein mann mann hund hund rennt rennt schnell schnell .",
     "katze .",
 ]
-
-
-class Heard(Silent):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-        self.advances: list[tuple[int, int | None]] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-
-    def advance(self, task: str, done: int, total: int | None = None) -> None:
-        self.advances.append((done, total))
 
 
 @pytest.fixture
@@ -104,20 +92,20 @@ def test_forcing_keeps_order_and_gives_nothing_for_empty_pairs(translator: Trans
 
 
 def test_a_very_long_line_is_cut_with_a_warning(translator: Translator) -> None:
-    heard = Heard()
+    listener = Listener()
     options = SearchOptions(beam=1, max_length="3")
     translator = Translator(translator.models, translator.pipeline, options)
-    found = translator.translate(["hund " * 3000, "hund"], heard)
+    found = translator.translate(["hund " * 3000, "hund"], listener)
     assert all(len(line.split()) <= 2 for line in found)
-    [warning] = heard.warnings
+    [warning] = listener.warnings
     assert "3,000" in warning
     assert f"{LONGEST_SOURCE - 1:,}" in warning
 
 
 def test_progress_counts_sentences(translator: Translator) -> None:
-    heard = Heard()
-    translator.translate(LINES, heard)
-    assert heard.advances[-1] == (5, 5)
+    listener = Listener()
+    translator.translate(LINES, listener)
+    assert listener.advances[-1][1:] == (5, 5)
 
 
 def test_a_stream_gives_each_chunk_when_it_is_done(translator: Translator) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -224,7 +225,7 @@ def test_an_unknown_metric_is_refused_with_the_nearest_name() -> None:
 
 @pytest.mark.parametrize("options", [{"samples": 1}, {"samples": 0}, {"seed": 0}, {"seed": -3}])
 def test_samples_and_seeds_that_sacrebleu_would_replace_are_refused(
-    options: dict[str, int],
+    options: dict[str, Any],
 ) -> None:
     with pytest.raises(ConfigError, match=str(next(iter(options.values())))):
         sacrebleu_scores(HYPOTHESES, [REFERENCES], target_language="en", **options)

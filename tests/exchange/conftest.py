@@ -56,7 +56,7 @@ def make_original(tmp_path: Path) -> Callable[..., Original]:
             lines = [f"{word} {100 - n}\n" for n, word in enumerate(words)]
             file.write_text("".join(lines), encoding="utf-8")
         tensors = original_tensors(args, len(source) + 4, len(target) + 4)
-        original = Original(tmp_path / "checkpoint_best.pt", *files, args, tensors)
+        original = Original(tmp_path / "checkpoint_best.pt", files[0], files[1], args, tensors)
         original.save(optimizer_history=[{"num_updates": 7}])
         return original
 

@@ -20,7 +20,7 @@ from jtrans.nn.device import autocast
 from jtrans.training.averaging import average_weights
 
 PAD, EOS = 0, 1
-EXACT = {"rtol": 0.0, "atol": 1e-10}  # float64
+EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-10}  # float64
 Build = Callable[..., TranslationModel]
 Case = tuple[str, dict[str, Any]]
 

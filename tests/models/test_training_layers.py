@@ -37,7 +37,7 @@ def gradients(
         source[0, -1] = 0
     model.zero_grad()
     hidden = model.decode(target, model.encode(source, mask))
-    model.project(hidden).square().sum().backward()  # type: ignore[no-untyped-call]
+    model.project(hidden).square().sum().backward()
     return [hidden.detach()] + [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
 

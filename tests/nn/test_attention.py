@@ -1,7 +1,7 @@
 """Multi-head attention against its definition, head by head (docs/systems.md 0.4)."""
 
 import math
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.recorder import record_attention
 
 B, L, E, H = 3, 5, 8, 2
-EXACT = {"rtol": 0.0, "atol": 1e-12}
+EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-12}
 NONE = SharedDropout(0.0)
 Module = TypeVar("Module", MultiHeadAttention, CrossAttention)
 

@@ -1,5 +1,6 @@
 """Attention along one axis: the CPU's way and the fused one give the same (docs/systems.md 0.4)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from jtrans.nn.axis_attention import (
 )
 
 B, A, H, L, D = 3, 4, 2, 5, 8
-EXACT = {"rtol": 0.0, "atol": 1e-12}
+EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-12}
 
 
 def reference(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> Tensor:
@@ -89,7 +90,8 @@ def test_gradients_of_products_equal_those_of_torch(causal: bool) -> None:
     q, k, v = (torch.randn(B, H, L, D, dtype=torch.float64) for _ in range(3))
     bias = source_bias()[:, None, None, :]
     gradients = []
-    for function in (attend, reference):
+    functions: tuple[Callable[..., Tensor], ...] = (attend, reference)
+    for function in functions:
         leaves = [x.clone().requires_grad_() for x in (q, k, v)]
         options: dict[str, Any] = {"bias": bias, "causal": causal}
         function(*leaves, **options).square().sum().backward()
@@ -148,7 +150,7 @@ def test_the_fused_way_copies_neither_queries_keys_nor_values(
 ) -> None:
     q, k, v = grid_heads(along)
     taken: list[Tensor] = []
-    original = F.scaled_dot_product_attention
+    original: Callable[..., Tensor] = F.scaled_dot_product_attention
 
     def watch(*parts: Tensor, **options: Any) -> Tensor:
         taken.extend(parts)
@@ -171,7 +173,7 @@ def test_the_fused_way_splits_at_the_limit_of_the_kernels(
     whole = attend(q, k, v, bias)
     monkeypatch.setattr(axis_attention, "_GRID_LIMIT", limit)
     lengths: list[int] = []
-    original = F.scaled_dot_product_attention
+    original: Callable[..., Tensor] = F.scaled_dot_product_attention
 
     def watch(*parts: Tensor, **options: Any) -> Tensor:
         lengths.append(len(parts[0]))
@@ -185,7 +187,8 @@ def test_the_fused_way_splits_at_the_limit_of_the_kernels(
 
 def test_gradients_of_the_fused_way_are_the_same() -> None:
     gradients = []
-    for function in (attend, fused_attention):
+    functions: tuple[Callable[..., Tensor], ...] = (attend, fused_attention)
+    for function in functions:
         torch.manual_seed(3)
         leaves = [x.detach().requires_grad_() for x in grid_heads("target")]
         function(*leaves, causal=True).square().sum().backward()

@@ -1,5 +1,7 @@
 """Reduction of the grid over the source (docs/systems.md 2.6; properties R4, R5)."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from jtrans.nn.reduction import AttentionReduction, MaxReduction
 
 B, T, S, E = 3, 4, 5, 8
 MASK = torch.arange(S) < torch.tensor([[5], [3], [1]])
-EXACT = {"rtol": 0.0, "atol": 1e-12}
+EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-12}
 
 
 def grid() -> Tensor:

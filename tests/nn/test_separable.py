@@ -2,7 +2,7 @@
 
 import math
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from jtrans.nn.separable import SourceAttention, TargetAttention
 
 E, H = 8, 2
 Attention = TypeVar("Attention", TargetAttention, SourceAttention)
-EXACT = {"rtol": 0.0, "atol": 1e-12}
+EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-12}
 
 
 def made(attention: type[Attention]) -> Attention:

@@ -34,7 +34,7 @@ def install(folder: Path, source: str, *, point: str, distribution: str = "my-sy
 
 def documented_system() -> str:
     """Return the module shown in docs/adding-a-system.md."""
-    return re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+    return str(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0])
 
 
 @pytest.fixture

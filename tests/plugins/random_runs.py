@@ -59,10 +59,10 @@ def make_run(tmp_path: Path) -> MakeRun:
         values = {"model": TRANSFORMER, "decoding": {"max_length": "S+3"}, **(config or {})}
         resolved = build_config(values, system_configs(), where="test")
         if pipeline is None:
-            vocabularies = [
+            source, target = (
                 Vocabulary.build(dict.fromkeys(words, 9)) for words in (WORDS, TARGET_WORDS)
-            ]
-            pipeline = TextPipeline.whitespace("de", "en", *vocabularies)
+            )
+            pipeline = TextPipeline.whitespace("de", "en", source, target)
         run = Run.create(tmp_path / name, resolved, pipeline, {"parameters": 1234, **facts})
         torch.manual_seed(weights_seed)
         sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)

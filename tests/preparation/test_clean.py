@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,12 +38,14 @@ def reasons_of(source: str, target: str, **rules: float) -> list[str]:
         (words(200), words(2), ["too long"]),
     ],
 )
-def test_a_pair_is_dropped_for_the_first_reason_that_applies(source, target, reasons) -> None:
+def test_a_pair_is_dropped_for_the_first_reason_that_applies(
+    source: Any, target: Any, reasons: Any
+) -> None:
     assert reasons_of(source, target) == reasons
 
 
 @given(st.integers(10, 40), st.integers(1, 10))
-def test_a_pair_exactly_at_the_ratio_stays(tenths, shorter) -> None:
+def test_a_pair_exactly_at_the_ratio_stays(tenths: Any, shorter: Any) -> None:
     longer, shorter = tenths * shorter, 10 * shorter
     limits = {"max_ratio": tenths / 10, "max_length": 1000}
     assert reasons_of(words(longer), words(shorter), **limits) == []
@@ -68,7 +72,9 @@ PAIRS = st.lists(st.tuples(LINE, LINE), max_size=40)
 
 
 @given(PAIRS, PAIRS)
-def test_kept_and_dropped_add_up_and_cleaning_again_drops_nothing(pairs, held_out) -> None:
+def test_kept_and_dropped_add_up_and_cleaning_again_drops_nothing(
+    pairs: Any, held_out: Any
+) -> None:
     source, target = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     rules = Rules(max_length=4)
     cleaning = clean(source, target, rules=rules, held_out=held_out)

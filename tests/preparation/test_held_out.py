@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plugins.listener import Listener
 
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.errors import CorpusError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
-from jtrans.progress import Silent
 
 SMALL = PrepareOptions(bpe_merges=30)
 NOUNS = {"Hund": "dog", "Mann": "man", "Tisch": "table", "Ball": "ball", "Zug": "train"}
@@ -38,27 +39,12 @@ CORPUS = Corpus(
 )
 
 
-class Listener(Silent):
-    """Remembers what it was told, and how much there was to segment."""
-
-    def __init__(self) -> None:
-        self.lines: dict[str, str] = {}
-        self.segmented: list[int] = []
-
-    def say(self, label: str, text: str) -> None:
-        self.lines[label] = text
-
-    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
-        if task == "Segmenting" and done == total:
-            self.segmented.append(done)
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def test_every_fifth_clean_pair_goes_to_valid(tmp_path) -> None:
+def test_every_fifth_clean_pair_goes_to_valid(tmp_path: Path) -> None:
     prepared = prepare(CORPUS, tmp_path / "out", options=SMALL, workers=1)
     expected = PAIRS[4:80:5]
     assert prepared.raw_lines("valid", "source") == [source for source, _ in expected]
@@ -67,7 +53,7 @@ def test_every_fifth_clean_pair_goes_to_valid(tmp_path) -> None:
     assert len(prepared.pairs("train")) == 64
 
 
-def test_it_is_what_the_same_valid_split_of_ones_own_gives(tmp_path) -> None:
+def test_it_is_what_the_same_valid_split_of_ones_own_gives(tmp_path: Path) -> None:
     ours = prepare(CORPUS, tmp_path / "ours", options=SMALL, workers=1)
     valid = [pair for i, pair in enumerate(PAIRS[:80]) if (i + 1) % EVERY == 0]
     train = [pair for i, pair in enumerate(TRAIN) if i >= 80 or (i + 1) % EVERY]
@@ -81,10 +67,11 @@ def test_it_is_what_the_same_valid_split_of_ones_own_gives(tmp_path) -> None:
     assert ours.info["cleaning"] == {**theirs.info["cleaning"], "held_out": 16}
 
 
-def test_all_text_is_segmented_once_and_every_pair_is_accounted_for(tmp_path) -> None:
+def test_all_text_is_segmented_once_and_every_pair_is_accounted_for(tmp_path: Path) -> None:
     listener = Listener()
     prepared = prepare(CORPUS, tmp_path / "out", options=SMALL, workers=1, progress=listener)
-    assert listener.segmented == [len(TRAIN) + len(TEST)]
+    pairs = len(TRAIN) + len(TEST)
+    assert ("Segmenting", pairs, pairs) in listener.advances
     assert listener.lines["Reading"] == f"train {len(TRAIN)} · test {len(TEST)}"
     assert listener.lines["Valid"] == "16 pairs: 1 of 5 that cleaning kept"
     cleaning = prepared.info["cleaning"]
@@ -93,12 +80,14 @@ def test_all_text_is_segmented_once_and_every_pair_is_accounted_for(tmp_path) ->
     assert total == len(TRAIN) == prepared.info["splits"]["train"]["lines"]
 
 
-def test_neither_workers_nor_shards_nor_an_interrupt_change_it(tmp_path, monkeypatch) -> None:
+def test_neither_workers_nor_shards_nor_an_interrupt_change_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prepare(CORPUS, tmp_path / "whole", options=SMALL, workers=1)
     monkeypatch.setattr("jtrans.preparation.shards.SMALLEST_SHARD", 7)
     open_path = Path.open
 
-    def interrupt(path: Path, mode: str = "r", *arguments, **options):
+    def interrupt(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
         if "valid.00003.source.ids" in path.name and "w" in mode:
             raise KeyboardInterrupt
         return open_path(path, mode, *arguments, **options)
@@ -118,35 +107,35 @@ def test_neither_workers_nor_shards_nor_an_interrupt_change_it(tmp_path, monkeyp
     assert names[0] == names[1]
 
 
-def test_the_same_again_is_no_work_and_another_share_needs_force(tmp_path) -> None:
+def test_the_same_again_is_no_work_and_another_share_needs_force(tmp_path: Path) -> None:
     prepare(CORPUS, tmp_path / "out", options=SMALL, workers=1)
     listener = Listener()
     prepare(CORPUS, tmp_path / "out", options=SMALL, workers=1, progress=listener)
-    assert "Unchanged" in listener.lines and not listener.segmented
+    assert "Unchanged" in listener.lines and not listener.advances
     other = replace(CORPUS, valid_every=7)
     with pytest.raises(CorpusError, match="different share of train for valid"):
         prepare(other, tmp_path / "out", options=SMALL, workers=1)
     prepare(other, tmp_path / "out", options=SMALL, workers=1, force=True)
 
 
-def test_gold_alignments_go_with_their_pairs(tmp_path) -> None:
+def test_gold_alignments_go_with_their_pairs(tmp_path: Path) -> None:
     words = [[line.replace(".", " .") for line in side] for side in zip(*TRAIN, strict=True)]
     links = [f"{i % 3}-{i % 2}" for i in range(len(TRAIN))]
-    gold = Gold(*words, links, ["X " * len(line.split()) for line in words[0]])
+    gold = Gold(words[0], words[1], links, ["X " * len(line.split()) for line in words[0]])
     splits = {**CORPUS.splits, "train": replace(CORPUS.splits["train"], gold=gold)}
     prepare(replace(CORPUS, splits=splits), tmp_path / "out", options=SMALL, workers=1)
     lines = (tmp_path / "out/text/valid.alignments.txt").read_text("utf-8").splitlines()
     assert lines == links[4:80:5]
 
 
-def test_too_few_pairs_for_a_share_are_refused(tmp_path) -> None:
+def test_too_few_pairs_for_a_share_are_refused(tmp_path: Path) -> None:
     corpus = replace(CORPUS, valid_every=1000)
     with pytest.raises(CorpusError, match=r"81 training pairs after cleaning .* 1 of 1000"):
         prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_valid_split_that_is_there_is_taken(tmp_path) -> None:
+def test_a_valid_split_that_is_there_is_taken(tmp_path: Path) -> None:
     splits = {**CORPUS.splits, "valid": text(PAIRS[80:90], "valid")}
     corpus = replace(CORPUS, splits=splits)
     assert len(prepare(corpus, tmp_path / "out", options=SMALL, workers=1).pairs("valid")) == 10

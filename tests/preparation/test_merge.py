@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plugins.listener import Listener
 
 from jtrans.corpora.catalogue.builtin import load_built_in
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
@@ -15,7 +17,6 @@ from jtrans.errors import ConfigError, CorpusError, WorkError
 from jtrans.preparation.merge import merge_prepared
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
-from jtrans.progress import Silent
 
 NOUNS = {"Hund": "dog", "Mann": "man", "Tisch": "table", "Ball": "ball", "Zug": "train"}
 COLOURS = {"alte": "old", "kleine": "small", "rote": "red", "neue": "new", "blaue": "blue"}
@@ -31,7 +32,9 @@ PARTS = [
 ]
 
 
-def corpus_of(*parts: list[tuple[str, str]], valid: list[tuple[str, str]] = PAIRS[100:110]):
+def corpus_of(
+    *parts: list[tuple[str, str]], valid: list[tuple[str, str]] = PAIRS[100:110]
+) -> Corpus:
     splits = {
         name: ParallelText([s for s, _ in pairs], [t for _, t in pairs], (name,))
         for name, pairs in {
@@ -43,7 +46,7 @@ def corpus_of(*parts: list[tuple[str, str]], valid: list[tuple[str, str]] = PAIR
     return Corpus("mine", ("de", "en"), splits)
 
 
-def learn(folder: Path, **options) -> PrepareOptions:
+def learn(folder: Path, **options: Any) -> PrepareOptions:
     """Prepare the first part, learning a pipeline; return options that take it."""
     chosen = {"bpe_merges": 40, **options}
     prepare(corpus_of(PARTS[0]), folder / "one", options=PrepareOptions(**chosen), workers=1)
@@ -56,16 +59,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-class Listener(Silent):
-    """Remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.lines: dict[str, str] = {}
-
-    def say(self, label: str, text: str) -> None:
-        self.lines[label] = text
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -76,7 +69,9 @@ class Listener(Silent):
         {"truecase": True, "bpe": "separate"},
     ],
 )
-def test_parts_put_together_are_what_one_preparation_gives(tmp_path, options, monkeypatch) -> None:
+def test_parts_put_together_are_what_one_preparation_gives(
+    tmp_path: Path, options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken = learn(tmp_path, **options)
     prepare(corpus_of(PARTS[1]), tmp_path / "two", options=taken, workers=1)
     prepare(corpus_of(*PARTS), tmp_path / "once", options=taken, workers=1)
@@ -92,7 +87,7 @@ def test_parts_put_together_are_what_one_preparation_gives(tmp_path, options, mo
         assert infos[0][figure] == infos[1][figure]
 
 
-def test_a_pipeline_that_is_taken_is_the_very_same(tmp_path) -> None:
+def test_a_pipeline_that_is_taken_is_the_very_same(tmp_path: Path) -> None:
     taken = learn(tmp_path, truecase=True)
     listener = Listener()
     two = prepare(
@@ -109,7 +104,7 @@ def test_a_pipeline_that_is_taken_is_the_very_same(tmp_path) -> None:
         assert two.pairs("train").source[i].tolist() == side.encode(line)
 
 
-def test_a_preparation_with_another_pipeline_needs_force(tmp_path) -> None:
+def test_a_preparation_with_another_pipeline_needs_force(tmp_path: Path) -> None:
     taken = learn(tmp_path)
     prepare(corpus_of(PARTS[1]), tmp_path / "two", options=taken, workers=1)
     for options in (PrepareOptions(bpe_merges=40), PrepareOptions(bpe_merges=20)):
@@ -117,7 +112,9 @@ def test_a_preparation_with_another_pipeline_needs_force(tmp_path) -> None:
             prepare(corpus_of(PARTS[1]), tmp_path / "two", options=options, workers=1)
 
 
-def test_a_folder_without_a_pipeline_or_with_one_of_other_languages_is_refused(tmp_path) -> None:
+def test_a_folder_without_a_pipeline_or_with_one_of_other_languages_is_refused(
+    tmp_path: Path,
+) -> None:
     taken = learn(tmp_path)
     with pytest.raises(ConfigError, match="no text pipeline in nowhere"):
         prepare(corpus_of(PARTS[1]), tmp_path / "x", options=PrepareOptions(pipeline="nowhere"))
@@ -126,7 +123,7 @@ def test_a_folder_without_a_pipeline_or_with_one_of_other_languages_is_refused(t
         prepare(turned, tmp_path / "x", options=taken)
 
 
-def test_the_same_parts_again_are_no_work_and_other_parts_need_force(tmp_path) -> None:
+def test_the_same_parts_again_are_no_work_and_other_parts_need_force(tmp_path: Path) -> None:
     taken = learn(tmp_path)
     folders = [tmp_path / "one", tmp_path / "two"]
     prepare(corpus_of(PARTS[1]), folders[1], options=taken, workers=1)
@@ -150,7 +147,9 @@ def test_the_same_parts_again_are_no_work_and_other_parts_need_force(tmp_path) -
         ({"max_length": 9}, PAIRS[100:110], "differ in their cleaning rules"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused(tmp_path, options, valid, problem) -> None:
+def test_parts_that_do_not_fit_are_refused(
+    tmp_path: Path, options: Any, valid: Any, problem: Any
+) -> None:
     taken = learn(tmp_path)
     if options and "max_length" in options:
         options["pipeline"] = taken.pipeline
@@ -162,18 +161,18 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, options, valid, problem) ->
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
 
 
-def test_a_part_given_twice_is_refused(tmp_path) -> None:
+def test_a_part_given_twice_is_refused(tmp_path: Path) -> None:
     learn(tmp_path)
     with pytest.raises(CorpusError, match="is given twice"):
         merge_prepared([tmp_path / "one", tmp_path / "one" / "text" / ".."], tmp_path / "all")
 
 
-def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = learn(tmp_path)
     prepare(corpus_of(PARTS[1]), tmp_path / "two", options=taken, workers=1)
     open_path = Path.open
 
-    def full(path: Path, mode: str = "r", *arguments, **options):
+    def full(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
         if path.name == "train.target.npy" and "w" in mode:
             raise OSError(errno.ENOSPC, "No space left")
         return open_path(path, mode, *arguments, **options)
@@ -185,7 +184,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
     assert len(merge_prepared([tmp_path / "one", tmp_path / "two"], tmp_path / "all").splits) == 3
 
 
-def test_labels_and_gold_alignments_follow_their_pairs(tmp_path) -> None:
+def test_labels_and_gold_alignments_follow_their_pairs(tmp_path: Path) -> None:
     text = load_built_in("grammar-de-en").splits["train"]
 
     def lines(start: int, stop: int) -> ParallelText:

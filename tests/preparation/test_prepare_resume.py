@@ -9,13 +9,14 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plugins.listener import Listener
 
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.errors import CorpusError, WorkError
 from jtrans.preparation import encode as encoding
-from jtrans.preparation import learn as learning
 from jtrans.preparation import segment as segmenting
 from jtrans.preparation import work_folder
 from jtrans.preparation.options import PrepareOptions
@@ -41,32 +42,16 @@ def make_corpus(train: int = 80) -> Corpus:
     return Corpus("mine", ("de", "en"), splits)
 
 
-class Listener:
-    """A `Progress` that remembers the labels of what it was told."""
-
-    def __init__(self) -> None:
-        self.labels: set[str] = set()
-
-    def say(self, label: str, text: str) -> None:
-        self.labels.add(label)
-
-    def advance(self, task: str, done: int, total: int | None = None) -> None:
-        pass
-
-    def warn(self, text: str) -> None:
-        pass
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def fail_at(monkeypatch, name: str, failure: BaseException) -> None:
+def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, failure: BaseException) -> None:
     """Let the first file whose name holds `name` fail to be opened for writing."""
     open_path = Path.open
 
-    def fail(path: Path, mode: str = "r", *arguments, **options):
+    def fail(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
         if name in path.name and "w" in mode:
             raise failure
         return open_path(path, mode, *arguments, **options)
@@ -78,7 +63,9 @@ STEPS = ["key", "train.00000.source.txt", "facts", "codes.joint", "ids.npy", "te
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, name) -> None:
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     folder = tmp_path / "out"
     prepare(make_corpus(), folder, options=SMALL, workers=1)
     before = contents(folder)
@@ -90,7 +77,9 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, name) -> None:
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_an_interrupted_preparation_goes_on_when_run_again(tmp_path, monkeypatch, name) -> None:
+def test_an_interrupted_preparation_goes_on_when_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     prepare(make_corpus(), tmp_path / "whole", options=SMALL, workers=1)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         fail_at(patch, name, KeyboardInterrupt())
@@ -99,22 +88,24 @@ def test_an_interrupted_preparation_goes_on_when_run_again(tmp_path, monkeypatch
     assert not (tmp_path / "out").exists()
     listener = Listener()
     prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
-    assert ("Continuing" in listener.labels) == (name != "key")
+    assert ("Continuing" in listener.lines) == (name != "key")
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
 
 
-def test_what_is_done_is_not_done_again(tmp_path, monkeypatch) -> None:
+def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         fail_at(patch, "test.target.npy", KeyboardInterrupt())
         prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
     monkeypatch.setattr(segmenting, "segment_shard", None)
     monkeypatch.setattr(encoding, "encode_part", None)
-    monkeypatch.setattr(learning.bpe, "learn", None)
+    monkeypatch.setattr("jtrans.preparation.learn.bpe.learn", None)
     prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
 
 
-def test_work_begun_for_another_request_is_not_used(tmp_path, monkeypatch) -> None:
+def test_work_begun_for_another_request_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         fail_at(patch, "test.target.npy", KeyboardInterrupt())
         prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1)
@@ -129,7 +120,7 @@ def kill_at_write(number: int) -> None:
     count = itertools.count(1)
     open_path = Path.open
 
-    def opened(path: Path, mode: str = "r", *arguments, **options):
+    def opened(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
         handle = open_path(path, mode, *arguments, **options)
         if "w" in mode and next(count) == number:
             handle.write(b"half" if "b" in mode else "half")
@@ -137,11 +128,11 @@ def kill_at_write(number: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return handle
 
-    Path.open = opened  # type: ignore[method-assign]
+    setattr(Path, "open", opened)  # noqa: B010 (a type checker would want all overloads)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
-def test_killed_at_any_write_and_run_again_it_gives_the_same_bytes(tmp_path) -> None:
+def test_killed_at_any_write_and_run_again_it_gives_the_same_bytes(tmp_path: Path) -> None:
     options = PrepareOptions(bpe_merges=30, truecase=True)
     prepare(make_corpus(), tmp_path / "whole", options=options, workers=1)
     expected = contents(tmp_path / "whole")
@@ -163,7 +154,7 @@ def test_killed_at_any_write_and_run_again_it_gives_the_same_bytes(tmp_path) -> 
 
 @pytest.mark.parametrize("number", range(1, 6))
 def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
-    tmp_path, monkeypatch, number
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: Any
 ) -> None:
     folder = tmp_path / "out"
     prepare(make_corpus(50), folder, options=SMALL, workers=1)
@@ -184,21 +175,25 @@ def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs workers that are forked")
-def test_a_worker_that_dies_is_an_error_and_what_is_done_stays(tmp_path, monkeypatch) -> None:
+def test_a_worker_that_dies_is_an_error_and_what_is_done_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(segmenting, "segment_shard", die)
         with pytest.raises(WorkError, match="a worker process died"):
             prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=2)
     listener = Listener()
     prepare(make_corpus(), tmp_path / "out", options=SMALL, workers=1, progress=listener)
-    assert "Continuing" in listener.labels
+    assert "Continuing" in listener.lines
 
 
 def die(job: object) -> None:
     os._exit(9)
 
 
-def test_two_at_once_in_one_folder_are_refused(tmp_path, monkeypatch) -> None:
+def test_two_at_once_in_one_folder_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(work_folder, "PATIENCE_SECONDS", 0.1)
     with (
         work_folder.WorkFolder(tmp_path / "out", "another").opened(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,9 @@ pytestmark = pytest.mark.realdata
         ("tatoeba-zh-en", "tatoeba-zh-en"),
     ],
 )
-def test_a_folder_of_real_text_gives_the_named_corpus(name, folder, tmp_path, monkeypatch) -> None:
+def test_a_folder_of_real_text_gives_the_named_corpus(
+    name: str, folder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = os.environ.get("JTRANS_TEST_CORPORA")
     if not place:
         pytest.skip("JTRANS_TEST_CORPORA names no folder")

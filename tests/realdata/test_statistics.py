@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.listener import Listener
 from subword_nmt.apply_bpe import BPE
 
 from jtrans.corpora.lines import read_line_file
@@ -29,22 +30,6 @@ BINS = {"1-10": (0, 10), "11-20": (11, 20), "21-30": (21, 30), "31-40": (31, 40)
 Pair = tuple[list[str], list[str]]
 
 
-class Screen:
-    """A `Progress` that remembers what was shown."""
-
-    def __init__(self) -> None:
-        self.lines: dict[str, str] = {}
-
-    def say(self, label: str, text: str) -> None:
-        self.lines[label] = text
-
-    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
-        pass
-
-    def warn(self, text: str) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def texts() -> dict[str, list[list[str]]]:
     place = os.environ.get("JTRANS_TEST_CORPORA")
@@ -62,9 +47,11 @@ def texts() -> dict[str, list[list[str]]]:
 
 
 @pytest.fixture(scope="module")
-def made(texts, tmp_path_factory) -> tuple[PreparedCorpus, Screen]:
-    screen = Screen()
-    splits = {name: ParallelText(*text) for name, text in texts.items()}
+def made(
+    texts: dict[str, list[list[str]]], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[PreparedCorpus, Listener]:
+    screen = Listener()
+    splits = {name: ParallelText(text[0], text[1]) for name, text in texts.items()}
     prepared = prepare(
         Corpus("m30k", LANGUAGES, splits),
         tmp_path_factory.mktemp("m30k") / "out",
@@ -76,7 +63,7 @@ def made(texts, tmp_path_factory) -> tuple[PreparedCorpus, Screen]:
 
 
 @pytest.fixture(scope="module")
-def words(texts) -> dict[str, list[Pair]]:
+def words(texts: dict[str, list[list[str]]]) -> dict[str, list[Pair]]:
     """Segment line by line, by the public way."""
     sides = [TextSide(language, "moses", lowercase=True) for language in LANGUAGES]
     return {
@@ -89,7 +76,7 @@ def words(texts) -> dict[str, list[Pair]]:
 
 
 @pytest.fixture(scope="module")
-def cleaned(words) -> tuple[list[Pair], Counter[str]]:
+def cleaned(words: dict[str, list[Pair]]) -> tuple[list[Pair], Counter[str]]:
     """Clean with sets and sentences, in the documented order."""
     held_out = {str(pair) for name in ("valid", "test") for pair in words[name]}
     seen: set[str] = set()
@@ -121,7 +108,9 @@ def _reason(source: list[str], target: list[str], seen: set[str], held_out: set[
     return "in valid/test" if str((source, target)) in held_out else ""
 
 
-def test_cleaning_counts(made, cleaned) -> None:
+def test_cleaning_counts(
+    made: tuple[PreparedCorpus, Listener], cleaned: tuple[list[Pair], Counter[str]]
+) -> None:
     prepared, screen = made
     kept, dropped = cleaned
     assert prepared.info["cleaning"]["kept"] == len(kept)
@@ -142,7 +131,12 @@ def _ids(prepared: PreparedCorpus, side: int, lines: Sequence[list[str]]) -> lis
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
-def test_statistics_of_a_split(made, words, cleaned, split) -> None:
+def test_statistics_of_a_split(
+    made: tuple[PreparedCorpus, Listener],
+    words: dict[str, list[Pair]],
+    cleaned: tuple[list[Pair], Counter[str]],
+    split: str,
+) -> None:
     prepared, _ = made
     pairs = cleaned[0] if split == "train" else words[split]
     info = prepared.info["splits"][split]
@@ -162,7 +156,9 @@ def test_statistics_of_a_split(made, words, cleaned, split) -> None:
     assert info["joint"] == sum(joint)
 
 
-def test_types_vocabulary_and_means(made, cleaned) -> None:
+def test_types_vocabulary_and_means(
+    made: tuple[PreparedCorpus, Listener], cleaned: tuple[list[Pair], Counter[str]]
+) -> None:
     prepared, _ = made
     info, pairs = prepared.info, cleaned[0]
     for side, name in enumerate(("source", "target")):
@@ -178,7 +174,7 @@ def test_types_vocabulary_and_means(made, cleaned) -> None:
     assert info["joint_size"]["sum"] == info["splits"]["train"]["joint"]
 
 
-def test_the_screen_shows_what_corpus_json_holds(made) -> None:
+def test_the_screen_shows_what_corpus_json_holds(made: tuple[PreparedCorpus, Listener]) -> None:
     prepared, screen = made
     splits: dict[str, Any] = prepared.info["splits"]
     train, types = splits["train"], prepared.info["types"]

@@ -6,6 +6,7 @@ import io
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -76,7 +77,9 @@ def reference_merges(counts: dict[str, int], merges: int, min_frequency: int) ->
 
 
 @given(WORD_COUNTS, st.integers(1, 80), st.integers(1, 4))
-def test_codes_of_any_words_are_those_of_subword_nmt(counts, merges, min_frequency) -> None:
+def test_codes_of_any_words_are_those_of_subword_nmt(
+    counts: Any, merges: Any, min_frequency: Any
+) -> None:
     assume(any(len(word) > 1 for word in counts))
     expected = reference_merges(counts, merges, min_frequency)
     if expected.count("\n") > 1:
@@ -84,7 +87,7 @@ def test_codes_of_any_words_are_those_of_subword_nmt(counts, merges, min_frequen
 
 
 @given(WORD_COUNTS, st.lists(st.text("abcä.", min_size=1, max_size=12), max_size=6))
-def test_pieces_of_any_words_are_those_of_subword_nmt(counts, words) -> None:
+def test_pieces_of_any_words_are_those_of_subword_nmt(counts: Any, words: Any) -> None:
     from subword_nmt.apply_bpe import BPE as LIBRARY
 
     codes = reference_merges(counts | {"ab": 9}, 40, 1)
@@ -101,7 +104,7 @@ def test_codes_of_both_versions_are_applied_as_by_subword_nmt(version: str) -> N
 
 
 @given(st.text("hausmertlnd@", min_size=1, max_size=12), st.floats(0, 1), st.integers(0, 99))
-def test_pieces_drawn_at_chance_give_the_word_back(word, rate, seed) -> None:
+def test_pieces_drawn_at_chance_give_the_word_back(word: Any, rate: Any, seed: int) -> None:
     assert BPE.undo(BPE.draw(word, rate, Random(seed))) == [word]
 
 

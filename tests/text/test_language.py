@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from jtrans.errors import ConfigError
@@ -34,7 +36,9 @@ def test_what_is_no_code_is_refused(language: str) -> None:
         ("whatever", "tlh", False),  # nobody knows its script here
     ],
 )
-def test_a_line_without_a_letter_of_its_script_is_wrong(line, language, is_wrong) -> None:
+def test_a_line_without_a_letter_of_its_script_is_wrong(
+    line: Any, language: str, is_wrong: Any
+) -> None:
     assert is_wrong_script(line, language) is is_wrong
 
 
@@ -47,7 +51,7 @@ CHINESE = ["我不在。", "这是一座房子。", "我们走, 她看见猫。"
     ("source", "target", "languages"),
     [(GERMAN, ENGLISH, ("de", "en")), (CHINESE, ENGLISH, ("zh", "en"))],
 )
-def test_only_exchanged_sides_look_exchanged(source, target, languages) -> None:
+def test_only_exchanged_sides_look_exchanged(source: Any, target: Any, languages: Any) -> None:
     assert not look_swapped(source, target, languages)
     assert look_swapped(target, source, languages)
     assert not look_swapped(source, source, languages)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +23,7 @@ WORD = st.builds("{}{}{}".format, *(st.sampled_from(part) for part in (OPENING, 
 LINES = st.lists(st.lists(WORD, max_size=7).map(" ".join), max_size=6)
 
 
-def reference(language: str, escape: bool):
+def reference(language: str, escape: bool) -> Callable[[str], list[str]]:
     from sacremoses import MosesTokenizer
 
     return lambda line: MOSES.setdefault(language, MosesTokenizer(language)).tokenize(
@@ -28,7 +31,7 @@ def reference(language: str, escape: bool):
     )
 
 
-MOSES: dict = {}
+MOSES: dict[str, Any] = {}
 
 
 @pytest.mark.parametrize("escape", [False, True])
@@ -81,7 +84,7 @@ def test_the_last_stop_is_parted_as_by_tokenizer_perl(language: str, line: str, 
     assert moses.tokenize(line) == moses.tokenize(line) == words.split()
 
 
-KNOWN: dict = {}
+KNOWN: dict[tuple[str, bool, bool], CachedMoses] = {}
 
 
 def tokenizer(language: str, escape: bool, *, parts_last_stop: bool = False) -> CachedMoses:

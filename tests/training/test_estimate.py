@@ -29,14 +29,19 @@ def test_an_estimate_counts_the_epoch_and_writes_nothing(
 def test_an_estimate_trains_nothing(
     corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    rates = []
+    rates: list[float] = []
     monkeypatch.chdir(tmp_path)
     original = estimate.__globals__["make_trainer"]
 
     def spy(*args: Any, **kwargs: Any) -> Any:
         trainer, description = original(*args, **kwargs)
         step = trainer.step
-        trainer.step = lambda rate: rates.append(rate) or step(rate)
+
+        def watched(rate: float) -> Any:
+            rates.append(rate)
+            return step(rate)
+
+        trainer.step = watched
         return trainer, description
 
     monkeypatch.setitem(estimate.__globals__, "make_trainer", spy)

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +33,9 @@ def test_full_micro_batches_are_updates_of_their_own() -> None:
     assert [len(update) for update in updates] == [1] * 5
 
 
-def test_an_epoch_holds_every_pair_once_and_repeats(corpus: PreparedCorpus, make_config) -> None:
+def test_an_epoch_holds_every_pair_once_and_repeats(
+    corpus: PreparedCorpus, make_config: Any
+) -> None:
     training = make_config(micro_batch_tokens=20).training
     plan = UpdatePlan(corpus.pairs("train"), training, is_joint=False)
 
@@ -45,7 +49,7 @@ def test_an_epoch_holds_every_pair_once_and_repeats(corpus: PreparedCorpus, make
 
 
 def test_joint_micro_batches_keep_within_their_positions(
-    corpus: PreparedCorpus, make_config
+    corpus: PreparedCorpus, make_config: Any
 ) -> None:
     training = make_config(batch_tokens=200, micro_batch_joint=100).training
     plan = UpdatePlan(corpus.pairs("train"), training, is_joint=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def _by_hand(study: Study, number: int) -> list[list[tuple[int, bool, float]]]:
     return sentences
 
 
-def _figures(found: list[object]) -> dict[str, Figure]:
+def _figures(found: Sequence[object]) -> dict[str, Figure]:
     return {figure.name: figure for figure in found if isinstance(figure, Figure)}
 
 
@@ -136,13 +137,10 @@ def test_the_order_of_sentences_does_not_matter(  # Q2
     other = load_subjects([study.runs[0]], "test", device="cpu", precision="fp32")
     order = list(range(len(other)))[::-1]
     text = other.text
-    for lines in (
-        text.source_lines,
-        text.reference_lines,
-        text.source_words,
-        text.reference_words,
-    ):
-        lines[:] = [lines[i] for i in order]  # type: ignore[index]
+    everything: list[Any] = [text.source_lines, text.reference_lines]
+    everything += [text.source_words, text.reference_words]
+    for lines in everything:
+        lines[:] = [lines[i] for i in order]
     for one, two in zip(position_figures(study), position_figures(other), strict=True):
         assert isinstance(one, Figure) and isinstance(two, Figure)
         assert one.counts == two.counts

@@ -6,20 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plugins.listener import Listener
 
 from jtrans.analysis.attention.views import Matrix, View
 from jtrans.analysis.output import fonts
 from jtrans.analysis.output.fonts import fonts_for
 from jtrans.analysis.output.heatmaps import draw_view
-from jtrans.progress import Silent
-
-
-class Listener(Silent):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 def _view(columns: list[str], panels: int = 1) -> View:

@@ -6,6 +6,7 @@ import shutil
 import statistics
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.study.study import Study, load_subjects
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding.load import load_model
 from jtrans.errors import CheckpointError, ConfigError, CorpusError
 from jtrans.runs import Run
 
@@ -26,16 +28,13 @@ RunOn = Callable[..., Run]
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The runs whose models were loaded."""
-    from jtrans.decoding import translator
-
     names: list[str] = []
-    load_model = translator.load_model
 
-    def noted(run: Run, *arguments: object) -> object:
+    def noted(run: Run, *arguments: Any) -> Any:
         names.append(run.name)
-        return load_model(run, *arguments)  # type: ignore[arg-type]
+        return load_model(run, *arguments)
 
-    monkeypatch.setattr(translator, "load_model", noted)
+    monkeypatch.setattr("jtrans.decoding.translator.load_model", noted)
     return names
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,21 +22,23 @@ def grammar() -> Corpus:
     return find_entry("grammar-de-en").load()
 
 
-def test_the_built_in_corpus_has_the_size_the_catalogue_says(grammar) -> None:
+def test_the_built_in_corpus_has_the_size_the_catalogue_says(grammar: Corpus) -> None:
     entry = find_entry("grammar-de-en")
     assert {name: len(text) for name, text in grammar.splits.items()} == dict(entry.sentences)
     assert (grammar.name, grammar.languages) == (entry.name, entry.languages)
 
 
-def test_gold_words_of_the_built_in_corpus_are_those_of_its_segmentation(grammar) -> None:
+def test_gold_words_of_the_built_in_corpus_are_those_of_its_segmentation(grammar: Corpus) -> None:
     sides = [TextSide(language) for language in grammar.languages]
     text = grammar.splits["test"]
+    assert text.gold is not None
     assert [" ".join(sides[0].segment(line)) for line in text.source] == text.gold.source_words
     assert [" ".join(sides[1].segment(line)) for line in text.target] == text.gold.target_words
 
 
-def test_gold_alignments_of_the_built_in_corpus_point_at_words(grammar) -> None:
+def test_gold_alignments_of_the_built_in_corpus_point_at_words(grammar: Corpus) -> None:
     gold = grammar.splits["valid"].gold
+    assert gold is not None
     for source, target, links in zip(
         gold.source_words, gold.target_words, gold.alignments, strict=True
     ):
@@ -48,7 +52,7 @@ DOWNLOADED = [name for name, entry in CATALOGUE.items() if entry.sources]
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_every_entry_is_found_complete_and_has_usable_options(name) -> None:
+def test_every_entry_is_found_complete_and_has_usable_options(name: str) -> None:
     entry = find_entry(name)
     assert all([entry.title, entry.licence, entry.citation, entry.origin])
     assert {"train", "valid"} <= set(entry.sentences)
@@ -58,7 +62,7 @@ def test_every_entry_is_found_complete_and_has_usable_options(name) -> None:
 
 
 @pytest.mark.parametrize("name", DOWNLOADED)
-def test_every_part_of_an_entry_can_be_read_and_every_split_is_made(name) -> None:
+def test_every_part_of_an_entry_can_be_read_and_every_split_is_made(name: str) -> None:
     entry = find_entry(name)
     choices = [one for parts in entry.parts.values() for part in parts for one in part.choices]
     assert {choice.reader for choice in choices} <= set(READERS)
@@ -69,7 +73,7 @@ def test_every_part_of_an_entry_can_be_read_and_every_split_is_made(name) -> Non
 
 
 @pytest.mark.parametrize("name", DOWNLOADED)
-def test_mirrors_are_https_and_checksums_whole_or_left_out(name) -> None:
+def test_mirrors_are_https_and_checksums_whole_or_left_out(name: str) -> None:
     for source in find_entry(name).sources:
         for mirror in source.mirrors:
             assert mirror.url.startswith("https://")
@@ -80,7 +84,7 @@ def test_mirrors_are_https_and_checksums_whole_or_left_out(name) -> None:
 @pytest.mark.parametrize(
     "name", ["iwslt14", "iwslt15", "multi30k", "tatoeba", "wmt14", "wmt17", "nist"]
 )
-def test_the_corpora_of_the_papers_have_names(name) -> None:
+def test_the_corpora_of_the_papers_have_names(name: str) -> None:
     assert any(entry.startswith(name) for entry in CATALOGUE)
 
 
@@ -120,7 +124,7 @@ parts = { train = [{ reader = "tsv", source = "a.tsv", columns = [1, 0] }] }
 """
 
 
-def test_an_entry_is_read_with_the_types_of_its_values(tmp_path) -> None:
+def test_an_entry_is_read_with_the_types_of_its_values(tmp_path: Path) -> None:
     (tmp_path / "mine-de-en.toml").write_text(ENTRY, encoding="utf-8")
     entry = read_entry(tmp_path / "mine-de-en.toml", lambda: Corpus("mine-de-en", ("de", "en")))
     assert (entry.name, entry.languages, entry.options) == (
@@ -139,7 +143,7 @@ def test_an_entry_is_read_with_the_types_of_its_values(tmp_path) -> None:
         ("train = 10", "train = 0", "sentences.train: input should be greater than 0"),
     ],
 )
-def test_a_mistake_in_an_entry_is_named(tmp_path, old, new, message) -> None:
+def test_a_mistake_in_an_entry_is_named(tmp_path: Path, old: Any, new: Any, message: str) -> None:
     path = tmp_path / "mine-de-en.toml"
     path.write_text(ENTRY.replace(old, new), encoding="utf-8")
     with pytest.raises(ConfigError) as caught:

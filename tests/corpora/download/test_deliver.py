@@ -6,6 +6,7 @@ import gzip
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst201
 
 
 @pytest.fixture(autouse=True)
-def downloads(tmp_path, monkeypatch) -> Path:
+def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep downloads and unpacked archives in the test's folder, and the network out."""
     monkeypatch.setenv("JTRANS_CACHE", str(tmp_path / "downloads"))
     monkeypatch.setenv("JTRANS_OFFLINE", "1")
@@ -67,7 +68,9 @@ def check_iwslt14(folder: Path) -> None:
     assert (list(corpus.splits), corpus.valid_every) == (["train", "test"], 23)
 
 
-def test_an_original_archive_is_unpacked_elsewhere_and_read(tmp_path, tar, downloads) -> None:
+def test_an_original_archive_is_unpacked_elsewhere_and_read(
+    tmp_path: Path, tar: Any, downloads: Path
+) -> None:
     folder = tmp_path / "original"
     folder.mkdir()
     tar(folder / "de-en.tgz", wit3_files())
@@ -78,17 +81,17 @@ def test_an_original_archive_is_unpacked_elsewhere_and_read(tmp_path, tar, downl
     assert sorted(downloads.rglob("*.xml")) == made and len(made) == 10
 
 
-def test_an_archive_itself_or_what_it_holds_will_do(tmp_path, tar) -> None:
+def test_an_archive_itself_or_what_it_holds_will_do(tmp_path: Path, tar: Any) -> None:
     check_iwslt14(tar(tmp_path / "renamed.tar.gz", wit3_files()))
     check_iwslt14(put(tmp_path / "deep/down", wit3_files()).parent)
 
 
-def test_packed_files_are_found_by_their_names(tmp_path) -> None:
+def test_packed_files_are_found_by_their_names(tmp_path: Path) -> None:
     files = {f"{name}.gz": gzip.compress(data) for name, data in wit3_files().items()}
     check_iwslt14(put(tmp_path / "in", files))
 
 
-def test_a_name_turned_round_exchanges_the_sides(tmp_path) -> None:
+def test_a_name_turned_round_exchanges_the_sides(tmp_path: Path) -> None:
     folder = put(tmp_path / "in", wit3_files())
     corpus = deliver(find_entry("iwslt14-en-de"), folder).corpus
     assert (corpus.name, corpus.languages) == ("iwslt14-en-de", ("en", "de"))
@@ -96,7 +99,7 @@ def test_a_name_turned_round_exchanges_the_sides(tmp_path) -> None:
     assert list(corpus.splits["test"].target) == [f"{name} de" for name in SETS]
 
 
-def test_missing_files_are_listed_together(tmp_path) -> None:
+def test_missing_files_are_listed_together(tmp_path: Path) -> None:
     files = wit3_files()
     del files["de-en/IWSLT14.TED.tst2010.de-en.en.xml"], files["de-en/train.tags.de-en.de"]
     with pytest.raises(CorpusError) as caught:
@@ -116,7 +119,7 @@ def ready_files() -> dict[str, bytes]:
     }
 
 
-def test_ready_files_stand_in_for_originals_and_are_said_to(tmp_path) -> None:
+def test_ready_files_stand_in_for_originals_and_are_said_to(tmp_path: Path) -> None:
     log = Log()
     folder = put(tmp_path / "in", ready_files())
     delivery = deliver(find_entry("iwslt14-en-de"), folder, progress=log)
@@ -126,11 +129,11 @@ def test_ready_files_stand_in_for_originals_and_are_said_to(tmp_path) -> None:
     assert log.lines == [f"Ready files train, valid, test taken from {folder} as they are"]
 
 
-def test_originals_go_before_ready_files(tmp_path) -> None:
+def test_originals_go_before_ready_files(tmp_path: Path) -> None:
     check_iwslt14(put(tmp_path / "in", {**ready_files(), **wit3_files()}))
 
 
-def test_a_corpus_in_one_piece_is_split(tmp_path) -> None:
+def test_a_corpus_in_one_piece_is_split(tmp_path: Path) -> None:
     rows = "".join(f"Sentence {i} is here.\tSatz {i} ist hier.\tCC-BY {i}\n" for i in range(20_000))
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -144,7 +147,7 @@ def test_a_corpus_in_one_piece_is_split(tmp_path) -> None:
     assert splits["test"].source[0].endswith("ist hier.")
 
 
-def test_a_blank_pair_at_the_end_is_dropped_and_said(tmp_path, tar) -> None:
+def test_a_blank_pair_at_the_end_is_dropped_and_said(tmp_path: Path, tar: Any) -> None:
     log = Log()
     folder = put(tmp_path / "in", {"val.de": b"a\n", "val.en": b"b\n", "test.de": b"a\n",
                                    "test.en": b"b\n"})  # fmt: skip
@@ -176,7 +179,7 @@ def nist_files() -> dict[str, bytes]:
     return files
 
 
-def test_licensed_releases_are_read_with_all_references(tmp_path) -> None:
+def test_licensed_releases_are_read_with_all_references(tmp_path: Path) -> None:
     splits = deliver(find_entry("nist-zh-en"), put(tmp_path / "in", nist_files())).corpus.splits
     assert list(splits) == ["train", "valid", "mt05", "mt08"]
     assert len(splits["train"]) == 16
@@ -185,7 +188,7 @@ def test_licensed_releases_are_read_with_all_references(tmp_path) -> None:
     assert [lines[0] for lines in splits["mt08"].references] == [f"one {i}" for i in range(4)]
 
 
-def test_a_release_may_be_an_archive_named_by_its_number(tmp_path, tar) -> None:
+def test_a_release_may_be_an_archive_named_by_its_number(tmp_path: Path, tar: Any) -> None:
     files = nist_files()
     inside = {name: files.pop(name) for name in list(files) if name.startswith(LDC[2])}
     folder = put(tmp_path / "in", files)
@@ -193,7 +196,7 @@ def test_a_release_may_be_an_archive_named_by_its_number(tmp_path, tar) -> None:
     assert len(deliver(find_entry("nist-zh-en"), folder).corpus.splits["train"]) == 16
 
 
-def test_missing_releases_are_named_by_their_catalogue_numbers(tmp_path) -> None:
+def test_missing_releases_are_named_by_their_catalogue_numbers(tmp_path: Path) -> None:
     files = {
         name: data
         for name, data in nist_files().items()
@@ -207,7 +210,7 @@ def test_missing_releases_are_named_by_their_catalogue_numbers(tmp_path) -> None
     assert LDC[1] not in caught.value.message
 
 
-def test_sides_with_different_numbers_of_files_are_refused(tmp_path) -> None:
+def test_sides_with_different_numbers_of_files_are_refused(tmp_path: Path) -> None:
     files = nist_files()
     del files[f"{LDC[3]}/data/b.en"]
     with pytest.raises(CorpusError, match="2 source files and 1 target files do not make pairs"):
@@ -221,7 +224,7 @@ def test_licensed_corpora_cannot_be_downloaded() -> None:
     assert "--from FOLDER" in str(caught.value.hint)
 
 
-def test_built_in_corpora_take_nothing_from_a_folder(tmp_path) -> None:
+def test_built_in_corpora_take_nothing_from_a_folder(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="built in"):
         deliver(find_entry("grammar-de-en"), tmp_path)
 
@@ -231,13 +234,13 @@ def test_offline_is_refused_before_anything_else() -> None:
         find_entry("multi30k-de-en").load()
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path) -> None:
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="no such folder"):
         deliver(find_entry("multi30k-de-en"), tmp_path / "nowhere")
 
 
 def test_a_download_is_unpacked_read_and_not_repeated(
-    tar, tmp_path, monkeypatch, downloads, site
+    tar: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downloads: Path, site: Any
 ) -> None:
     data = tar(tmp_path / "de-en.tgz", wit3_files()).read_bytes()
     mirror = site.mirror("texts/de-en.tgz", lambda handler: handler.send(200, data))

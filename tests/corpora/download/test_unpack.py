@@ -7,6 +7,7 @@ import stat
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def zip_with(path: Path, files: dict[str, bytes], mode: int = 0) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:xz", "w:bz2", "w"])
-def test_a_tar_archive_is_unpacked_with_its_folders(tmp_path: Path, mode: str) -> None:
+def test_a_tar_archive_is_unpacked_with_its_folders(tmp_path: Path, mode: Any) -> None:
     path = tmp_path / "data.tar"
     with tarfile.open(path, mode) as archive:
         for info in (member("./", tarfile.DIRTYPE), member("de-en", tarfile.DIRTYPE)):
@@ -58,7 +59,7 @@ def test_a_zip_archive_is_unpacked(tmp_path: Path) -> None:
     assert (tmp_path / "out/x/deu.txt").read_bytes() == b"Hi\tHallo\n"
 
 
-def test_only_what_is_wanted_is_unpacked(tmp_path: Path, tar) -> None:
+def test_only_what_is_wanted_is_unpacked(tmp_path: Path, tar: Any) -> None:
     path = tar(tmp_path / "a.tgz", {"a/train.de": b"1\n", "a/train.fr": b"2\n"})
     assert unpack(path, tmp_path / "out", wanted=lambda name: name.endswith(".de")) == [
         "a/train.de"
@@ -110,7 +111,7 @@ def test_a_file_behind_a_link_of_the_archive_cannot_be_written(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_a_bomb_is_stopped_by_its_size(tmp_path: Path, kind: str, tar) -> None:
+def test_a_bomb_is_stopped_by_its_size(tmp_path: Path, kind: str, tar: Any) -> None:
     zeros = {"zeros": bytes(3_000_000)}
     path = tar(tmp_path / "a.tgz", zeros) if kind == "tar" else zip_with(tmp_path / "a.zip", zeros)
     with pytest.raises(CorpusError, match="far more than"):
@@ -119,7 +120,7 @@ def test_a_bomb_is_stopped_by_its_size(tmp_path: Path, kind: str, tar) -> None:
     unpack(path, tmp_path / "out", limits=UnpackLimits(free_bytes=3_000_000))
 
 
-def test_too_many_files_are_refused(tmp_path: Path, tar) -> None:
+def test_too_many_files_are_refused(tmp_path: Path, tar: Any) -> None:
     path = tar(tmp_path / "a.tgz", {str(i): b"" for i in range(11)})
     with pytest.raises(CorpusError, match="more than 10 files"):
         unpack(path, tmp_path / "out", limits=UnpackLimits(files=10))
@@ -137,7 +138,7 @@ def test_a_name_that_comes_twice_is_refused(tmp_path: Path, names: list[str]) ->
 @pytest.mark.parametrize("cut", [0.5, 0.95])
 @pytest.mark.parametrize("kind", ["tgz", "zip"])
 def test_half_an_archive_is_refused_and_leaves_nothing(
-    tmp_path: Path, tar, cut: float, kind: str
+    tmp_path: Path, tar: Any, cut: float, kind: str
 ) -> None:
     data = {"a": bytes(range(256)) * 999}
     path = tmp_path / f"a.{kind}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_a_tsv_line_without_a_partner_is_named(tmp_path: Path) -> None:
         {"de": " Ja.\n", "en": "Yes."},
     ],
 )
-def test_json_lines_hold_a_pair_in_one_of_three_forms(tmp_path: Path, line: dict) -> None:
+def test_json_lines_hold_a_pair_in_one_of_three_forms(tmp_path: Path, line: dict[str, Any]) -> None:
     path = write(tmp_path / "a.jsonl", json.dumps(line) + "\n\n")
     assert pairs(read_jsonl(path, PAIR)) == [("Ja.", "Yes.")]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -52,7 +53,9 @@ LINE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\x00\ufeff")
 
 @settings(deadline=None)
 @given(st.lists(LINE, max_size=20), st.booleans())
-def test_written_lines_are_read_back_plain_or_packed(tmp_path_factory, lines, packed) -> None:
+def test_written_lines_are_read_back_plain_or_packed(
+    tmp_path_factory: pytest.TempPathFactory, lines: Any, packed: Any
+) -> None:
     path = tmp_path_factory.mktemp("lines") / ("text.de.gz" if packed else "text.de")
     data = "".join(f"{line}\n" for line in lines).encode()
     path.write_bytes(gzip.compress(data) if packed else data)
@@ -85,7 +88,9 @@ def test_unequal_line_counts_name_both_files_and_counts(tmp_path: Path) -> None:
         (b"\x89PNG\r\n\x1a\n\x00\x00", "corpus.binary", "binary"),
     ],
 )
-def test_files_that_are_no_text_are_refused(tmp_path: Path, data, kind, part) -> None:
+def test_files_that_are_no_text_are_refused(
+    tmp_path: Path, data: Any, kind: Any, part: str
+) -> None:
     prefix = write_pair(tmp_path, "train", data, data)
     with pytest.raises(CorpusError) as caught:
         read_pair(prefix, ("de", "en"))
@@ -153,5 +158,5 @@ def test_several_training_prefixes_are_put_one_after_the_other(tmp_path: Path) -
         (["a/valid", "a/test"], ["test", "test2"]),
     ],
 )
-def test_test_splits_are_named_after_their_files(prefixes, names) -> None:
+def test_test_splits_are_named_after_their_files(prefixes: Any, names: Any) -> None:
     assert name_test_splits(prefixes) == names

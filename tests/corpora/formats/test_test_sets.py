@@ -35,7 +35,9 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_four_references_of_one_file_are_brought_into_the_order_of_the_source(tmp_path) -> None:
+def test_four_references_of_one_file_are_brought_into_the_order_of_the_source(
+    tmp_path: Path,
+) -> None:
     text = read_sgm(
         write(tmp_path / "src.sgm", SOURCE),
         [write(tmp_path / "ref.sgm", references("r1", "r2", "r3", "r4"))],
@@ -46,18 +48,18 @@ def test_four_references_of_one_file_are_brought_into_the_order_of_the_source(tm
     assert list(text.target) == list(text.references[0]) == ["r1 A1", "r1 A2", 'r1 "B1"']
 
 
-def test_references_may_come_in_files_of_their_own(tmp_path) -> None:
+def test_references_may_come_in_files_of_their_own(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{name}.sgm", references(name)) for name in ("r1", "r2")]
     text = read_sgm(write(tmp_path / "src.sgm", SOURCE), files)
     assert [lines[2] for lines in text.references] == ['r1 "B1"', 'r2 "B1"']
 
 
-def test_a_single_reference_is_the_target_alone(tmp_path) -> None:
+def test_a_single_reference_is_the_target_alone(tmp_path: Path) -> None:
     sets = write(tmp_path / "src.sgm", SOURCE), [write(tmp_path / "r.sgm", references("r1"))]
     assert read_sgm(*sets).references == ()
 
 
-def test_a_missing_segment_is_named(tmp_path) -> None:
+def test_a_missing_segment_is_named(tmp_path: Path) -> None:
     other = references("r1").replace('docid="B"', 'docid="C"')
     with pytest.raises(CorpusError, match="no segment 1 of document B"):
         read_sgm(write(tmp_path / "s.sgm", SOURCE), [write(tmp_path / "r.sgm", other)])
@@ -66,7 +68,7 @@ def test_a_missing_segment_is_named(tmp_path) -> None:
         read_sgm(write(tmp_path / "s.sgm", SOURCE), [write(tmp_path / "r.sgm", short)])
 
 
-def test_references_given_as_source_and_files_without_segments_are_refused(tmp_path) -> None:
+def test_references_given_as_source_and_files_without_segments_are_refused(tmp_path: Path) -> None:
     twice = write(tmp_path / "ref.sgm", references("r1", "r2"))
     with pytest.raises(CorpusError, match="holds 2 texts, not one source: r1, r2"):
         read_sgm(twice, [twice])
@@ -76,7 +78,7 @@ def test_references_given_as_source_and_files_without_segments_are_refused(tmp_p
         read_sgm(write(tmp_path / "t.sgm", SOURCE * 2), [twice])
 
 
-def test_training_tags_go_and_the_text_of_title_and_description_stays(tmp_path) -> None:
+def test_training_tags_go_and_the_text_of_title_and_description_stays(tmp_path: Path) -> None:
     lines = [
         "<url>http://www.ted.com/talks/x</url>",
         "<keywords>talks, science</keywords>",
@@ -98,12 +100,12 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def test_segments_of_xml_sets_get_a_plain_apostrophe_and_keep_entities(tmp_path) -> None:
+def test_segments_of_xml_sets_get_a_plain_apostrophe_and_keep_entities(tmp_path: Path) -> None:
     files = [write(tmp_path / name, XML) for name in ("t.de.xml", "t.en.xml")]
     assert list(read_xml(*files).target) == ["It's R&amp;D.", "Ja."]
 
 
-def test_xml_sets_of_different_length_are_refused(tmp_path) -> None:
+def test_xml_sets_of_different_length_are_refused(tmp_path: Path) -> None:
     short = XML.replace('<seg id="2">', "<x>")
     files = [write(tmp_path / "a.xml", XML), write(tmp_path / "b.xml", short)]
     with pytest.raises(CorpusError, match=r"a\.xml has 2 lines, .*b\.xml has 1"):
@@ -112,7 +114,7 @@ def test_xml_sets_of_different_length_are_refused(tmp_path) -> None:
         read_xml(files[0], write(tmp_path / "c.xml", "<mteval></mteval>\n"))
 
 
-def test_odd_separators_in_test_sets_are_counted_and_do_not_end_lines(tmp_path) -> None:
+def test_odd_separators_in_test_sets_are_counted_and_do_not_end_lines(tmp_path: Path) -> None:
     lines = '<seg id="1">a\u2028b</seg>\n<seg id="2">c\x0cd</seg>\n'
     files = [write(tmp_path / name, lines) for name in ("a.xml", "b.xml")]
     text = read_xml(*files)

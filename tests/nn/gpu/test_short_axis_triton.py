@@ -79,10 +79,10 @@ def key_bias(length: int) -> Tensor:
     return bias
 
 
-def check(interpreter: Interpreter, qkv: Tensor, bias: Tensor | None, **options: Any) -> None:
+def check(interpreter: Interpreter, qkv: Tensor, bias: Tensor | None, **changes: Any) -> None:
     """Compare result and gradient with products in float64; the noise is the same."""
-    tile = {"tile": options.pop("tile")} if "tile" in options else {}
-    options = {"causal": False, "rate": 0.0, "share_noise": True, **options}
+    tile = {"tile": changes.pop("tile")} if "tile" in changes else {}
+    options: dict[str, Any] = {"causal": False, "rate": 0.0, "share_noise": True, **changes}
     seed = SEED if options["rate"] else None
     out = interpreter("forward", qkv, bias, seed, **options, **tile)
     expected = by_products.forward(qkv.double(), bias, seed, **options)
@@ -144,7 +144,7 @@ def test_separate_tensors_and_other_orders_in_memory_are_read_in_place(
 def test_the_gradient_of_a_sum_needs_no_dense_tensor(interpreter: Interpreter) -> None:
     qkv = view(6, 1, torch.float32)
     ones = torch.ones(()).expand(qkv.shape[1:])
-    options = {"causal": True, "rate": 0.0, "share_noise": True}
+    options: dict[str, Any] = {"causal": True, "rate": 0.0, "share_noise": True}
     ours = interpreter("backward", ones, qkv, None, None, **options)
     theirs = by_products.backward(ones, qkv, None, None, **options)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
@@ -183,5 +183,5 @@ def compile_for_hopper(name: str, slot: int) -> Any:
         signature={argument: types.get(argument, "i32") for argument in kernel.arg_names},
         constexprs={(kernel.arg_names.index(key),): value for key, value in constants.items()},
     )
-    options = {"num_warps": tile.warps, "num_stages": 1}
+    options: dict[str, Any] = {"num_warps": tile.warps, "num_stages": 1}
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from plugins.listener import Listener
 
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.prepared import IGNORE
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
-from jtrans.progress import Silent
-
-
-class Listener(Silent):
-    """A `Progress` that remembers warnings."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
 
 
 def gold_corpus() -> Corpus:
@@ -35,7 +27,7 @@ def gold_corpus() -> Corpus:
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_gold_alignments_and_tags_follow_the_cleaned_pairs(tmp_path, lowercase) -> None:
+def test_gold_alignments_and_tags_follow_the_cleaned_pairs(tmp_path: Path, lowercase: Any) -> None:
     options = PrepareOptions(bpe="none", lowercase=lowercase)
     prepare(gold_corpus(), tmp_path / "out", options=options, workers=1)
     text = tmp_path / "out" / "text"
@@ -44,7 +36,7 @@ def test_gold_alignments_and_tags_follow_the_cleaned_pairs(tmp_path, lowercase) 
     assert (text / "valid.alignments.txt").read_text("utf-8") == "1-0\n"
 
 
-def test_gold_data_follows_the_words_into_another_segmentation(tmp_path) -> None:
+def test_gold_data_follows_the_words_into_another_segmentation(tmp_path: Path) -> None:
     options = PrepareOptions(bpe="none", max_ratio=9, source_segment="character")
     prepare(gold_corpus(), tmp_path / "out", options=options, workers=1)
     text = tmp_path / "out" / "text"
@@ -53,7 +45,7 @@ def test_gold_data_follows_the_words_into_another_segmentation(tmp_path) -> None
     assert (text / "train.source.tags.txt").read_text("utf-8") == "A X B\nC X D X E\n"
 
 
-def test_gold_data_of_other_words_is_left_out(tmp_path) -> None:
+def test_gold_data_of_other_words_is_left_out(tmp_path: Path) -> None:
     corpus = gold_corpus()
     train = replace(corpus.splits["train"], source=["A other", "", "c d e"])
     corpus = Corpus("gold", ("de", "en"), {**corpus.splits, "train": train})
@@ -65,7 +57,7 @@ def test_gold_data_of_other_words_is_left_out(tmp_path) -> None:
     assert "gold alignments of 1 pairs left out" in listener.warnings[-1]
 
 
-def test_gold_tags_become_labels_of_the_pieces(tmp_path) -> None:
+def test_gold_tags_become_labels_of_the_pieces(tmp_path: Path) -> None:
     source = ["Anna sieht Neu Ulm .", "Neu Ulm sieht Anna ."]
     gold = Gold(
         source, ["x"] * 2, [""] * 2,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -97,7 +99,7 @@ def test_entities_are_numbered_with_and_without_begin_marks() -> None:
 
 
 @given(st.lists(st.text("aBcä", min_size=1, max_size=4), max_size=6), st.data())
-def test_characters_keep_their_words_however_others_cut(words: list[str], data) -> None:
+def test_characters_keep_their_words_however_others_cut(words: list[str], data: Any) -> None:
     text = "".join(words)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=5)) | {0, len(text)})
     others = [text[a:b] for a, b in pairwise(cuts)]
@@ -183,7 +185,9 @@ def test_a_line_that_is_no_conllu_is_named(tmp_path: Path) -> None:
         ConlluLabels(path)
 
 
-def test_missing_spacy_is_named_with_the_command_that_installs_it(monkeypatch) -> None:
+def test_missing_spacy_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(ConfigError, match="spaCy is not installed") as caught:
         check_labels("spacy:de_core_news_sm")
@@ -199,7 +203,7 @@ class FakeModel:
     def get_pipe(self, name: str) -> SimpleNamespace:
         return SimpleNamespace(labels=("PER",))
 
-    def pipe(self, lines, batch_size: int):
+    def pipe(self, lines: Any, batch_size: int) -> Iterator[list[SimpleNamespace]]:
         for line in lines:
             yield [
                 SimpleNamespace(
@@ -211,10 +215,10 @@ class FakeModel:
             ]  # fmt: skip
 
 
-def test_tags_of_spacy_become_labels(monkeypatch, tmp_path: Path) -> None:
-    spacy = ModuleType("spacy")
+def test_tags_of_spacy_become_labels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    spacy: Any = ModuleType("spacy")
     spacy.__version__ = "3.8.0"
-    spacy.load = lambda name, exclude: FakeModel()  # type: ignore[attr-defined]
+    spacy.load = lambda name, exclude: FakeModel()
     monkeypatch.setitem(sys.modules, "spacy", spacy)
     open_labels.cache_clear()
     text = ParallelText(["Anna geht", "geht  Anna"], ["x y", "y x"])
