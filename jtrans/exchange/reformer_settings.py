@@ -99,7 +99,7 @@ def model_values(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> di
             "decoder_layers": decoder_layers,
             **values,
         }
-    values |= {"layers": decoder_layers, **_joint_values(arguments, tensors)}
+    values |= {"layers": decoder_layers, **_joint_values(arguments)}
     if encoder_layers == 0 and "encoder.layer_norm.weight" not in tensors:
         return {"system": "reformer-base", **values}
     return {"system": "reformer-fast", "prenet_layers": encoder_layers, **values}
@@ -185,7 +185,7 @@ def _tie(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> str:
     return "all"
 
 
-def _joint_values(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def _joint_values(arguments: SavedArguments) -> dict[str, Any]:
     """Return the options of the joint systems alone."""
     chain = arguments.text("layer_chain", STANDARD_CHAIN)
     if _operations(chain) != _operations(STANDARD_CHAIN):

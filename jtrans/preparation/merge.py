@@ -179,7 +179,7 @@ def _merge(
         _write_gold(making / "text", parts, progress)
         train = _statistics(parts)
         cleaning = _cleaning(parts)
-        write_json(making / "corpus.json", _info(corpora[0], record, parts, train, cleaning))
+        write_json(making / "corpus.json", _info(corpora[0], record, train, cleaning))
     dropped = (f"{reason} {count:,}" for reason, count in cleaning["dropped"].items())
     progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *dropped]))
     for label, text in describe({"train": train}, None, corpora[0].languages).items():
@@ -281,7 +281,6 @@ def _cleaning(parts: Sequence[MergedPart]) -> dict[str, Any]:
 def _info(
     first: PreparedCorpus,
     record: Mapping[str, Any],
-    parts: Sequence[MergedPart],
     train: Statistics,
     cleaning: Mapping[str, Any],
 ) -> dict[str, Any]:
