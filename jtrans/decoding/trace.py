@@ -115,7 +115,9 @@ class Trace:
         """Follow the back-pointers of all finished hypotheses at once.
 
         Args:
-            step, sentence, rank: where each one ended in the trace, [F] each.
+            step: the step at which each one ended, [F].
+            sentence: its sentence, [F].
+            rank: its place among the candidates of that step, [F].
 
         Returns:
             Tokens and their log-probabilities, [F, steps], from the left.

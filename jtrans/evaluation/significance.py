@@ -91,6 +91,11 @@ def paired_bootstrap(
     Args:
         systems: name and hypotheses (raw text) of each system, the baseline first.
         references: reference sets, each as long as the hypotheses.
+        metrics: which metrics, by the names of `METRICS`.
+        target_language: code of the language, which decides about the tokenizer.
+        lowercase: ignore case.
+        samples: resampled test sets.
+        seed: seed of the resampling.
 
     Returns:
         One result per system other than the baseline and metric, systems in the outer order.

@@ -1,1 +1,1 @@
-
+"""One file a system, and the contract that they all fulfil."""

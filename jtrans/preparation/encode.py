@@ -120,6 +120,7 @@ def _gold_tags(gold: Gold, positions: Iterable[int]) -> Iterator[Tagged | None]:
 
 
 def encode_part(job: _EncodeJob) -> None:
+    """Write ids, lengths, labels and statistics of one part of the text."""
     encoders = _encoders(job.pipeline, job.fingerprint)
     lines = job.part.words_lines(0), job.part.words_lines(1)
     statistics = Statistics(pairs=len(lines[0]))

@@ -1,1 +1,1 @@
-
+"""Published and demonstration settings as TOML files."""

@@ -1,1 +1,1 @@
-
+"""Strings to tokens to ids and back, as one reversible pipeline."""

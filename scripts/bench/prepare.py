@@ -1,7 +1,7 @@
-"""Compare `jtrans prepare` with sacremoses and subword-nmt on the same text, in turns.
+r"""Compare `jtrans prepare` with sacremoses and subword-nmt on the same text, in turns.
 
     python -m scripts.bench.prepare compare --corpus corpora/tatoeba-de-en --languages de-en
-    python -m scripts.bench.prepare scale --corpus corpora/tatoeba-de-en --languages de-en \\
+    python -m scripts.bench.prepare scale --corpus corpora/tatoeba-de-en --languages de-en \
         --pairs 5000000
 
 `compare` runs the two commands of each tool one after the other (A B A B ...) and checks that

@@ -1,7 +1,7 @@
-"""Measure how much of real text comes back from ids: raw text -> ids -> raw text.
+r"""Measure how much of real text comes back from ids: raw text -> ids -> raw text.
 
     python -m scripts.bench.round_trip --corpora FOLDER
-    python -m scripts.bench.round_trip --corpora FOLDER multi30k \\
+    python -m scripts.bench.round_trip --corpora FOLDER multi30k \
         --output data/benchmarks/round_trip.json
 
 FOLDER holds one folder for each corpus with train.de.gz, test.de.gz ...; where a corpus has no

@@ -1,6 +1,6 @@
-"""Compare training rates in turns.
+r"""Compare training rates in turns.
 
-    jtrans prepare --train m30k/train --valid m30k/valid --languages de-en --lowercase \\
+    jtrans prepare --train m30k/train --valid m30k/valid --languages de-en --lowercase \
         --bpe-merges 4000 --vocabulary joint --out data/prepared/multi30k-joint
     python -m scripts.bench.train --data data/prepared/multi30k-joint
     python -m scripts.bench.train --suite joint --data data/prepared/multi30k-joint

@@ -228,7 +228,7 @@ def release(scale: Scale) -> None:
 
 
 def precision_losses(scale: Scale) -> list[Row]:
-    """Train on made-up pairs in bfloat16 and in float32: are the losses alike? (Question 4.)"""
+    """Train on made-up pairs in bfloat16 and in float32 and compare the losses (question 4)."""
     sizes = lengths(20 if scale.is_tiny else 4000, seed=4)
     small = sizes[:, sizes.max(0) <= 30]
     pairs = Pairs(small, 64)
