@@ -22,8 +22,8 @@ _END = b""
 class LineInput:
     """Chunks of raw lines, read once.
 
-    A file is read and checked whole, so that a bad one is refused before anything is done. A
-    pipe is read as it flows: what has come is a chunk, so a slow writer gets prompt answers.
+    A file is read and checked as a whole, so that a bad one is refused at once. A pipe is read as
+    it flows: the lines that have arrived form a chunk, so that a slow writer gets prompt answers.
 
     Args:
         name: a path, or ``-`` for standard input.
@@ -76,7 +76,7 @@ def _typed() -> Iterator[list[str]]:
 
 
 def _piped(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield the lines that have come since the last chunk, a full chunk at most."""
+    """Yield the lines that have arrived since the last chunk, a full chunk at most."""
     lines: queue.Queue[bytes] = queue.Queue(maxsize=2 * CHUNK_LINES)
     threading.Thread(target=_fill, args=(stream, lines), daemon=True).start()
     while (line := lines.get()) != _END:

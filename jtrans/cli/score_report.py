@@ -93,7 +93,7 @@ class ScoreReport:
             right=list(RUN_COLUMNS.values()),
         )
         for pair in evaluation.paired:
-            if pair.metric == evaluation.paired[0].metric:  # the stars say it of the other metrics
+            if pair.metric == evaluation.paired[0].metric:  # stars show it for the others
                 print(pair.describe())
         for group in self._seed_groups:
             print(self._group_sentence(group))

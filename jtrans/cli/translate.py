@@ -135,7 +135,7 @@ def translate(
 
 @dataclass
 class _Counted:
-    """Translates chunks, adding up what was done in how long."""
+    """Translates chunks and adds up lines, tokens and time."""
 
     total: int | None
     terminal: Progress
@@ -175,7 +175,7 @@ class _Counted:
 
 @dataclass(frozen=True)
 class _Item:
-    """One line to translate, with the other fields it came with."""
+    """One line to translate, with the other fields of its object."""
 
     number: int
     source: str

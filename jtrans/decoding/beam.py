@@ -1,6 +1,6 @@
 """Beam search over the model contract: `begin`, `step`, `project`, `select`, nothing else.
 
-At every step the best 2k of the k V continuations of a sentence are looked at (k the beam). One
+At every step the best 2k of the k V continuations of a sentence are considered (k the beam). One
 that ends in ``</s>`` and is among the first k is final; the first k of the others live on. A
 sentence is done when k hypotheses are final (the *count* rule of the reference) or at its length
 limit, where ``</s>`` is forced. Done sentences leave the batch.
@@ -30,7 +30,7 @@ __all__ = ["Hypothesis", "SearchOptions", "beam_search"]
 # The maximum over 8 parts of the vocabulary first, then the best columns: a quarter of the time
 # of one topk over everything on a CPU. Vocabularies are multiples of 8.
 PARTS = 8
-# Asking a GPU whether sentences are done makes it wait: only every so many steps.
+# Asking a GPU whether sentences are done means waiting for it: only every few steps.
 STEPS_BETWEEN_QUESTIONS = 4
 
 
@@ -109,7 +109,7 @@ class _Search:
         log_probs = self._allowed(self._log_probs())
         best = best_continuations(log_probs, self.total, 2 * self.options.beam)
         self._finish(best)
-        self._go_on(best)
+        self._continue(best)
         self.step += 1
 
     def _log_probs(self) -> Tensor:
@@ -126,7 +126,7 @@ class _Search:
         return mean.view(A, h, -1)
 
     def _allowed(self, log_probs: Tensor) -> Tensor:
-        """Rule out what must not come next, in place."""
+        """Rule out the tokens that must not come next, in place."""
         log_probs[..., PAD] = -math.inf
         log_probs[..., SPARE] = -math.inf
         is_last = self.step + 1 >= self.next_limit
@@ -151,7 +151,7 @@ class _Search:
         self.trace.end(self.step, self.active, ends, best.parent[:, :k], best.log_prob[:, :k])
         self.done |= (self.final_count >= k) | (self.limit <= self.step + 1)
 
-    def _go_on(self, best: _Continuations) -> None:
+    def _continue(self, best: _Continuations) -> None:
         """Keep the first k continuations that do not end, of the sentences that go on."""
         k, h = self.options.beam, self.total.shape[1]
         chosen = (best.token == EOS).to(torch.uint8).argsort(dim=1, stable=True)[:, :k]
@@ -217,7 +217,7 @@ def _best_of_all(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tensor, 
 
 
 def _best_by_columns(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Do the same by way of the best columns: exact, because each of the best is in one."""
+    """Do the same through the best columns: exact, because each of the best is in one."""
     A, h, V = log_probs.shape
     width = V // PARTS
     peaks = log_probs.view(A, h, PARTS, width).amax(2) + total[:, :, None]  # [A, h, width]

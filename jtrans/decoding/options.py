@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
 # Memory grows with the beam (3.7 GB at 500 for a batch of the demo's small model), quality does
-# not: beyond some dozens it falls. A wider one is a slip of the pen.
+# not: beyond some dozens it falls. A wider one is a typing error.
 WIDEST_BEAM = 200
 
 _NUMBER = re.compile(r"(?P<plus>\d+)")
@@ -33,8 +33,8 @@ class SearchOptions:
     """How to search for translations.
 
     Args:
-        beam: hypotheses kept per sentence, and finished ones that end its search; at most
-            `WIDEST_BEAM`.
+        beam: live hypotheses of a sentence, and the number of finished ones that ends its search;
+            at most `WIDEST_BEAM`.
         length_penalty: exponent of the length in the score.
         length_penalty_form: ``power`` divides the log-probability by |Y|^a, ``gnmt`` by
             ((5 + |Y|) / 6)^a; |Y| counts ``</s>``.

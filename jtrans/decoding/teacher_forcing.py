@@ -54,7 +54,7 @@ def teacher_forced_scores(
         targets: target ids, each ending in EOS.
         batch_tokens: most padded target tokens of a batch.
         precision: "fp32" or "bf16".
-        progress: told how many sentences are done.
+        progress: for reporting how many sentences are done.
 
     Returns:
         One result per sentence, with a value per target token, EOS included, in the order given.

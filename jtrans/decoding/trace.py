@@ -1,4 +1,4 @@
-"""What a search writes down at each step, and the hypotheses read back from it at the end."""
+"""The record of a search, written step by step, and the hypotheses read from it at the end."""
 
 from __future__ import annotations
 
@@ -88,16 +88,16 @@ class Trace:
         """
         step, sentence, rank = (axis.cpu().numpy() for axis in self._ends.nonzero(as_tuple=True))
         tokens, log_probs = self._follow(step, sentence, rank)
-        found: list[list[Hypothesis]] = [[] for _ in range(self._ends.shape[1])]
+        finished: list[list[Hypothesis]] = [[] for _ in range(self._ends.shape[1])]
         for i in range(len(step)):
             length = int(step[i]) + 1
             token_log_probs = log_probs[i, :length].tolist()
             log_prob = sum(token_log_probs)
             score = options.normalise(log_prob, length)
-            found[sentence[i]].append(
+            finished[sentence[i]].append(
                 Hypothesis(tokens[i, :length].tolist(), score, log_prob, token_log_probs)
             )
-        for hypotheses in found:
+        for hypotheses in finished:
             if not hypotheses:
                 raise DecodingError(
                     "the model gives no usable probabilities (nan or infinite)",
@@ -107,7 +107,7 @@ class Trace:
                 )
             hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # ties: the first to end
             del hypotheses[options.nbest :]
-        return found
+        return finished
 
     def _follow(
         self, step: NDArray[Any], sentence: NDArray[Any], rank: NDArray[Any]

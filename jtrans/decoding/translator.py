@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jtrans.runs import Run
     from jtrans.text.pipeline import TextPipeline
 
-# Time and memory grow with the square of the length, so one broken line must not stop a file.
+# Time and memory grow with the square of the length, so one endless line must not stop a file.
 LONGEST_SOURCE = 1024
 
 
@@ -74,7 +74,7 @@ def translate_ids(
         options: of the search.
         batch_tokens: most padded source tokens in one batch.
         precision: "fp32" or "bf16".
-        progress: told how many sentences are done.
+        progress: for reporting how many sentences are done.
 
     Returns:
         Hypotheses per sentence, best first, sentences in the order given.
@@ -129,7 +129,7 @@ class Translator:
         precision: str = "fp32",
     ) -> None:
         if not models:
-            raise InternalError("a translator was made without a model")
+            raise InternalError("a translator needs a model")
         self.models = list(models)
         self.pipeline = pipeline
         self.options = options or SearchOptions()
@@ -185,7 +185,7 @@ class Translator:
         Args:
             lines: raw text.
             n: how many; None for `options.nbest`. Within the beam.
-            progress: told how far the work is, and of lines that had to be cut.
+            progress: for reporting how far the work is, and lines that had to be cut.
         """
         progress = progress or Silent()
         options = self.options if n is None else replace(self.options, nbest=n)
@@ -219,7 +219,7 @@ class Translator:
         Args:
             sources: raw source lines.
             targets: their translations, raw text; where both are empty there is no token.
-            progress: told how far the work is.
+            progress: for reporting how far the work is.
 
         Raises:
             DecodingError: there are several models.

@@ -1,4 +1,4 @@
-"""Bootstrap resampling: draw test sets from the one there is, and see how a number moves.
+"""Bootstrap resampling: draw test sets from the one there is, and see how much a number varies.
 
 The draws are those of sacreBLEU (same generator, seed and number), so the interval of a corpus
 score is the one that sacreBLEU reports.
@@ -81,7 +81,7 @@ def check_bootstrap(samples: int, seed: int) -> None:
 
 @contextmanager
 def bootstrap_seed(seed: int) -> Iterator[None]:
-    """Have sacreBLEU draw its samples from a seed, whatever the environment asks for.
+    """Have sacreBLEU draw its samples from a seed, regardless of the environment.
 
     It reads the seed from an environment variable and from nowhere else; the former value is
     put back. Two threads must not do this at the same time.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 METRICS = ("bleu", "chrf", "ter")
 
-# Written without spaces between words: 13a would take a whole clause for one word.
+# Written without spaces between words: 13a would count a whole clause as one word.
 _TOKENIZERS = {"zh": "zh", "th": "char", "lo": "char", "km": "char", "my": "char"}
 # language -> (tokenizer, modules it needs); they come with sacrebleu[ja] and sacrebleu[ko]
 _DICTIONARY_TOKENIZERS = {
@@ -133,13 +133,13 @@ def make_metric(
     from sacrebleu.metrics.ter import TER
 
     if name == "bleu":
-        # force: no log line about text that looks tokenised, which may be how the language is
+        # force: no warning about text that looks tokenised: some languages look like that
         tokenizer = tokenizer_name(target_language)
         return BLEU(lowercase=lowercase, tokenize=tokenizer, force=True, references=references)
     if name == "chrf":
         return CHRF(lowercase=lowercase, references=references)
     if name == "ter":
-        # Tercom splits Chinese and Japanese into characters only when told to normalise.
+        # Tercom splits Chinese and Japanese into characters only when asked to normalise.
         is_unspaced = _base_language(target_language) in ("zh", "ja")
         return TER(normalized=is_unspaced, asian_support=is_unspaced, references=references)
     near = did_you_mean(name, METRICS)

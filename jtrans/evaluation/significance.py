@@ -27,7 +27,7 @@ class PairedResult:
         system: name of the system.
         metric: ``BLEU``, ``chrF2`` or ``TER``.
         difference: score of the system minus score of the baseline.
-        p_value: how likely chance alone makes such a difference.
+        p_value: how likely chance alone makes a difference of this size.
         samples: number of bootstrap samples it rests on.
     """
 

@@ -77,8 +77,8 @@ def test_translations_are_kept_and_used_again(
 ) -> None:
     run = _run_of(corpus, make_run)
     first = jtrans("score", run).out
-    [kept] = (run / "translations").iterdir()
-    assert kept.name.startswith("test.step-00000010.")
+    [cached] = (run / "translations").iterdir()
+    assert cached.name.startswith("test.step-00000010.")
     assert jtrans("score", run).out == first
     assert loaded == ["run"]
 
@@ -89,12 +89,12 @@ def test_translations_of_something_else_are_not_used(
 ) -> None:
     run = _run_of(corpus, make_run)
     jtrans("score", run)
-    [kept] = (run / "translations").iterdir()
+    [cached] = (run / "translations").iterdir()
     options: list[object] = []
     if change == "options":
         options = ["--beam", "1"]
     elif change == "damage":
-        kept.write_bytes(kept.read_bytes()[:100])
+        cached.write_bytes(cached.read_bytes()[:100])
     elif change == "text":
         other_text = make_nouns(corpus.folder.parent / "other", test_seed=5)
         options = ["--data", other_text.folder]

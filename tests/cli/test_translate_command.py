@@ -61,12 +61,12 @@ def test_json_lines_carry_scores_tokens_and_the_source(
     jtrans: Jtrans, make_run: MakeRun, source: Path
 ) -> None:
     out = jtrans("translate", make_run(), "-i", source, "--format", "jsonl", "--n-best", "2").out
-    found = [json.loads(line) for line in out.splitlines()]
-    assert [entry["id"] for entry in found] == [0, 1, 2, 3]
-    assert [entry["source"] for entry in found] == SOURCE.split("\n")[:-1]
+    entries = [json.loads(line) for line in out.splitlines()]
+    assert [entry["id"] for entry in entries] == [0, 1, 2, 3]
+    assert [entry["source"] for entry in entries] == SOURCE.split("\n")[:-1]
     empty = {"text": "", "score": 0.0, "log_prob": 0.0, "tokens": [], "token_log_probs": []}
-    assert found[1]["translations"] == [empty]
-    for entry in (found[0], found[2], found[3]):
+    assert entries[1]["translations"] == [empty]
+    for entry in (entries[0], entries[2], entries[3]):
         first, second = entry["translations"]
         assert first["score"] >= second["score"]
         assert first["tokens"][-1] == "</s>"

@@ -102,7 +102,7 @@ def test_the_closest_reference_counts_and_the_shorter_of_two_as_close(
 def test_it_prints_what_the_script_printed(
     sets: list[list[str]], lowercase: bool, line: str
 ) -> None:
-    # made with: perl multi-bleu.perl [-lc] ref < hyp (Moses, 31473d8), sets in ref0, ref1
+    # printed by: perl multi-bleu.perl [-lc] ref < hyp (Moses, 31473d8), sets in ref0, ref1
     result = multi_bleu(words(HYPOTHESES), [words(lines) for lines in sets], lowercase=lowercase)
     assert str(result) == line
 

@@ -76,10 +76,10 @@ def test_lowercasing_ignores_case() -> None:
 
 
 def test_a_second_reference_can_only_help() -> None:
-    one = values(HYPOTHESES, [REFERENCES])
-    two = values(HYPOTHESES, [REFERENCES, HYPOTHESES])
-    assert one[0] < two[0] == pytest.approx(100)
-    assert one[2] > two[2] == 0
+    single = values(HYPOTHESES, [REFERENCES])
+    both = values(HYPOTHESES, [REFERENCES, HYPOTHESES])
+    assert single[0] < both[0] == pytest.approx(100)
+    assert single[2] > both[2] == 0
 
 
 @given(SENTENCES)

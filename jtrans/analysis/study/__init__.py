@@ -1,1 +1,1 @@
-"""What is analysed: runs and files compared on one split."""
+"""Studies: runs and files of translations compared on one split."""

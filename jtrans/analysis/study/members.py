@@ -68,10 +68,10 @@ class Member:
     """One run.
 
     Args:
-        name: shown for it.
+        name: as shown to the user.
         run: an existing run.
-        text: of the split, segmented as the first run does.
-        common: the pipeline that cut `text` into words.
+        text: of the split, segmented by the first run's pipeline.
+        common: the pipeline that segmented `text`.
         decoding: which checkpoint, and how it is loaded and translates.
         progress: for reporting how far the work is.
 
@@ -104,7 +104,7 @@ class Member:
 
     @cached_property
     def hypothesis_words(self) -> list[list[str]]:
-        """Its translations as words, cut like the reference words."""
+        """Its translations as words, segmented like the reference words."""
         if is_same_segmentation(self.run.pipeline.target, self._common.target):
             return [list(words) for words in self.translation.words]
         return [self._common.target.segment(line) for line in self.hypotheses]
@@ -131,7 +131,7 @@ class Member:
 
     @cached_property
     def teacher_forced(self) -> TeacherForcedSplit:
-        """How the model scores the reference, token by token."""
+        """The teacher-forced scores of the reference, token by token."""
         from jtrans.analysis.study.teacher_forcing import score_references
 
         return score_references(
@@ -192,7 +192,7 @@ class Member:
             progress=self.progress,
         )
         for lines in (translation.lines, translation.words):
-            check_lines(lines, self.text, f"{self.name}: translations/")
+            _check_lines(lines, self.text, f"{self.name}: translations/")
         return translation
 
     def _pieces(
@@ -210,7 +210,7 @@ class FileMember:
     Args:
         path: of the file.
         text: of the split.
-        common: the pipeline that cut `text` into words.
+        common: the pipeline that segmented `text`.
 
     Raises:
         CorpusError: the file cannot be read, or has another number of lines.
@@ -223,12 +223,12 @@ class FileMember:
 
         self.name = path.name
         self.hypotheses = list(read_line_file(path))
-        check_lines(self.hypotheses, text, str(path))
+        _check_lines(self.hypotheses, text, str(path))
         self._common = common
 
     @cached_property
     def hypothesis_words(self) -> list[list[str]]:
-        """The translations as words, cut like the reference words."""
+        """The translations as words, segmented like the reference words."""
         return [self._common.target.segment(line) for line in self.hypotheses]
 
 
@@ -238,7 +238,7 @@ def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
     return all(getattr(side, name) == getattr(other, name) for name in names)
 
 
-def check_lines(lines: Sequence[Any], text: SplitText, where: str) -> None:
+def _check_lines(lines: Sequence[Any], text: SplitText, where: str) -> None:
     """Refuse hypotheses that are not one per source line.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The scores of what is studied, by the one path of `jtrans.evaluation.systems.evaluate`."""
+"""The scores of runs and of whole studies, both by `jtrans.evaluation.systems.evaluate`."""
 
 from __future__ import annotations
 

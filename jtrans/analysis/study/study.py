@@ -40,7 +40,7 @@ class Subject:
     Numbers are means over `members`; text and models are those of the first one.
 
     Args:
-        name: shown for it.
+        name: as shown to the user.
         members: at least one.
         index: place among the systems analysed; decides the colour.
     """
@@ -77,7 +77,7 @@ class Subject:
 
     @property
     def teacher_forced(self) -> TeacherForcedSplit:
-        """How the model scores the reference, token by token."""
+        """The teacher-forced scores of the reference, token by token."""
         return self.run_members[0].teacher_forced
 
     @property
@@ -153,15 +153,18 @@ class Study:
         expected = _target_digest(first)
         return [run.name for run in others if _target_digest(run) != expected]
 
-    def require_same_tokens(self, what: str) -> None:
-        """Refuse to compare accuracies of tokens between runs that have different tokens.
+    def require_same_tokens(self, measurement: str) -> None:
+        """Refuse to compare numbers of tokens between runs that have different tokens.
+
+        Args:
+            measurement: what they are, in the plural, for the message.
 
         Raises:
             CorpusError: saying which runs differ and what still can be compared.
         """
         if self.different_tokens:
             raise CorpusError(
-                f"{what} cannot be compared: {', '.join(self.different_tokens)} and "
+                f"{measurement} cannot be compared: {', '.join(self.different_tokens)} and "
                 f"{self.runs[0].name} have different target tokens (vocabulary, BPE or counts)",
                 hint="length and compare need only the same text; or give the runs one by one",
                 kind="corpus.different-tokens",
@@ -273,7 +276,7 @@ def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
 
 
 def all_but_seed(run: Run) -> str:
-    """Return what runs that differ only by seed have in common."""
+    """Return a key that is the same for runs that differ only by seed."""
     from jtrans.models.zoo import system_configs
 
     values = run.config(system_configs()).model_dump(mode="json")
@@ -317,10 +320,10 @@ def _shared_lines(
     if others:
         same = [run for run, text in zip(runs, texts, strict=True) if text == texts[0]]
         comparable = " ".join(run.folder.as_posix() for run in same)
-        what = "references" if len({tuple(source) for source, _ in texts}) == 1 else "texts"
+        part = "references" if len({tuple(source) for source, _ in texts}) == 1 else "texts"
         raise CorpusError(
-            f"{', '.join(others)} and {runs[0].name} have different {what} in {split}",
-            hint="--data DIR takes all of them on one corpus"
+            f"{', '.join(others)} and {runs[0].name} have different {part} in {split}",
+            hint="--data DIR scores all of them on one corpus"
             + (f"; these share theirs: {comparable}" if len(same) > 1 else ""),
             kind="corpus.different-tests",
         )

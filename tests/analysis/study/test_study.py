@@ -1,4 +1,4 @@
-"""What is analysed: systems, their text, and what is kept of a measurement."""
+"""What is analysed: systems, their text, and the cache of their measurements."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_measurements_of_something_else_are_not_used(
 ) -> None:
     run = run_on(corpus)
     before = _study(run).subjects[0].teacher_forced
-    [kept] = (run.folder / "analysis").iterdir()
+    [cached] = (run.folder / "analysis").iterdir()
     data = None
     if change == "damage":
-        kept.write_bytes(kept.read_bytes()[:-20])
+        cached.write_bytes(cached.read_bytes()[:-20])
     elif change == "empty":
-        kept.write_bytes(b"")
+        cached.write_bytes(b"")
     elif change == "text":
         data = make_nouns(corpus.folder.parent / "other", test_seed=5).folder
     else:
