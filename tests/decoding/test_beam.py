@@ -67,8 +67,8 @@ def test_the_search_follows_the_rule_of_the_reference(
     options = SearchOptions(beam=beam, nbest=beam, length_penalty=penalty, max_length="S+6")
     for seed in range(6):
         model = tiny_model(16, seed=seed, scale=1.0)
-        found = search([model], padded(SOURCES), options)
-        for source, hypotheses in zip(SOURCES, found, strict=True):
+        results = search([model], padded(SOURCES), options)
+        for source, hypotheses in zip(SOURCES, results, strict=True):
             expected = reference_search(model, source, options, padded)
             assert [hypothesis.tokens for hypothesis in hypotheses] == [t for _, t in expected]
             scores = [hypothesis.score for hypothesis in hypotheses]
@@ -111,8 +111,8 @@ def test_scores_equal_forced_scores(
 ) -> None:
     model = tiny_model(12, seed=seed, scale=scale)
     options = SearchOptions(beam=beam, nbest=beam, max_length="S+4")
-    for source, found in zip(SOURCES, search([model], padded(SOURCES), options), strict=True):
-        for hypothesis in found:
+    for source, results in zip(SOURCES, search([model], padded(SOURCES), options), strict=True):
+        for hypothesis in results:
             log_probs = forced(model, source, hypothesis.tokens, padded)
             assert hypothesis.token_log_probs == pytest.approx(log_probs, abs=1e-5)
             assert hypothesis.log_prob == pytest.approx(sum(log_probs), abs=1e-4)
@@ -125,8 +125,8 @@ def test_scores_equal_forced_scores(
 def test_beam_one_is_greedy(tiny_model: Any, padded: Any, seed: int) -> None:
     model = tiny_model(12, seed=seed)
     options = SearchOptions(beam=1, max_length="9", min_length=0)
-    found = search([model], padded(SOURCES), options)
-    for source, [hypothesis] in zip(SOURCES, found, strict=True):
+    results = search([model], padded(SOURCES), options)
+    for source, [hypothesis] in zip(SOURCES, results, strict=True):
         tokens: list[int] = []
         memory = model.encode(*padded([source]))
         while (not tokens or tokens[-1] != EOS) and len(tokens) < 8:
@@ -160,8 +160,10 @@ def test_pad_and_the_spare_symbol_never_come_and_unknown_words_may(
         model.target.abs_()
         model.mix.abs_()
     options = SearchOptions(beam=4, nbest=4, max_length="6")
-    found = search([model], padded(SOURCES), options)
-    tokens = {token for sentence in found for hypothesis in sentence for token in hypothesis.tokens}
+    results = search([model], padded(SOURCES), options)
+    tokens = {
+        token for sentence in results for hypothesis in sentence for token in hypothesis.tokens
+    }
     assert UNK in tokens
     assert not tokens & {PAD, SPARE}
 
@@ -174,9 +176,9 @@ def test_the_end_is_forced_at_the_limit_of_each_sentence(tiny_model: Any, padded
         for part in (model.source, model.target, model.mix):
             part.abs_()
     options = SearchOptions(beam=2, max_length="S+2")
-    found = search([model], padded(SOURCES), options)
-    assert [len(hypotheses[0].tokens) for hypotheses in found] == [len(s) + 2 for s in SOURCES]
-    assert all(hypotheses[0].tokens[-1] == EOS for hypotheses in found)
+    results = search([model], padded(SOURCES), options)
+    assert [len(hypotheses[0].tokens) for hypotheses in results] == [len(s) + 2 for s in SOURCES]
+    assert all(hypotheses[0].tokens[-1] == EOS for hypotheses in results)
 
 
 def test_finished_sentences_leave_the_batch(tiny_model: Any, padded: Any) -> None:
@@ -193,8 +195,8 @@ def test_an_ensemble_of_a_model_with_itself_changes_nothing(tiny_model: Any, pad
     options = SearchOptions(beam=3, nbest=3, max_length="S+5")
     alone = search([model], padded(SOURCES), options)
     twice = search([model, model], padded(SOURCES), options)
-    assert [[h.tokens for h in found] for found in twice] == [
-        [h.tokens for h in found] for found in alone
+    assert [[h.tokens for h in results] for results in twice] == [
+        [h.tokens for h in results] for results in alone
     ]
 
 
@@ -247,9 +249,9 @@ def test_no_sentences_give_no_hypotheses(tiny_model: Any) -> None:
 
 def test_equal_scores_keep_the_order_in_which_they_ended(tiny_model: Any, padded: Any) -> None:
     model = tiny_model(16, seed=4)
-    found: list[Hypothesis] = search(
+    results: list[Hypothesis] = search(
         [model], padded([[5, 1]]), SearchOptions(beam=4, nbest=4, length_penalty=0.0)
     )[0]
-    scores = [hypothesis.score for hypothesis in found]
+    scores = [hypothesis.score for hypothesis in results]
     assert scores == sorted(scores, reverse=True)
-    assert scores == [hypothesis.log_prob for hypothesis in found]
+    assert scores == [hypothesis.log_prob for hypothesis in results]

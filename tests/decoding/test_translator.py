@@ -36,10 +36,10 @@ def translator(make_run: MakeRun) -> Translator:
 
 
 def test_order_and_empty_lines_are_kept(translator: Translator) -> None:
-    found = translator.translate(LINES)
-    assert len(found) == len(LINES)
-    assert found[1] == found[4] == ""
-    assert found == [translator.translate([line])[0] for line in LINES]
+    translations = translator.translate(LINES)
+    assert len(translations) == len(LINES)
+    assert translations[1] == translations[4] == ""
+    assert translations == [translator.translate([line])[0] for line in LINES]
     assert translator.translate([]) == []
 
 
@@ -60,19 +60,19 @@ def test_a_translation_carries_its_tokens_and_their_log_probabilities(
 ) -> None:
     [best] = translator.translate_nbest(["ein mann liest ."], 3)
     assert len(best) == 3
-    for found in best:
-        assert found.tokens[-1] == "</s>"
-        assert found.words == found.tokens[:-1] == found.text.split()
-        assert len(found.token_log_probs) == len(found.tokens)
-        assert found.log_prob == pytest.approx(sum(found.token_log_probs))
-        assert found.score == pytest.approx(found.log_prob / len(found.tokens))
+    for translation in best:
+        assert translation.tokens[-1] == "</s>"
+        assert translation.words == translation.tokens[:-1] == translation.text.split()
+        assert len(translation.token_log_probs) == len(translation.tokens)
+        assert translation.log_prob == pytest.approx(sum(translation.token_log_probs))
+        assert translation.score == pytest.approx(translation.log_prob / len(translation.tokens))
 
 
 def test_log_probabilities_are_those_of_teacher_forcing(translator: Translator) -> None:
     lines = [line for line in LINES if line.strip()]
-    found = [best[0] for best in translator.translate_nbest(lines)]
-    scored = translator.score(lines, [translation.text for translation in found])
-    for translation, line in zip(found, scored, strict=True):
+    translations = [best[0] for best in translator.translate_nbest(lines)]
+    scored = translator.score(lines, [translation.text for translation in translations])
+    for translation, line in zip(translations, scored, strict=True):
         assert line.tokens == translation.tokens
         assert line.token_log_probs == pytest.approx(translation.token_log_probs, abs=1e-5)
 
@@ -95,8 +95,8 @@ def test_a_very_long_line_is_cut_with_a_warning(translator: Translator) -> None:
     listener = Listener()
     options = SearchOptions(beam=1, max_length="3")
     translator = Translator(translator.models, translator.pipeline, options)
-    found = translator.translate(["hund " * 3000, "hund"], listener)
-    assert all(len(line.split()) <= 2 for line in found)
+    translations = translator.translate(["hund " * 3000, "hund"], listener)
+    assert all(len(line.split()) <= 2 for line in translations)
     [warning] = listener.warnings
     assert "3,000" in warning
     assert f"{LONGEST_SOURCE - 1:,}" in warning
