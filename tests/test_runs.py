@@ -72,7 +72,7 @@ def test_a_run_that_fails_while_being_made_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_facts_are_added_to(make_run: Any) -> None:
+def test_info_is_added_to(make_run: Any) -> None:
     make_run(seed=1).update_info(parameters=5)
     assert Run.open(Path("runs/first")).info == {"format": 1, "seed": 1, "parameters": 5}
 
@@ -98,7 +98,7 @@ def test_a_run_of_another_format_is_refused_with_both_versions(make_run: Any) ->
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[1]"], ids=["cut", "binary", "a list"])
-def test_damaged_facts_are_refused(content: bytes, make_run: Any) -> None:
+def test_damaged_info_is_refused(content: bytes, make_run: Any) -> None:
     run = make_run()
     (run.folder / "run.json").write_bytes(content)
     with pytest.raises(JtransError) as caught:

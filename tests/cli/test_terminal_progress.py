@@ -76,7 +76,7 @@ def test_things_are_counted_without_a_rate(screen: Screen) -> None:
     assert "B/s" not in row and row.rstrip().endswith("left")
 
 
-def test_work_without_a_known_end_shows_the_time_since_its_begin(screen: Screen) -> None:
+def test_work_without_a_known_end_shows_the_time_since_its_start(screen: Screen) -> None:
     draw(screen, "Learning BPE", [0], None)
     row = next(row for row in screen.rows() if row.startswith("Learning BPE"))
     assert "?" not in row and "left" not in row and "0:00:0" in row

@@ -76,7 +76,7 @@ def test_the_run_is_named_after_the_configuration_and_json_is_alone_on_stdout(
     assert result["best"]["metric"] == "valid-loss"
 
 
-def test_the_configuration_in_a_run_goes_on_with_it(workplace: Path, jtrans: Jtrans) -> None:
+def test_the_configuration_in_a_run_continues_with_it(workplace: Path, jtrans: Jtrans) -> None:
     jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/own")
     more = ("--set", "training.max_updates=7", "--json")
     done = jtrans("train", "runs/own/config.toml", "--data", "data", *more)
@@ -141,7 +141,7 @@ def test_bad_input_is_explained_and_nothing_written(
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "terminated"]
 )
-def test_a_signal_saves_the_run_and_the_same_command_goes_on(
+def test_a_signal_saves_the_run_and_the_same_command_continues(
     number: signal.Signals, code: int, workplace: Path, jtrans: Jtrans
 ) -> None:
     run = f"runs/stopped-{code}"

@@ -55,7 +55,7 @@ def test_every_epoch_has_the_same_words_in_other_pieces(corpus: PreparedCorpus) 
     assert all(ids[i] != ids[j] for i in range(4) for j in range(i))
 
 
-def test_an_epoch_is_the_same_whatever_was_drawn_before(corpus: PreparedCorpus) -> None:
+def test_an_epoch_does_not_depend_on_those_before(corpus: PreparedCorpus) -> None:
     first, second = dropout(corpus), dropout(corpus)
     for epoch in range(3):
         first.epoch(epoch)
@@ -70,7 +70,7 @@ def test_another_seed_draws_other_pieces(corpus: PreparedCorpus) -> None:
     assert ids[0] != ids[1]
 
 
-def test_the_same_word_is_cut_in_several_ways_within_an_epoch(corpus: PreparedCorpus) -> None:
+def test_the_same_word_is_split_in_several_ways_within_an_epoch(corpus: PreparedCorpus) -> None:
     drawn = dropout(corpus, rate=0.5).epoch(0).source
     assert len({tuple(drawn[i][:3].tolist()) for i in range(len(drawn))}) > 3
 

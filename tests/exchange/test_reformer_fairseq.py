@@ -279,7 +279,7 @@ def test_a_torch_file_of_another_kind_is_refused(
     assert refusal(original, tmp_path / "run").kind == "checkpoint.format"
 
 
-def test_the_facts_of_the_import_are_kept(
+def test_the_origin_is_recorded_in_the_run(
     make_original: Callable[..., Any], tmp_path: Path
 ) -> None:
     imported = import_run(make_original(), tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Training on pieces drawn anew in each epoch: exact when it goes on, refused without BPE."""
+"""BPE-dropout in training: exact when a run continues, refused without BPE."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
     return prepare(Corpus("letters", ("de", "en"), splits), folder, options=options, workers=1)
 
 
-def test_a_run_that_crashed_goes_on_with_the_very_same_pieces(
+def test_a_run_that_crashed_continues_with_the_very_same_pieces(
     letters: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
     config = make_config(

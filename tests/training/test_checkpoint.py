@@ -23,7 +23,7 @@ def test_resume_points_go_when_there_is_a_newer_checkpoint() -> None:
     assert choose_checkpoints_to_keep([None, 3.0, None, 2.0], last=5, best=1) == {1, 3}
 
 
-def test_of_equally_good_checkpoints_the_older_is_the_best() -> None:
+def test_among_equally_good_checkpoints_the_older_is_the_best() -> None:
     assert choose_checkpoints_to_keep([2.0, 2.0, 3.0, 4.0], last=1, best=1) == {0, 3}
 
 

@@ -26,7 +26,7 @@ def test_noam_of_the_paper_peaks_at_the_well_known_rate() -> None:
 
 
 @given(warmup=st.integers(2, 20_000), rate=st.floats(1e-5, 1.0))
-def test_inverse_sqrt_rises_in_a_line_and_halves_after_four_times_the_warm_up(
+def test_inverse_sqrt_rises_linearly_and_halves_after_four_times_the_warm_up(
     warmup: int, rate: float
 ) -> None:
     schedule = inverse_sqrt(rate, warmup, initial=0.0)

@@ -186,7 +186,7 @@ def test_a_damaged_checkpoint_is_refused(
     assert error.hint
 
 
-def test_training_goes_on_from_the_checkpoint_before_a_deleted_one(
+def test_training_continues_from_the_checkpoint_before_a_deleted_one(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
     config = make_config(validate_every=4)
@@ -271,7 +271,7 @@ def test_search_options_that_cannot_be_used_are_refused_before_training(
 
 
 @pytest.mark.parametrize("products", ["MKL", "oneDNN"])
-def test_a_run_goes_on_with_the_products_it_began_with(
+def test_a_run_continues_with_the_products_it_began_with(
     products: str,
     corpus: PreparedCorpus,
     make_config: Any,

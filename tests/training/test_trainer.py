@@ -89,7 +89,7 @@ def frequent_log(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("system", ["transformer", "reformer-fast"])
 @pytest.mark.parametrize("crash_at", [1, 7, 18])
 @pytest.mark.usefixtures("frequent_log")
-def test_a_crashed_run_goes_on_as_if_nothing_had_happened(
+def test_a_crashed_run_continues_as_if_nothing_had_happened(
     system: str, crash_at: int, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
     config = make_config(system, max_updates=22, validate_every=4, micro_batch_tokens=30)
@@ -106,7 +106,7 @@ def test_a_crashed_run_goes_on_as_if_nothing_had_happened(
 
 @pytest.mark.parametrize("calls", [3, 6, 11, 12, 13])  # while training, and while validating
 @pytest.mark.usefixtures("frequent_log")
-def test_a_stopped_run_goes_on_as_if_nothing_had_happened(
+def test_a_stopped_run_continues_as_if_nothing_had_happened(
     calls: int, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
     config = make_config(max_epochs=2, batch_tokens=100)
@@ -261,7 +261,7 @@ def test_a_finished_run_stays_as_it_is(
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
-def test_a_higher_limit_goes_on(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> None:
+def test_a_higher_limit_continues(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> None:
     train(make_config(max_updates=3), data=corpus.folder, run=tmp_path / "run")
     result = train(make_config(max_updates=5), data=corpus.folder, run=tmp_path / "run")
     assert (result.update, result.trained) == (5, True)
