@@ -2,41 +2,28 @@
 
 The public Python API; everything heavy is imported when it is used.
 
-    import jtrans
-    translator = jtrans.load("runs/quickstart/reformer-fast")
-    translator.translate(["Das ist ein kleines Haus ."])
+    >>> import jtrans
+    >>> corpus = jtrans.prepare("grammar-de-en", max_length=8)
+    >>> small = {"model.width": 16, "model.ffn_width": 32, "training.validate_sentences": 4}
+    >>> result = jtrans.train("demo/transformer", set={**small, "training.max_updates": 2})
+    >>> result.reason, str(result.run)
+    ('max_updates', 'runs/demo/transformer')
+    >>> model = jtrans.load(result.run, device="cpu")
+    >>> len(model.translate(["Der Hund schläft.", "Ich lese."], beam=2, max_length="S+2"))
+    2
+    >>> scores = model.score(["Ich lese."], ["I am reading."], metrics=["bleu"], max_length="9")
+    >>> scores.value("bleu") < 100
+    True
+    >>> scores.scores["bleu"].signature  # doctest: +ELLIPSIS
+    'BLEU|nrefs:1|bs:1000|seed:12345|case:mixed|eff:no|tok:13a|smooth:exp|version:...'
+    >>> attention = model.explain("Ich lese.", "I am reading.")
+    >>> attention.source[-1], attention.kinds[-1], attention.maps[-1].axes
+    ('</s>', 'decoder.cross', ('target', 'source'))
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from jtrans.decoding.translator import Translator
+from jtrans.api import LoadedRun, load, prepare, train
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
-
-
-def load(run: str | Path, checkpoint: str = "best", device: str | None = None) -> Translator:
-    """Load a trained model, ready to translate raw text.
-
-    Args:
-        run: a run's folder, its name under runs/, or ``@last``.
-        checkpoint: ``best``, ``last``, an update's number or the name of an average.
-        device: ``cpu``, ``cuda`` or ``mps``; None for the machine's best.
-
-    Returns:
-        A translator: ``translate(lines)`` gives the best translation of each line,
-        ``translate_nbest(lines, n)`` the n best ones with scores and tokens.
-
-    Raises:
-        JtransError: the run, checkpoint or device does not exist or cannot be used.
-    """
-    from jtrans.decoding.translator import Translator
-    from jtrans.nn.device import resolve_device
-    from jtrans.runs import find_run
-
-    return Translator.from_runs([find_run(str(run))], checkpoint, resolve_device(device))
+__all__ = ["LoadedRun", "__version__", "load", "prepare", "train"]

@@ -13,9 +13,7 @@ from jtrans.cli.options import Json
 from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
-    from jtrans.corpora.parallel import Corpus
     from jtrans.data.prepared import PreparedCorpus
-    from jtrans.preparation.options import PrepareOptions
 
 TEXT, CLEANING = "Words and pieces", "Cleaning of train"
 
@@ -217,7 +215,7 @@ def prepare(
       jtrans prepare --train corpus/train --valid corpus/valid --test corpus/test
       --languages de-en --lowercase --bpe-merges 4000 --out data/prepared/captions
     """
-    from jtrans.preparation.prepare import prepare as prepare_corpus
+    from jtrans.api import prepare as prepare_corpus
 
     chosen = {
         "source_segment": source_segment or segment,
@@ -244,24 +242,19 @@ def prepare(
         given = {**files, "--from": from_, **chosen}
         _show(_merge_parts(train or [], given, out, force=force), as_json=as_json)
         return
-    if name is None:
-        if from_ is not None:
-            raise ConfigError(
-                "--from goes with the NAME of a corpus",
-                hint="jtrans prepare NAME --from DIR; jtrans corpora lists the names",
-                kind="command.usage",
-            )
-        corpus, folder = _own_files(train or [], valid, test or [], languages, out)
-        options = _options({}, chosen)
-    else:
-        corpus, folder, options = _from_catalogue(name, files, from_, out, chosen)
+    _check_source(name, files, from_)
     prepared = prepare_corpus(
-        corpus,
-        folder,
-        options=options,
+        name,
+        train=train or [],
+        valid=valid,
+        test=test or [],
+        languages=languages,
+        originals=from_,
+        out=out,
         workers=workers,
         force=force,
         progress=console.TerminalProgress(),
+        **{option: value for option, value in chosen.items() if value is not None},
     )
     _show(prepared, as_json=as_json)
 
@@ -298,78 +291,21 @@ def _merge_parts(
     return merge_prepared(folders, out, force=force, progress=console.TerminalProgress())
 
 
-def _from_catalogue(
-    name: str, files: dict[str, Any], place: Path | None, out: Path | None, chosen: dict[str, Any]
-) -> tuple[Corpus, Path, PrepareOptions]:
-    from jtrans.corpora.catalogue.load import find_entry
-    from jtrans.corpora.download.deliver import deliver
-
+def _check_source(name: str | None, files: dict[str, Any], place: Path | None) -> None:
+    """Refuse options of a named corpus without one, and one's own files beside it."""
+    if name is None and place is not None:
+        raise ConfigError(
+            "--from goes with the NAME of a corpus",
+            hint="jtrans prepare NAME --from DIR; jtrans corpora lists the names",
+            kind="command.usage",
+        )
     given = [option for option, value in files.items() if value]
-    if given:
+    if name is not None and given:
         raise ConfigError(
             f"{given[0]} does not go with NAME ({name}): give one or the other",
             hint=f"jtrans prepare {name}",
             kind="command.usage",
         )
-    entry = find_entry(name)
-    _options(dict(entry.options), chosen)  # refused before anything is downloaded
-    delivery = deliver(entry, place, progress=console.TerminalProgress())
-    options = _options(dict(delivery.options), chosen)
-    return delivery.corpus, out or Path("data/prepared") / name, options
-
-
-def _own_files(
-    train: list[str], valid: str | None, test: list[str], languages: str | None, out: Path | None
-) -> tuple[Corpus, Path]:
-    from jtrans.corpora.own_files import read_corpus
-    from jtrans.corpora.parallel import describe_notes
-    from jtrans.text.language import check_language
-
-    if not (train and valid and languages and out):
-        needed = {"--train": train, "--valid": valid, "--languages": languages, "--out": out}
-        missing = [option for option, value in needed.items() if not value]
-        raise ConfigError(
-            f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing",
-            hint="jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
-            "--out data/prepared/mine, or jtrans corpora for names",
-            kind="command.usage",
-        )
-    source, separator, target = languages.partition("-")
-    if not (source and target and separator) or "-" in target or source == target:
-        raise ConfigError(
-            f"--languages {languages} is not two languages with a hyphen between them",
-            hint="the endings of the files, source first: --languages de-en",
-            kind="command.usage",
-        )
-    check_language(source)
-    check_language(target)
-    name = out.resolve().name
-    corpus = read_corpus(name, (source, target), train=train, valid=valid, test=test)
-    for line in describe_notes(corpus.splits):
-        console.TerminalProgress().say("Noticed", line)
-    return corpus, out
-
-
-def _options(defaults: dict[str, Any], chosen: dict[str, Any]) -> PrepareOptions:
-    """Combine the defaults of the catalogue with the options given (None: not given)."""
-    from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
-
-    given = {name: value for name, value in chosen.items() if value is not None}
-    options = PrepareOptions(**{**defaults, **given})
-    decided = [name for name in PIPELINE_OPTIONS if name in given]
-    if options.pipeline and decided:
-        raise ConfigError(
-            f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
-            hint="leave one or the other out",
-            kind="command.usage",
-        )
-    if options.bpe == "none" and {"bpe_merges", "bpe_min_frequency"} & set(given):
-        raise ConfigError(
-            "--bpe-merges and --bpe-min-frequency have no meaning without BPE (--bpe none)",
-            hint="leave them out, or choose --bpe joint",
-            kind="command.usage",
-        )
-    return options
 
 
 def _show(prepared: PreparedCorpus, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`jtrans quickstart`: the whole job on the built-in corpus, for a first look."""
+"""`jtrans quickstart`: everything once on the built-in corpus, for a first look."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from jtrans.cli.score_report import ScoreReport
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.runs import Run
-    from jtrans.training.events import Result
 
 CORPUS = "grammar-de-en"
 DATA = "data"  # the prepared corpus in the folder of a quickstart
 # Recipe, and the share of the time it trains: a joint model needs more to show what it can do.
-SYSTEMS = {"demo/transformer": 0.20, "demo/reformer-fast": 0.60}
+RECIPES = {"demo/transformer": 0.20, "demo/reformer-fast": 0.60}
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
-class Example:
+class TranslatedExample:
     """One test sentence, its reference, and what each system makes of it."""
 
     source: str
@@ -61,7 +60,7 @@ def quickstart(
     resolve_device(device)  # refuse before the first minute of work
     corpus = _prepare(out / DATA)
     runs = []
-    for recipe, share in SYSTEMS.items():
+    for recipe, share in RECIPES.items():
         console.talk()
         runs.append(_train(recipe, corpus, out, minutes * share, device))
     console.talk()
@@ -116,27 +115,20 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _prepare(folder: Path) -> PreparedCorpus:
-    from jtrans.corpora.catalogue.load import find_entry
-    from jtrans.preparation.options import PrepareOptions
-    from jtrans.preparation.prepare import prepare
+    from jtrans.api import prepare
 
     console.talk(f"The corpus {CORPUS}: German and English sentences from a grammar")
-    entry = find_entry(CORPUS)
-    defaults: dict[str, Any] = dict(entry.options)
-    options = PrepareOptions(**defaults)
-    return prepare(entry.load(), folder, options=options, progress=console.TerminalProgress())
+    return prepare(CORPUS, out=folder, progress=console.TerminalProgress())
 
 
 def _train(
     recipe: str, corpus: PreparedCorpus, out: Path, minutes: float, device: str | None
 ) -> Run:
+    from jtrans.api import train
     from jtrans.cli.stop_signals import StopSignals
     from jtrans.cli.train_table import TrainTable
-    from jtrans.config import load_config
-    from jtrans.models.zoo import system_configs
     from jtrans.nn.device import has_fast_bf16, resolve_device
     from jtrans.runs import Run
-    from jtrans.training.session import train
 
     # a prescribed time, not a number of epochs: the machine decides how far it gets
     is_fast = has_fast_bf16(resolve_device(device))  # then it learns twice as much in the time
@@ -145,13 +137,13 @@ def _train(
         "training.max_epochs": 1000,
         "training.precision": "bf16" if is_fast else "fp32",
     }
-    config = load_config(recipe, system_configs(), options=limits)
     folder = out / recipe.rpartition("/")[2]
     with StopSignals() as signals, TrainTable() as table:
-        result: Result = train(
-            config,
+        result = train(
+            recipe,
             data=corpus.folder,
             run=folder,
+            set=limits,
             device=device,
             events=table,
             should_stop=signals.are_set,
@@ -169,7 +161,7 @@ def _score(runs: list[Run], device: str | None) -> ScoreReport:
     return report_on_runs(runs, "test", ["bleu", "chrf"], DecodingChoices(device=device))
 
 
-def _examples(runs: list[Run], corpus: PreparedCorpus) -> list[Example]:
+def _examples(runs: list[Run], corpus: PreparedCorpus) -> list[TranslatedExample]:
     """Show test sentences of middle length, with the translations that scoring has stored."""
     from jtrans.decoding.translator import Translator
 
@@ -178,9 +170,13 @@ def _examples(runs: list[Run], corpus: PreparedCorpus) -> list[Example]:
     by_length = sorted(range(len(sources)), key=lambda line: len(sources[line]))
     chosen = [by_length[len(by_length) * (2 + part) // 6] for part in range(EXAMPLES)]
     lines = [sources[line] for line in chosen]
-    found = {run.folder.name: Translator.from_runs([run]).translate(lines) for run in runs}
+    translated = {run.folder.name: Translator.from_runs([run]).translate(lines) for run in runs}
     return [
-        Example(sources[line], references[line], {name: texts[n] for name, texts in found.items()})
+        TranslatedExample(
+            sources[line],
+            references[line],
+            {name: texts[n] for name, texts in translated.items()},
+        )
         for n, line in enumerate(chosen)
     ]
 
@@ -195,7 +191,7 @@ def _analyze(runs: list[Run], folder: Path, device: str | None) -> Path:
     return page
 
 
-def _print(report: ScoreReport, examples: list[Example]) -> None:
+def _print(report: ScoreReport, examples: list[TranslatedExample]) -> None:
     report.print()
     print("BLEU and chrF2 compare with a human reference, 0 to 100: more is better.")
     for example in examples:
@@ -210,7 +206,7 @@ def _say_next(runs: list[Run]) -> None:
     joint = shlex.quote(str(runs[-1].folder))
     console.talk()
     console.next_step(f"echo 'Der Lehrer liest ein Buch.' | jtrans translate {joint}")
-    console.talk(f"      jtrans models {runs[-1].info.get('system', 'reformer-fast')}")
+    console.talk(f"      jtrans models {runs[-1].folder.name}")
     console.talk(
         "      jtrans prepare --train my/train --valid my/valid --test my/test "
         "--languages de-en --out data/prepared/mine"

@@ -11,7 +11,6 @@ import typer
 
 from jtrans.cli import console
 from jtrans.cli.options import Json
-from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -90,6 +89,7 @@ def train(
 
         jtrans train demo/reformer-fast --run runs/wide --set model.width=256
     """
+    from jtrans.api import default_data, default_run
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
 
@@ -100,8 +100,8 @@ def train(
         "training.deterministic": deterministic or None,
     }
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
-    data = data or _default_data(config)
-    run = run or _default_run(recipe)
+    data = data or default_data(config)
+    run = run or default_run(recipe)
     if dry_run:
         _estimate(config, data, device, as_json=as_json)
         return
@@ -111,25 +111,6 @@ def train(
     _close(result)
     if signal_code is not None:
         raise typer.Exit(signal_code)
-
-
-def _default_data(config: Config) -> Path:
-    if config.data.corpus is None:
-        raise ConfigError(
-            "the recipe names no corpus",
-            where="--data",
-            hint="--data DIR, a folder made by jtrans prepare",
-            kind="command.usage",
-        )
-    return Path("data/prepared") / config.data.corpus
-
-
-def _default_run(recipe: str) -> Path:
-    path = Path(recipe)
-    if path.suffix != ".toml":
-        return Path("runs") / recipe
-    # the configuration inside a run continues that run
-    return path.parent if (path.parent / "run.json").is_file() else Path("runs") / path.stem
 
 
 def _train(

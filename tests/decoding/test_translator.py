@@ -179,9 +179,9 @@ def test_ids_in_arrays_that_cannot_be_written_are_read(make_run: MakeRun) -> Non
 
 
 def test_the_public_interface_translates(make_run: MakeRun) -> None:
-    translator = jtrans.load(make_run(), device="cpu")
-    [text] = translator.translate(["ein mann liest ."])
-    [[first, second]] = translator.translate_nbest(["ein mann liest ."], 2)
+    model = jtrans.load(make_run(), device="cpu")
+    [text] = model.translate(["ein mann liest ."])
+    [[first, second]] = model.translator.translate_nbest(["ein mann liest ."], 2)
     assert first.text == text
     assert first.score >= second.score
 

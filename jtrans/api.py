@@ -1,0 +1,375 @@
+"""The Python API: what the commands `prepare`, `train`, `translate`, `score` and `analyze` do.
+
+Everything heavy is imported when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jtrans.analysis.attention.explain import Explanation
+    from jtrans.config import Config
+    from jtrans.corpora.parallel import Corpus
+    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.decoding.translator import Translation, Translator
+    from jtrans.evaluation.systems import SystemScores
+    from jtrans.preparation.options import PrepareOptions
+    from jtrans.progress import Progress
+    from jtrans.runs import Run
+    from jtrans.training.events import Result, TrainingEvents
+
+
+def prepare(
+    name: str | None = None,
+    *,
+    train: Sequence[str] = (),
+    valid: str | None = None,
+    test: Sequence[str] = (),
+    languages: str | None = None,
+    originals: str | Path | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> PreparedCorpus:
+    """Make a corpus ready for training: segment, clean, learn BPE, encode.
+
+    The same text prepared with the same options stays as it is.
+
+    Args:
+        name: of a corpus of the catalogue; None for your own files.
+        train: prefixes of your training files, such as ``corpus/train`` for ``corpus/train.de``
+            and ``corpus/train.en``; or files that hold both sides.
+        valid: the same for validation.
+        test: the same for tests.
+        languages: of your files, such as ``de-en``.
+        originals: a folder with the original files of the named corpus, instead of a download.
+        out: where to put it; for a named corpus by default ``data/prepared/NAME``.
+        workers: processes; by default one for each processor.
+        force: replace another prepared corpus in `out`.
+        progress: receives what is done.
+        options: of `jtrans.preparation.options.PrepareOptions`, such as ``bpe_merges=4000``.
+
+    Raises:
+        JtransError: files or options that cannot be used, or a download that failed.
+    """
+    from jtrans.preparation.prepare import prepare as prepare_corpus
+    from jtrans.progress import Silent
+
+    progress = progress or Silent()
+    defaults: Mapping[str, Any] = {}
+    if name is None:
+        corpus = _own_files(train, valid, test, languages, out, progress)
+    else:
+        from jtrans.corpora.catalogue.load import find_entry
+        from jtrans.corpora.download.deliver import deliver
+
+        entry = find_entry(name)
+        _options(entry.options, options)  # refused before anything is downloaded
+        place = None if originals is None else Path(originals)
+        delivery = deliver(entry, place, progress=progress)
+        corpus, defaults = delivery.corpus, delivery.options
+    return prepare_corpus(
+        corpus,
+        Path(out or f"data/prepared/{name}"),
+        options=_options(defaults, options),
+        workers=workers,
+        force=force,
+        progress=progress,
+    )
+
+
+def _own_files(
+    train: Sequence[str],
+    valid: str | None,
+    test: Sequence[str],
+    languages: str | None,
+    out: str | Path | None,
+    progress: Progress,
+) -> Corpus:
+    from jtrans.corpora.own_files import read_corpus
+    from jtrans.corpora.parallel import describe_notes
+    from jtrans.text.language import check_language
+
+    if not (train and valid and languages and out):
+        needed = {"--train": train, "--valid": valid, "--languages": languages, "--out": out}
+        missing = [option for option, value in needed.items() if not value]
+        raise ConfigError(
+            f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing",
+            hint="jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
+            "--out data/prepared/mine, or jtrans corpora for names",
+            kind="command.usage",
+        )
+    source, separator, target = languages.partition("-")
+    if not (source and target and separator) or "-" in target or source == target:
+        raise ConfigError(
+            f"--languages {languages} is not two languages with a hyphen between them",
+            hint="the endings of the files, source first: --languages de-en",
+            kind="command.usage",
+        )
+    check_language(source)
+    check_language(target)
+    name = Path(out).resolve().name
+    corpus = read_corpus(name, (source, target), train=train, valid=valid, test=test)
+    for line in describe_notes(corpus.splits):
+        progress.say("Noticed", line)
+    return corpus
+
+
+def _options(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> PrepareOptions:
+    """Combine the catalogue's defaults with the options given."""
+    from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
+
+    options = PrepareOptions(**{**defaults, **given})
+    decided = [name for name in PIPELINE_OPTIONS if name in given]
+    if options.pipeline and decided:
+        raise ConfigError(
+            f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
+            hint="leave one or the other out",
+            kind="command.usage",
+        )
+    if options.bpe == "none" and {"bpe_merges", "bpe_min_frequency"} & set(given):
+        raise ConfigError(
+            "--bpe-merges and --bpe-min-frequency have no meaning without BPE (--bpe none)",
+            hint="leave them out, or choose --bpe joint",
+            kind="command.usage",
+        )
+    return options
+
+
+def train(
+    recipe: str | Path | Mapping[str, Any] | Config,
+    *,
+    data: str | Path | None = None,
+    run: str | Path | None = None,
+    set: Mapping[str, Any] | None = None,  # noqa: A002
+    device: str | None = None,
+    restart: bool = False,
+    initial: str | Path | None = None,
+    events: TrainingEvents | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Result:
+    """Train a new run, or continue an existing one where it stopped.
+
+    Args:
+        recipe: a name of `jtrans recipes`, a TOML file, or its sections as a mapping.
+        data: folder of the prepared corpus; by default that of the recipe's corpus.
+        run: folder of the run; by default ``runs/RECIPE``.
+        set: settings to change, such as ``{"model.width": 256}``.
+        device: "auto", "cpu", "cuda" or "mps".
+        restart: start over, deleting the existing run.
+        initial: a run with the same vocabularies; a new run starts from its best weights.
+        events: receives what happens.
+        should_stop: asked after each update and while validating; True saves and ends.
+
+    Returns:
+        How training ended; its `run` is the folder that `load` takes.
+
+    Raises:
+        JtransError: settings or data that cannot be used, or work that failed.
+    """
+    from jtrans.runs import find_run
+    from jtrans.training.session import train as train_run
+
+    config = load_recipe(recipe, set)
+    return train_run(
+        config,
+        data=Path(data) if data else default_data(config),
+        run=Path(run) if run else default_run(recipe),
+        device=device,
+        restart=restart,
+        initial=find_run(str(initial)) if initial else None,
+        events=events,
+        should_stop=should_stop,
+    )
+
+
+def load_recipe(
+    recipe: str | Path | Mapping[str, Any] | Config, settings: Mapping[str, Any] | None = None
+) -> Config:
+    """Return the configuration of a recipe with some settings changed, see `train`."""
+    from jtrans.config import Config, build_config, load_config, merge_values
+    from jtrans.models.zoo import system_configs
+
+    if isinstance(recipe, (str, Path)):
+        return load_config(str(recipe), system_configs(), options=settings)
+    values = recipe.model_dump() if isinstance(recipe, Config) else dict(recipe)
+    for key, value in (settings or {}).items():
+        for section in reversed(key.split(".")):
+            value = {section: value}
+        values = merge_values(values, value)
+    return build_config(values, system_configs(), where="the recipe given")
+
+
+def default_data(config: Config) -> Path:
+    """Return where the prepared corpus of a recipe is, unless it is said.
+
+    Raises:
+        ConfigError: the recipe names no corpus.
+    """
+    if config.data.corpus is None:
+        raise ConfigError(
+            "the recipe names no corpus",
+            where="--data",
+            hint="--data DIR, a folder made by jtrans prepare",
+            kind="command.usage",
+        )
+    return Path("data/prepared") / config.data.corpus
+
+
+def default_run(recipe: object) -> Path:
+    """Return where the run of a recipe is, unless it is said.
+
+    Raises:
+        ConfigError: the recipe has no name.
+    """
+    if not isinstance(recipe, (str, Path)):
+        raise ConfigError(
+            "a recipe without a name needs a folder for its run",
+            where="run",
+            hint="run='runs/mine'",
+            kind="command.usage",
+        )
+    path = Path(recipe)
+    if path.suffix != ".toml":
+        return Path("runs") / recipe
+    # the configuration inside a run continues that run
+    return path.parent if (path.parent / "run.json").is_file() else Path("runs") / path.stem
+
+
+class LoadedRun:
+    """A trained model, ready to translate, to be scored and to be looked into.
+
+    Attributes:
+        run: on disk.
+        translator: for more: n-best lists, streams, teacher-forced scores.
+    """
+
+    def __init__(self, run: Run, translator: Translator) -> None:
+        self.run = run
+        self.translator = translator
+
+    def translate(
+        self, sources: Sequence[str], *, beam: int | None = None, **search: Any
+    ) -> list[str]:
+        """Return the best translation of every sentence, in order; empty ones stay empty.
+
+        Args:
+            sources: raw text.
+            beam: hypotheses kept per sentence; by default as the run's recipe says.
+            search: other options of `jtrans.decoding.options.SearchOptions`.
+
+        Raises:
+            JtransError: options that cannot be used.
+        """
+        return [best.text for best in self._search(sources, beam, search)]
+
+    def score(
+        self,
+        sources: Sequence[str],
+        references: Sequence[str] | Sequence[Sequence[str]],
+        *,
+        metrics: Sequence[str] = ("bleu", "chrf"),
+        beam: int | None = None,
+        **search: Any,
+    ) -> SystemScores:
+        """Translate and score as `jtrans score` does.
+
+        Args:
+            sources: raw text.
+            references: a reference of every sentence, or several sets of them.
+            metrics: out of ``bleu``, ``chrf``, ``ter`` and ``multi-bleu``.
+            beam: see `translate`.
+            search: see `translate`.
+
+        Returns:
+            The scores: ``value("bleu")`` is the number, ``scores["bleu"].signature`` how it was
+            computed.
+
+        Raises:
+            JtransError: metrics or options that cannot be used, or numbers of lines that differ.
+        """
+        from jtrans.evaluation.systems import SystemOutput, check_metrics, evaluate
+
+        side = self.run.pipeline.target
+        is_one_set = all(isinstance(reference, str) for reference in references)
+        sets: Any = [references] if is_one_set else references
+        names = check_metrics(metrics)
+        best = self._search(sources, beam, search)
+        output = SystemOutput(
+            self.run.name,
+            [translation.text for translation in best],
+            [translation.words for translation in best],
+            [[side.segment(line) for line in lines] for lines in sets],
+        )
+        evaluation = evaluate(
+            [output], sets, metrics=names, target_language=side.language, lowercase=side.lowercase
+        )
+        return evaluation.systems[0]
+
+    def explain(self, source: str, target: str | None = None) -> Explanation:
+        """Return every attention map of one sentence, with the pieces on both sides.
+
+        Args:
+            source: raw text.
+            target: a translation to look at; by default the model's own.
+
+        Raises:
+            DecodingError: nothing to look at, or a pair too long to keep all weights of.
+        """
+        from jtrans.analysis.attention.pairs import explain_pair
+        from jtrans.analysis.attention.views import ViewSelection
+        from jtrans.progress import Silent
+
+        pair = explain_pair(
+            self.translator, self.run.name, source, target, None, ViewSelection(), Silent()
+        )
+        return pair.explanation
+
+    def _search(
+        self, sources: Sequence[str], beam: int | None, search: Mapping[str, Any]
+    ) -> list[Translation]:
+        from dataclasses import replace
+
+        from jtrans.decoding.translator import Translator
+
+        chosen = dict(search) if beam is None else {**search, "beam": beam}
+        translator = Translator(
+            self.translator.models,
+            self.translator.pipeline,
+            replace(self.translator.options, **chosen),
+            batch_tokens=self.translator.batch_tokens,
+            precision=self.translator.precision,
+        )
+        return [best[0] for best in translator.translate_nbest(sources, 1)]
+
+
+def load(
+    run: str | Path | Run,
+    checkpoint: str = "best",
+    device: str | None = None,
+    precision: str = "auto",
+) -> LoadedRun:
+    """Load a trained model.
+
+    Args:
+        run: a run's folder, its name under runs/, or ``@last``.
+        checkpoint: ``best``, ``last``, an update's number or the name of an average.
+        device: "cpu", "cuda" or "mps"; by default the machine's best.
+        precision: "fp32" or "bf16"; "auto" takes bf16 on CUDA.
+
+    Raises:
+        JtransError: the run, checkpoint or device does not exist or cannot be used.
+    """
+    from jtrans.decoding.options import DecodingChoices
+    from jtrans.runs import Run, find_run
+
+    opened = run if isinstance(run, Run) else find_run(str(run))
+    choices = DecodingChoices(checkpoint, device, precision)
+    return LoadedRun(opened, choices.load([opened]))

@@ -1,0 +1,73 @@
+"""The Python API: the documented example, and what recipes and references may be."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+import jtrans
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError, CorpusError
+
+SIZES = {"width": 16, "ffn_width": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JTRANS_DEVICE", "cpu")
+
+
+def test_the_documented_example_gives_what_it_shows() -> None:
+    results = doctest.testmod(jtrans)
+    assert results.attempted > 5 and results.failed == 0
+
+
+@pytest.fixture
+def model(corpus: PreparedCorpus) -> jtrans.LoadedRun:
+    """A tiny model, trained for two updates."""
+    recipe = {"model": {"system": "transformer", **SIZES}, "decoding": {"max_length": "S+2"}}
+    settings = {"training.max_updates": 2, "training.validate_sentences": 0, "model.dropout": 0.2}
+    result = jtrans.train(recipe, data=corpus.folder, run="run", set=settings)
+    return jtrans.load(result.run)
+
+
+def test_a_recipe_may_be_a_mapping(model: jtrans.LoadedRun) -> None:
+    text = (model.run.folder / "config.toml").read_text(encoding="utf-8")
+    assert "width = 16" in text and "\ndropout = 0.2" in text
+
+
+def test_several_sets_of_references_are_scored_together(model: jtrans.LoadedRun) -> None:
+    sources = ["hund sieht katze", "maus mag fisch vogel"]
+    metrics = ["bleu", "multi-bleu"]
+    one_set = model.score(sources, model.translate(sources), metrics=metrics)
+    assert [one_set.value(metric) for metric in metrics] == pytest.approx([100.0, 100.0])
+    sets = [["x", "y"], model.translate(sources)]
+    scores = model.score(sources, sets, metrics=metrics)
+    assert scores.value("bleu") == pytest.approx(100.0)
+    assert "nrefs:2" in scores.scores["bleu"].signature
+
+
+def test_a_translation_is_explained_whoever_made_it(model: jtrans.LoadedRun) -> None:
+    own = model.explain("hund sieht katze")
+    given = model.explain("hund sieht katze", "dog sees cat")
+    assert own.source == given.source == ["hund", "sieht", "katze", "</s>"]
+    assert given.predicted == ["dog", "sees", "cat", "</s>"]
+    assert given.layers("decoder.cross")[0].weights.shape == (2, 4, 4)
+
+
+def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: PreparedCorpus) -> None:
+    with pytest.raises(ConfigError, match="unknown metric"):
+        model.score(["hund"], ["dog"], metrics=["blue"])
+    with pytest.raises(CorpusError):
+        model.score(["hund"], ["dog", "cat"])
+    with pytest.raises(ConfigError, match="needs a folder"):
+        jtrans.train({"model": {"system": "transformer"}}, data=corpus.folder)
+    with pytest.raises(ConfigError, match=r"unknown key model\.widht"):
+        jtrans.train("demo/transformer", set={"model.widht": 3})
+    with pytest.raises(ConfigError, match="--languages and --out missing"):
+        jtrans.prepare(train=["a"], valid="b")
+    with pytest.raises(ConfigError, match="bpe_mergs"):
+        jtrans.prepare("grammar-de-en", bpe_mergs=3)
