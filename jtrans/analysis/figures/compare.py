@@ -7,16 +7,17 @@ there are several references, matches with any of them count, as in BLEU.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jtrans.analysis.figures.bins import Binning, Bins
+from jtrans.analysis.figures.length import sentence_counts
 from jtrans.analysis.figures.results import Cell, Table
 from jtrans.errors import ConfigError
-from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of
+from jtrans.evaluation.bleu import MAX_ORDER, bleu_of
 from jtrans.evaluation.bootstrap import SAMPLES, p_value
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _significance(study: Study, binning: Binning) -> Table:
     lengths = np.array([len(words) for words in study.source_words])
     bins = binning.make(lengths, Bins.equal(GAP))
     place = bins.find(lengths)
-    counts = {subject.index: _counts(study, subject) for subject in study.subjects}
+    counts = {subject.index: sentence_counts(study, subject) for subject in study.subjects}
     first, *others = study.subjects
     rows: list[list[Cell]] = []
     for other in others:
@@ -80,22 +81,10 @@ def _significance(study: Study, binning: Binning) -> Table:
     columns += ["BLEU baseline", "BLEU system", "difference", "p"]
     note = (
         f"Corpus BLEU of the sentences of each bin; paired bootstrap, {SAMPLES:,} samples, p as in "
-        "sacreBLEU. Not corrected for the number of bins: with five of them, one below 0.05 is no "
-        "surprise. Seeds of one system: means."
+        "sacreBLEU, not corrected for the number of bins: with five of them, one below 0.05 is no "
+        "surprise. Of several seeds, the mean."
     )
     return Table("compare-significance", "BLEU by source length", columns, rows, note)
-
-
-def _counts(study: Study, subject: Subject) -> list[NDArray[np.int64]]:
-    return [
-        bleu_counts(
-            member.hypotheses,
-            study.text.references,
-            target_language=study.target_language,
-            lowercase=study.lowercase,
-        )
-        for member in subject.members
-    ]
 
 
 def _paired(
@@ -106,9 +95,9 @@ def _paired(
         return [None, None, None, None]
     values, drawn = [], []
     for members in pair:
-        kept = [np.where(chosen[:, None], counts, 0) for counts in members]
-        values.append(float(np.mean([bleu_of(own.sum(axis=0)) for own in kept])))
-        drawn.append(np.mean([bleu_of(study.bootstrap.sums(own)) for own in kept], axis=0))
+        inside = [np.where(chosen[:, None], counts, 0) for counts in members]
+        values.append(float(np.mean([bleu_of(own.sum(axis=0)) for own in inside])))
+        drawn.append(np.mean([bleu_of(study.bootstrap.sums(own)) for own in inside], axis=0))
     difference = values[1] - values[0]
     differences = drawn[1] - drawn[0]
     differences = differences[np.isfinite(differences)]
@@ -182,9 +171,9 @@ def _sentences(study: Study, first: Subject, other: Subject, shown: int, ending:
 
 def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: str) -> Table:
     matches = [ngram_matches(study, subject) for subject in (first, other)]
-    wanted: Counter[Ngram] = Counter()
+    expected: Counter[Ngram] = Counter()
     for references in study.text.words_of_references:
-        wanted.update(_limits(references))
+        expected.update(_limits(references))
     share = {
         ngram: (matches[1][ngram] + SMOOTHING)
         / (matches[0][ngram] + matches[1][ngram] + 2 * SMOOTHING)
@@ -196,8 +185,8 @@ def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: st
         for ngram in ranked[:shown]:
             if sign * (share[ngram] - 0.5) <= 0:
                 break
-            numbers: list[Cell] = [_tidy(found[ngram]) for found in matches]
-            rows.append([system.name, " ".join(ngram), *numbers, wanted[ngram], share[ngram]])
+            numbers: list[Cell] = [_tidy(counts[ngram]) for counts in matches]
+            rows.append([system.name, " ".join(ngram), *numbers, expected[ngram], share[ngram]])
     columns = ["better", "n-gram", f"matches {first.name}", f"matches {other.name}"]
     columns += ["in references", f"share of {other.name}"]
     return Table(
@@ -205,12 +194,12 @@ def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: st
         f"N-grams that {other.name} or {first.name} gets right more often",
         columns,
         rows,
-        "Matches with the reference, clipped by sentence, 1 to 4 words; share = (matches + 1) / "
-        "(matches of both + 2), as compare-mt ranks them.",
+        "N-grams of 1 to 4 words that match the reference, clipped by sentence; share = "
+        "(matches + 1) / (matches of both + 2), as compare-mt ranks them.",
     )
 
 
-def ngram_matches(study: Study, subject: Subject) -> dict[Ngram, float]:
+def ngram_matches(study: Study, subject: Subject) -> defaultdict[Ngram, float]:
     """Count the n-grams of a system that are in a reference of their line, mean over seeds."""
     total: Counter[Ngram] = Counter()
     limits = [_limits(references) for references in study.text.words_of_references]
@@ -218,14 +207,7 @@ def ngram_matches(study: Study, subject: Subject) -> dict[Ngram, float]:
         for words, most in zip(member.hypothesis_words, limits, strict=True):
             total.update(_all_ngrams(words) & most)
     number = len(subject.members)
-    return _Zero({ngram: count / number for ngram, count in total.items()})
-
-
-class _Zero(dict[Ngram, float]):
-    """Numbers that are 0 where nothing was counted."""
-
-    def __missing__(self, _ngram: Ngram) -> float:
-        return 0.0
+    return defaultdict(float, {ngram: count / number for ngram, count in total.items()})
 
 
 def _limits(references: Sequence[Sequence[str]]) -> Counter[Ngram]:

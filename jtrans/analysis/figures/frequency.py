@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.analysis.figures.bins import BINS, Binning, Bins
-from jtrans.analysis.figures.position import accuracy_figure, require_models, token_hits
+from jtrans.analysis.figures.position import (
+    TEACHER_FORCED,
+    accuracy_figure,
+    require_models,
+    token_hits,
+)
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import divide, pooled_series
 from jtrans.analysis.figures.words import continues
@@ -66,13 +71,13 @@ def _accuracy(study: Study, binning: Binning) -> Figure:
     bins = binning.make(frequency[is_counted], token_bins(vocabulary))
     place = np.where(is_counted, bins.find(frequency), -1)
     note = (
-        "Share of reference tokens that were the most probable ones, by how often the token is in "
-        "the training data; </s> and unknown tokens are left out."
+        f"{TEACHER_FORCED} when the reference is forced, by how often they occur in the training "
+        "data; </s> and unknown tokens are left out."
     )
     if binning.is_reference:
         note += (
-            " Bins as in the paper: as wide as a fifth of the number of tokens of the vocabulary, "
-            "so the first one holds nearly all types. --bins quantile gives even ones."
+            " Bins as in the paper: as wide as a fifth of the size of the vocabulary, so that the "
+            "first one holds nearly all types. Bins of equal size: --bins quantile."
         )
     note += study.text.only_first
     return accuracy_figure(
@@ -81,8 +86,8 @@ def _accuracy(study: Study, binning: Binning) -> Figure:
         forced.sentence,
         place,
         name="frequency",
-        title="Accuracy by training frequency",
-        question="Does a system know rare tokens less well than frequent ones?",
+        title="Teacher-forced accuracy by training frequency",
+        question="Does a system predict rare tokens less well than frequent ones?",
         x_label="times in the training data",
         bins=bins.labels,
         note=note,
@@ -104,14 +109,16 @@ def matches_by_bin(
     Returns:
         [sentences, bins, 3].
     """
-    found = np.zeros((len(references), len(bins), 3))
-    place = _Places(counts, bins)
-    for row, hypothesis, reference in zip(found, hypotheses, references, strict=True):
-        given, wanted = Counter(hypothesis), Counter(reference)
-        for column, words in enumerate((given & wanted, given, wanted)):
+    vocabulary = sorted({word for line in (*hypotheses, *references) for word in line})
+    places = bins.find([counts.get(word, 0) for word in vocabulary])
+    place = dict(zip(vocabulary, places.tolist(), strict=True))
+    sums = np.zeros((len(references), len(bins), 3))
+    for row, hypothesis, reference in zip(sums, hypotheses, references, strict=True):
+        given, expected = Counter(hypothesis), Counter(reference)
+        for column, words in enumerate((given & expected, given, expected)):
             for word, number in words.items():
                 row[place[word], column] += number
-    return found
+    return sums
 
 
 def f_measure(sums: NDArray[Any]) -> NDArray[np.float64]:
@@ -120,21 +127,8 @@ def f_measure(sums: NDArray[Any]) -> NDArray[np.float64]:
     Half the sum of precision and recall over their product is matches over the mean of both
     totals. Words of the bin on one side only give 0.
     """
-    matched, given, wanted = np.moveaxis(sums, -1, 0)
-    return divide(2 * matched, given + wanted)
-
-
-class _Places(dict[str, int]):
-    """The bin of every word, found once."""
-
-    def __init__(self, counts: Mapping[str, int], bins: Bins) -> None:
-        self._counts = counts
-        self._bins = bins
-
-    def __missing__(self, word: str) -> int:
-        place = int(self._bins.find([self._counts.get(word, 0)])[0])
-        self[word] = place
-        return place
+    matched, given, expected = np.moveaxis(sums, -1, 0)
+    return divide(2 * matched, given + expected)
 
 
 def _f_measure(study: Study, binning: Binning) -> Figure:
@@ -145,29 +139,29 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
     series = []
     totals = np.zeros((len(study), len(bins)))
     for subject in study.subjects:
-        found = [
+        matches = [
             matches_by_bin(member.hypothesis_words, study.reference_words, counts, bins)
             for member in subject.members
         ]
-        totals = found[0][:, :, 2]
+        totals = matches[0][:, :, 2]
         series.append(
             pooled_series(
                 subject,
-                [f_measure(own.sum(axis=0)) for own in found],
-                [f_measure(study.bootstrap.sums(own)) for own in found],
-                (found[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0),
+                [f_measure(own.sum(axis=0)) for own in matches],
+                [f_measure(study.bootstrap.sums(own)) for own in matches],
+                (matches[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0),
             )
         )
     return Figure(
         name="frequency-f-measure",
         title="F-measure of words by training frequency",
-        question="How well are rare and frequent words translated, in free translation?",
+        question="How well are rare and frequent words translated?",
         x_label="times in the training data",
         y_label="F-measure",
         bins=bins.labels,
         counts=totals.sum(axis=0).astype(int).tolist(),
         series=series,
-        note="As compare-mt: words of the translation found in the reference, clipped; the bin is "
+        note="As in compare-mt: hypothesis words that match the reference, clipped; the bin is "
         f"that of the word's frequency in the training data of {corpus.name}."
         + study.text.only_first,
         count_label="reference words",
@@ -201,8 +195,7 @@ def _training_corpus(study: Study) -> PreparedCorpus:
     """Return the corpus the first run was trained on, else the one it is analysed on."""
     from jtrans.data.prepared import PreparedCorpus
 
-    facts = study.runs[0].info
-    folder = Path(facts.get("data") or study.corpus.folder)
+    folder = Path(study.runs[0].info.get("data") or study.corpus.folder)
     if folder.resolve() != study.corpus.folder.resolve() and (folder / "corpus.json").is_file():
         return PreparedCorpus.open(folder)
     return study.corpus

@@ -57,8 +57,8 @@ def sentence_score(hypothesis: Words, references: Sequence[Words]) -> float:
         limits: Counter[tuple[str, ...]] = Counter()
         for reference in references:
             limits |= _ngrams(list(reference) or [""], order)
-        found = _ngrams(words, order)
-        total += math.log(((found & limits).total() + 1) / (found.total() + 1))
+        given = _ngrams(words, order)
+        total += math.log(((given & limits).total() + 1) / (given.total() + 1))
     shortest = min(max(1, len(reference)) for reference in references)
     return math.exp(total / MAX_ORDER + min(0.0, 1.0 - shortest / len(words)))
 
@@ -87,14 +87,14 @@ def _ratio_figure(study: Study) -> Figure:
     return Figure(
         name="length-ratio",
         title="Length ratio",
-        question="Do the translations have the length of the references?",
+        question="Are the translations as long as the references?",
         x_label="test set",
         y_label="hypothesis words / reference words",
         bins=[study.split],
         counts=[len(study)],
         series=series,
-        note="Words before BPE, summed over the test set; the closest reference where there are "
-        "several.",
+        note="Words before BPE, summed over the test set; of several references the one closest in "
+        "length.",
         kind="bars",
         baseline=1.0,
         count_label="sentences",
@@ -102,36 +102,31 @@ def _ratio_figure(study: Study) -> Figure:
 
 
 def _score_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
-    def numbers(subject: Subject) -> list[NDArray[np.float64]]:
-        scored = [
-            np.array(
-                [
-                    sentence_score(words, references)
-                    for words, references in zip(
-                        member.hypothesis_words, study.text.words_of_references, strict=True
-                    )
-                ]
-            )
-            for member in subject.members
-        ]
-        return [_spread_out(values, place, len(bins)) for values in scored]
-
-    ones = _spread_out(np.ones(len(study)), place, len(bins))
+    ones = _by_bin(np.ones(len(study)), place, len(bins))
     series = []
     for subject in study.subjects:
-        sums = numbers(subject)
+        scores = [
+            [
+                sentence_score(words, references)
+                for words, references in zip(
+                    member.hypothesis_words, study.text.words_of_references, strict=True
+                )
+            ]
+            for member in subject.members
+        ]
+        sums = [_by_bin(np.array(own), place, len(bins)) for own in scores]
         series.append(ratio_series(subject, study.bootstrap, sums, [ones] * len(sums)))
     return Figure(
         name="length-score",
         title="Sentence score by source length",
-        question="How does the mean score of a sentence change with the length of its source?",
+        question="How does the mean sentence score change with the length of the source?",
         x_label="source words",
         y_label="mean sentence score",
         bins=bins.labels,
         counts=np.bincount(place, minlength=len(bins)).tolist(),
         series=series,
-        note="As the reference scripts of the paper: BLEU of each sentence with add-one "
-        "smoothing, averaged. It flatters short sentences and does not compare with corpus BLEU.",
+        note="As in the reference scripts of the paper: the mean of sentence BLEU with add-one "
+        "smoothing. It flatters short sentences and cannot be compared with corpus BLEU.",
         count_label="sentences",
     )
 
@@ -142,16 +137,10 @@ def _bleu_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
     case = "lower-cased" if study.lowercase else "cased"
     for subject in study.subjects:
         values, samples = [], []
-        for member in subject.members:
-            counts = bleu_counts(
-                member.hypotheses,
-                study.text.references,
-                target_language=study.target_language,
-                lowercase=study.lowercase,
-            )
-            spread = _spread_out(counts, place, len(bins))
-            values.append(bleu_of(spread.sum(axis=0)))
-            samples.append(bleu_of(study.bootstrap.sums(spread)))
+        for counts in sentence_counts(study, subject):
+            sums = _by_bin(counts, place, len(bins))
+            values.append(bleu_of(sums.sum(axis=0)))
+            samples.append(bleu_of(study.bootstrap.sums(sums)))
         series.append(pooled_series(subject, values, samples, sentences))
     return Figure(
         name="length-bleu",
@@ -169,8 +158,21 @@ def _bleu_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
     )
 
 
-def _spread_out(values: NDArray[Any], place: NDArray[Any], count: int) -> NDArray[np.float64]:
+def sentence_counts(study: Study, subject: Subject) -> list[NDArray[np.int64]]:
+    """Return what BLEU counts in every sentence, per seed."""
+    return [
+        bleu_counts(
+            member.hypotheses,
+            study.text.references,
+            target_language=study.target_language,
+            lowercase=study.lowercase,
+        )
+        for member in subject.members
+    ]
+
+
+def _by_bin(values: NDArray[Any], place: NDArray[Any], count: int) -> NDArray[np.float64]:
     """Put the value(s) of every sentence into its bin: [n, ...] -> [n, bins, ...]."""
-    spread = np.zeros((len(values), count, *values.shape[1:]))
-    spread[np.arange(len(values)), place] = values
-    return spread
+    sums = np.zeros((len(values), count, *values.shape[1:]))
+    sums[np.arange(len(values)), place] = values
+    return sums

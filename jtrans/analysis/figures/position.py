@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
 
 GAP = 10  # positions of a bin
+TEACHER_FORCED = "Share of reference tokens that the model finds most probable"
 FIFTHS = ("first fifth", "second", "third", "fourth", "last fifth")
 
 
@@ -95,13 +96,13 @@ def _tokens(study: Study, binning: Binning) -> Figure:
         forced.sentence,
         bins.find(forced.position),
         name="position",
-        title="Accuracy by position",
+        title="Teacher-forced accuracy by position",
         question="Does a system get worse towards the end of a sentence?",
         x_label="target position (tokens)",
         bins=bins.labels,
-        note="Share of reference tokens that were the most probable ones when the true tokens "
-        "before them were given. As in the paper: BPE pieces, </s> counted; late bins hold long "
-        f"sentences only.{study.text.only_first}",
+        note=f"{TEACHER_FORCED}, given the source and the reference tokens before them. As in the "
+        "paper, tokens are BPE pieces and </s> counts; the later bins hold long sentences only."
+        + study.text.only_first,
         count_label="tokens",
     )
 
@@ -123,7 +124,7 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
             sentence,
             bins.find(position),
             name="position-words",
-            title="Accuracy by position, in words",
+            title="Teacher-forced accuracy by position, in words",
             question="Does a system get worse towards the end of a sentence, counted in words?",
             x_label="target position (words)",
             bins=bins.labels,
@@ -137,12 +138,12 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
             sentence,
             fifth,
             name="position-relative",
-            title="Accuracy by part of the sentence",
-            question="Is the end of a sentence harder than its beginning, long or short?",
+            title="Teacher-forced accuracy by part of the sentence",
+            question="Is the end of a sentence harder than its beginning, whatever its length?",
             x_label="part of the sentence",
             bins=list(FIFTHS),
-            note="Every sentence is cut into fifths, so that long and hard sentences are in all "
-            f"bins alike; words, </s> left out.{study.text.only_first}",
+            note="Every sentence is divided into fifths, so that every bin holds short and long "
+            f"sentences alike; words, without </s>.{study.text.only_first}",
             count_label="words",
         ),
     ]

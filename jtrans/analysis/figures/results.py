@@ -6,7 +6,6 @@ four can never disagree. Where there is nothing to measure the value is None ("n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -116,12 +115,3 @@ def as_json(item: Figure | Table) -> dict[str, Any]:
     """Return a figure or table as plain JSON values, with its ``type``."""
     kind = "figure" if isinstance(item, Figure) else "table"
     return {"type": kind, **asdict(item)}
-
-
-def from_json(content: Mapping[str, Any]) -> Figure | Table:
-    """Return what `as_json` described."""
-    fields = {name: value for name, value in content.items() if name != "type"}
-    if content["type"] == "table":
-        return Table(**fields)
-    fields["series"] = [Series(**series) for series in fields["series"]]
-    return Figure(**fields)

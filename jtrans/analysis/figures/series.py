@@ -33,10 +33,10 @@ def by_bin(
         place: the bin of each item, -1 to leave it out.
         shape: numbers of sentences and bins.
     """
-    kept = place >= 0
-    cell = sentence[kept] * shape[1] + place[kept]
+    has_bin = place >= 0
+    cell = sentence[has_bin] * shape[1] + place[has_bin]
     sums = np.zeros(shape[0] * shape[1])
-    np.add.at(sums, cell, values[kept])
+    np.add.at(sums, cell, values[has_bin])
     return sums.reshape(shape)
 
 

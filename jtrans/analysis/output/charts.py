@@ -116,7 +116,7 @@ def _bins(figure: Figure, narrow: bool) -> str:
     for place, label in enumerate(figure.bins):
         _bin_label(canvas, centre[place], base, label, figure.counts[place], slot)
     for place in figure.empty_bins:
-        canvas.text(centre[place], (canvas.top + base) / 2, NO_DATA, "quiet", "middle")
+        canvas.text(centre[place], (canvas.top + base) / 2, NO_DATA, "empty", "middle")
     middle = (canvas.left + canvas.width - canvas.right) / 2
     label = f"{figure.x_label}; n: number of {figure.count_label}"
     canvas.text(middle, canvas.height - 5, label, "axis", "middle")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "png")
 MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
-INK, FAINT = "#222222", "#BBBBBB"
+INK, GREY = "#222222", "#777777"
 PLAIN: Any = {
     "font.size": 9.0,
     "svg.hashsalt": "jtrans",  # the same numbers give the same bytes
@@ -69,7 +69,7 @@ def draw(figure: Figure, stem: Path) -> list[Path]:
         axes.set_title(figure.title, color=INK)
         axes.set_ylabel(figure.y_label)
         if figure.baseline is not None:
-            axes.axhline(figure.baseline, color=FAINT, linewidth=0.8, zorder=0)
+            axes.axhline(figure.baseline, color=GREY, linewidth=0.8, linestyle="--", zorder=1)
         return save(canvas, stem, dots=200)
 
 
@@ -106,7 +106,7 @@ def _lines(axes: Axes, figure: Figure) -> None:
             NO_DATA,
             transform=axes.get_xaxis_transform(),
             ha="center",
-            color="#777777",
+            color=GREY,
             fontsize=8,
         )
     _end_labels(axes, figure)

@@ -144,7 +144,7 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
         sections.append(ReportSection("position", "By position", position_figures(study)))
     else:
         warnings.append(
-            f"Accuracies of tokens are left out: {', '.join(study.different_tokens)} and "
+            f"Teacher-forced accuracy is left out: {', '.join(study.different_tokens)} and "
             f"{study.runs[0].name} have different target tokens."
         )
     frequency = frequency_figures(study, with_accuracy=same_tokens)

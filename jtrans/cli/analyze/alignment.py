@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions, grouped
+from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions, grouped, option
 from jtrans.cli.analyze.show import show
 
 
@@ -16,15 +14,12 @@ def alignment(
     *,
     gold: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Gold word alignments, Pharaoh format.",
-            show_default="the corpus' own",
+        option(
+            metavar="FILE", help="Gold word alignments, Pharaoh format.", default="the corpus' own"
         ),
     ] = None,
     layer: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only this attention map.", show_default="all"),
+        str | None, option(metavar="NAME", help="Only this attention map.", default="all")
     ] = None,
     study: StudyOptions,
     output: OutputOptions,
@@ -37,7 +32,7 @@ def alignment(
 
       jtrans analyze alignment runs/fast
 
-      jtrans analyze alignment runs/fast --gold test.links --layer reduction
+      jtrans analyze alignment runs/fast --gold test.gold --layer reduction
     """
     from jtrans.analysis.attention.layer_alignments import (
         alignment_tables,

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.analyze.options import data_option, grouped, out_option, split_option
+from jtrans.cli.analyze.options import (
+    data_option,
+    grouped,
+    option,
+    out_option,
+    split_option,
+)
 from jtrans.cli.decoding_options import Device, WhichCheckpoint
 from jtrans.cli.options import Json
 from jtrans.errors import ConfigError
@@ -29,24 +35,21 @@ class SentenceOptions:
     """Which sentences to look at."""
 
     sentence: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Raw source text.", rich_help_panel=SENTENCE),
+        str | None, option(metavar="TEXT", help="Raw source text.", panel=SENTENCE)
     ] = None
     target: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="TEXT",
             help="Its translation to look at, raw text.",
-            show_default="the run's own",
-            rich_help_panel=SENTENCE,
+            default="the run's own",
+            panel=SENTENCE,
         ),
     ] = None
     sentences: Annotated[
         str | None,
-        typer.Option(
-            metavar="N,N,...",
-            help="Lines of the split instead, counted from 1.",
-            rich_help_panel=SENTENCE,
+        option(
+            metavar="N,N,...", help="Lines of the split instead, counted from 1.", panel=SENTENCE
         ),
     ] = None
     split: Annotated[str, split_option(SENTENCE)] = "test"
@@ -90,38 +93,28 @@ class ViewOptions:
 
     layer: Annotated[
         str | None,
-        typer.Option(
-            metavar="N|all",
-            help="Layer, counted from 1.",
-            show_default="the last",
-            rich_help_panel=SHOWN,
-        ),
+        option(metavar="N|all", help="Layer, counted from 1.", default="the last", panel=SHOWN),
     ] = None
     head: Annotated[
         str | None,
-        typer.Option(
-            metavar="N|all",
-            help="Head, counted from 1.",
-            show_default="the mean",
-            rich_help_panel=SHOWN,
-        ),
+        option(metavar="N|all", help="Head, counted from 1.", default="the mean", panel=SHOWN),
     ] = None
     source_token: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="N|TEXT",
             help="Joint systems: whose source attention, a token's number or text.",
-            show_default="of the strongest cell",
-            rich_help_panel=SHOWN,
+            default="of the strongest cell",
+            panel=SHOWN,
         ),
     ] = None
     target_token: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="N|TEXT",
             help="Joint systems: whose target attention.",
-            show_default="of the strongest cell",
-            rich_help_panel=SHOWN,
+            default="of the strongest cell",
+            panel=SHOWN,
         ),
     ] = None
 

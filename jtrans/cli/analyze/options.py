@@ -34,28 +34,28 @@ OUTPUT = "Output"
 TRANSLATING = ("hyp", "beam", "batch_tokens")  # of no use where nothing is translated
 
 
+def option(*names: str, panel: str | None = None, default: str | None = None, **more: Any) -> Any:
+    """Declare an option: its panel in the help, what the help shows as default, and the rest."""
+    return typer.Option(*names, rich_help_panel=panel, show_default=default or True, **more)
+
+
 def split_option(panel: str | None = None) -> Any:
     """Declare ``--split``."""
-    return typer.Option(help="Split of the prepared corpus.", rich_help_panel=panel)
+    return option(help="Split of the prepared corpus.", panel=panel)
 
 
 def data_option(panel: str | None = None) -> Any:
     """Declare ``--data``."""
-    return typer.Option(
-        metavar="DIR", help="Prepared corpus.", show_default="the run's own", rich_help_panel=panel
-    )
+    return option(metavar="DIR", help="Prepared corpus.", default="the run's own", panel=panel)
 
 
 def out_option(default: str) -> Any:
     """Declare ``--out``."""
-    return typer.Option(
-        metavar="DIR", help="Folder for the files.", show_default=default, rich_help_panel=OUTPUT
-    )
+    return option(metavar="DIR", help="Folder for the files.", default=default, panel=OUTPUT)
 
 
 Edges = Annotated[
-    str | None,
-    typer.Option(metavar="N,N,...", help="Where bins begin.", show_default="those of the paper"),
+    str | None, option(metavar="N,N,...", help="Where bins begin.", default="those of the paper")
 ]
 
 
@@ -113,9 +113,8 @@ class BinOptions:
 
     bins: Annotated[
         str,
-        typer.Option(
-            metavar="reference|quantile",
-            help="As in the paper, or with equal numbers of items.",
+        option(
+            metavar="reference|quantile", help="As in the paper, or with equal numbers of items."
         ),
     ] = "reference"
     edges: Edges = None
