@@ -22,4 +22,9 @@ def _seeded() -> None:
         torch.manual_seed(1)
 
 
-pytest_plugins = ["plugins.installed_systems", "plugins.small_corpus", "plugins.random_runs"]
+pytest_plugins = [
+    "plugins.folders",
+    "plugins.installed_systems",
+    "plugins.random_runs",
+    "plugins.small_corpus",
+]

@@ -15,8 +15,9 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from plugins.folders import REPOSITORY
 
-PACKAGE = Path(__file__).parents[1] / "jtrans"
+PACKAGE = REPOSITORY / "jtrans"
 
 # Every room in order, and what it may import: "*" is every room above it in this table.
 ROOMS = {

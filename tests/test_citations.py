@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from plugins.folders import REPOSITORY
 from test_architecture import ROOMS
 
-ROOT = Path(__file__).parents[1]
 FOLDERS = ("docs", "jtrans", "scripts", "tests")
 KINDS = {".cff", ".css", ".html", ".js", ".md", ".py", ".sh", ".toml", ".yaml"}
 
@@ -38,8 +38,8 @@ TEMPORARY = {"analysis/kept"}
 @cache
 def texts() -> dict[Path, str]:
     """Return every text of the tree that may cite something."""
-    files = [path for path in ROOT.iterdir() if path.is_file()]
-    files += [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    files = [path for path in REPOSITORY.iterdir() if path.is_file()]
+    files += [path for folder in FOLDERS for path in (REPOSITORY / folder).rglob("*")]
     chosen = sorted(path for path in files if path.suffix in KINDS and path != Path(__file__))
     return {path: path.read_text(encoding="utf-8") for path in chosen}
 
@@ -58,16 +58,18 @@ def anchors(path: Path) -> set[str]:
 
 def is_there(path: Path, cited: str) -> bool:
     """Say whether a file exists: in the tree, beside the citing one, or among the documents."""
-    return any((folder / cited).exists() for folder in (ROOT, path.parent, ROOT / "docs"))
+    return any(
+        (folder / cited).exists() for folder in (REPOSITORY, path.parent, REPOSITORY / "docs")
+    )
 
 
 def has_section(_: Path, number: str) -> bool:
-    titles = headings(ROOT / "docs" / "systems.md")
+    titles = headings(REPOSITORY / "docs" / "systems.md")
     return any(re.match(rf"{re.escape(number)}\.? ", title) for title in titles)
 
 
 def has_property(_: Path, name: str) -> bool:
-    text = texts()[ROOT / "docs" / "systems.md"]
+    text = texts()[REPOSITORY / "docs" / "systems.md"]
     return (
         re.search(rf"^\| {name} \||\b{name} [a-z]|Property {name}:", text, re.MULTILINE) is not None
     )
@@ -77,7 +79,7 @@ def is_defined(_: Path, dotted: str) -> bool:
     """Say whether a dotted name is a module or package of the tree, or a name in one."""
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):
-        folder = ROOT.joinpath(*parts[:length])
+        folder = REPOSITORY.joinpath(*parts[:length])
         files = [folder.with_suffix(".py"), folder / "__init__.py"]
         if module := next((file for file in files if file.is_file()), None):
             rest = parts[length : length + 1]
@@ -106,7 +108,7 @@ CITATIONS: dict[str, tuple[Callable[[str], Iterator[str]], Callable[[Path, str],
 def test_whatever_is_cited_exists(kind: str) -> None:
     find, exists = CITATIONS[kind]
     missing = [
-        f"{path.relative_to(ROOT)}: {cited}"
+        f"{path.relative_to(REPOSITORY)}: {cited}"
         for path, text in texts().items()
         for cited in find(text)
         if not EXAMPLES.search(cited) and cited not in ELSEWHERE and not exists(path, cited)
@@ -122,7 +124,7 @@ def test_links_between_documents_lead_somewhere() -> None:
                 continue
             file = path.parent / target if target else path
             if not file.exists() or (anchor and anchor[1:] not in anchors(file)):
-                broken.append(f"{path.relative_to(ROOT)}: {target}{anchor}")
+                broken.append(f"{path.relative_to(REPOSITORY)}: {target}{anchor}")
     assert not broken, "\n".join(broken)
 
 
@@ -132,7 +134,7 @@ def test_every_kind_of_citation_is_found() -> None:
 
 
 def test_the_table_of_rooms_is_the_one_that_is_checked() -> None:
-    text = texts()[ROOT / "docs" / "architecture.md"].partition("\n## Rooms")[2]
+    text = texts()[REPOSITORY / "docs" / "architecture.md"].partition("\n## Rooms")[2]
     text = text.partition("\n## ")[0]
     rows = re.findall(r"^\| `([\w/]+)` \| .* \| ([\w ]*)\|$", text, re.MULTILINE)
     table = {room: "*" if may == "all above " else may.strip() for room, may in rows}

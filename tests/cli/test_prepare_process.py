@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from plugins.command_line import run_process, start_process
+from plugins.folders import contents
+from plugins.sentence_pairs import COLOURS, NOUNS
 
-NOUNS = {"Hund": "dog", "Mann": "man", "Tisch": "table", "Ball": "ball", "Zug": "train"}
-COLOURS = {"alte": "old", "kleine": "small", "rote": "red", "neue": "new"}
 LANGUAGES = ("de", "en")
 SIZES = {"train": 1500, "valid": 40, "test": 40}
 COMMAND = ["--train", "corpus/train", "--valid", "corpus/valid", "--test", "corpus/test",
@@ -65,11 +65,6 @@ def run(place: Path, *arguments: str) -> tuple[int, str]:
     result = run_process("prepare", *COMMAND, *arguments, folder=place)
     assert not result.out
     return result.code, result.err
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.fixture(scope="module")

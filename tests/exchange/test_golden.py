@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from plugins.folders import GOLDEN, needs_golden
 
 from jtrans.decoding.batches import padded
 from jtrans.decoding.beam import beam_search
@@ -33,15 +32,11 @@ from jtrans.nn.layer import set_recompute
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import EOS
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-GOLDEN = Path(os.environ.get("JTRANS_TEST_GOLDEN") or REPOSITORY.parent / "shared" / "golden")
 NAMES = ["transformer-pre", "transformer-post", "reformer-base", "reformer-fast"]
 NAMES += ["reformer-fast-tied"]
 OUR_ORDER = [1, 2, 3, 0]  # fairseq's columns of <pad> </s> <unk> and of the unused one
 
-pytestmark = pytest.mark.skipif(
-    not GOLDEN.is_dir(), reason="no golden data: set JTRANS_TEST_GOLDEN to its folder"
-)
+pytestmark = needs_golden
 
 
 @dataclass(frozen=True)

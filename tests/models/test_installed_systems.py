@@ -9,13 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from plugins.command_line import ROOT
 from plugins.installed_systems import MINE, BringSystem, documented_system, install
 
-import jtrans
 from jtrans.errors import ConfigError
 from jtrans.models.zoo import SYSTEMS, build_model, find_system, system_configs
-
-ROOT = Path(jtrans.__file__).parents[1]
 
 
 def test_an_installed_system_is_one_of_the_systems(bring_system: BringSystem) -> None:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 import jtrans
 
-REPOSITORY = Path(__file__).parents[2]
 ROOT = str(Path(jtrans.__file__).parents[1])  # jtrans need not be installed
 
 

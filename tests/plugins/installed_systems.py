@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.folders import REPOSITORY
 
 BringSystem = Callable[..., None]
 MINE = "mine = my_systems:Mine"
-PAGE = Path(__file__).parents[2] / "docs" / "adding-a-system.md"
+PAGE = REPOSITORY / "docs" / "adding-a-system.md"
 
 
 def install(folder: Path, source: str, *, point: str, distribution: str = "my-systems") -> None:

@@ -8,40 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.folders import contents
 from plugins.listener import Listener
+from plugins.sentence_pairs import PAIRS, parallel_text
 
-from jtrans.corpora.parallel import Corpus, Gold, ParallelText
+from jtrans.corpora.parallel import Corpus, Gold
 from jtrans.errors import CorpusError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 
 SMALL = PrepareOptions(bpe_merges=30)
-NOUNS = {"Hund": "dog", "Mann": "man", "Tisch": "table", "Ball": "ball", "Zug": "train"}
-COLOURS = {"alte": "old", "kleine": "small", "rote": "red", "neue": "new"}
-PAIRS = [
-    (f"Der {colour} {noun} sieht den {other}.", f"The {COLOURS[colour]} {NOUNS[noun]} sees the "
-     f"{NOUNS[other]}.")
-    for colour in COLOURS for noun in NOUNS for other in NOUNS
-]  # fmt: skip
-TEST = PAIRS[90:]
+TEST = PAIRS[90:100]
 # clean pairs, then one of unlike lengths, one that stands in test (clean as far as this goes, but
 # the 81st: not taken), one that repeats a pair that goes to valid, one that repeats another
 TRAIN = [*PAIRS[:80], ("Ja.", "a b c d e f g"), TEST[0], PAIRS[4], PAIRS[5]]
 EVERY = 5
 
 
-def text(pairs: list[tuple[str, str]], origin: str) -> ParallelText:
-    return ParallelText([s for s, _ in pairs], [t for _, t in pairs], (origin,))
-
-
-CORPUS = Corpus(
-    "mine", ("de", "en"), {"train": text(TRAIN, "train"), "test": text(TEST, "test")}, EVERY
-)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+SPLITS = {"train": parallel_text(TRAIN, "train"), "test": parallel_text(TEST, "test")}
+CORPUS = Corpus("mine", ("de", "en"), SPLITS, EVERY)
 
 
 def test_every_fifth_clean_pair_goes_to_valid(tmp_path: Path) -> None:
@@ -57,7 +42,7 @@ def test_it_is_what_the_same_valid_split_of_ones_own_gives(tmp_path: Path) -> No
     ours = prepare(CORPUS, tmp_path / "ours", options=SMALL, workers=1)
     valid = [pair for i, pair in enumerate(PAIRS[:80]) if (i + 1) % EVERY == 0]
     train = [pair for i, pair in enumerate(TRAIN) if i >= 80 or (i + 1) % EVERY]
-    splits = {"train": text(train, "train"), "valid": text(valid, "valid")}
+    splits = {"train": parallel_text(train, "train"), "valid": parallel_text(valid, "valid")}
     given = replace(CORPUS, splits={**splits, "test": CORPUS.splits["test"]}, valid_every=None)
     theirs = prepare(given, tmp_path / "theirs", options=SMALL, workers=1)
     one, other = contents(tmp_path / "ours"), contents(tmp_path / "theirs")
@@ -136,6 +121,6 @@ def test_too_few_pairs_for_a_share_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_valid_split_that_is_there_is_taken(tmp_path: Path) -> None:
-    splits = {**CORPUS.splits, "valid": text(PAIRS[80:90], "valid")}
+    splits = {**CORPUS.splits, "valid": parallel_text(PAIRS[80:90], "valid")}
     corpus = replace(CORPUS, splits=splits)
     assert len(prepare(corpus, tmp_path / "out", options=SMALL, workers=1).pairs("valid")) == 10

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.folders import contents
 from plugins.listener import Listener
+from plugins.sentence_pairs import PAIRS, parallel_text
 
 from jtrans.corpora.catalogue.builtin import load_built_in
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
@@ -18,13 +20,6 @@ from jtrans.preparation.merge import merge_prepared
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 
-NOUNS = {"Hund": "dog", "Mann": "man", "Tisch": "table", "Ball": "ball", "Zug": "train"}
-COLOURS = {"alte": "old", "kleine": "small", "rote": "red", "neue": "new", "blaue": "blue"}
-PAIRS = [
-    (f"Der {colour} {noun} sieht den {other}.", f"The {COLOURS[colour]} {NOUNS[noun]} sees the "
-     f"{NOUNS[other]}.")
-    for colour in COLOURS for noun in NOUNS for other in NOUNS
-]  # fmt: skip
 # the second part has pairs of the first, and letters the first does not know
 PARTS = [
     PAIRS[:60],
@@ -36,7 +31,7 @@ def corpus_of(
     *parts: list[tuple[str, str]], valid: list[tuple[str, str]] = PAIRS[100:110]
 ) -> Corpus:
     splits = {
-        name: ParallelText([s for s, _ in pairs], [t for _, t in pairs], (name,))
+        name: parallel_text(pairs, name)
         for name, pairs in {
             "train": [pair for part in parts for pair in part],
             "valid": valid,
@@ -52,11 +47,6 @@ def learn(folder: Path, **options: Any) -> PrepareOptions:
     prepare(corpus_of(PARTS[0]), folder / "one", options=PrepareOptions(**chosen), workers=1)
     rules = {name: value for name, value in options.items() if name == "deduplicate"}
     return PrepareOptions(pipeline=str(folder / "one"), **rules)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.folders import contents
 from plugins.listener import Listener
 
 from jtrans.corpora.parallel import Corpus, ParallelText
@@ -43,11 +44,6 @@ def make_corpus(
         "test": ParallelText(*sentences(90, 100), ("corpus/test",)),
     }
     return Corpus("mine", ("de", "en"), splits)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.folders import contents
 from plugins.listener import Listener
+from plugins.sentence_pairs import PAIRS, parallel_text
 
-from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.corpora.parallel import Corpus
 from jtrans.errors import CorpusError, WorkError
 from jtrans.preparation import encode as encoding
 from jtrans.preparation import segment as segmenting
@@ -23,28 +25,13 @@ from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 
 SMALL = PrepareOptions(bpe_merges=30)
-NOUNS = {"Hund": "dog", "Mann": "man", "Tisch": "table", "Ball": "ball", "Zug": "train"}
-COLOURS = {"alte": "old", "kleine": "small", "rote": "red", "neue": "new"}
-PAIRS = [
-    (f"Der {colour} {noun} sieht den {other}.", f"The {COLOURS[colour]} {NOUNS[noun]} sees the "
-     f"{NOUNS[other]}.")
-    for colour in COLOURS for noun in NOUNS for other in NOUNS
-]  # fmt: skip
 
 
 def make_corpus(train: int = 80) -> Corpus:
     """Return a corpus of so many training pairs."""
-    parts = {"train": PAIRS[:train], "valid": PAIRS[80:90], "test": PAIRS[90:]}
-    splits = {
-        name: ParallelText([s for s, _ in part], [t for _, t in part])
-        for name, part in parts.items()
-    }
+    parts = {"train": PAIRS[:train], "valid": PAIRS[80:90], "test": PAIRS[90:100]}
+    splits = {name: parallel_text(part) for name, part in parts.items()}
     return Corpus("mine", ("de", "en"), splits)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, failure: BaseException) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -21,11 +20,8 @@ pytestmark = pytest.mark.realdata
 
 
 @pytest.fixture(scope="module")
-def folder() -> Path:
-    place = os.environ.get("JTRANS_TEST_CORPORA")
-    if not place:
-        pytest.skip("JTRANS_TEST_CORPORA names no folder")
-    return Path(place) / "iwslt14-de-en"
+def folder(corpora_folder: Path) -> Path:
+    return corpora_folder / "iwslt14-de-en"
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["de", "en"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 from pathlib import Path
 
@@ -31,14 +30,6 @@ SETTINGS = (
 )
 
 
-@pytest.fixture(scope="module")
-def corpora() -> Path:
-    folder = os.environ.get("JTRANS_TEST_CORPORA")
-    if not folder:
-        pytest.skip("JTRANS_TEST_CORPORA does not name the folder of corpora")
-    return Path(folder)
-
-
 def take(corpus: Path, folder: Path, lines: dict[str, int], languages: tuple[str, str]) -> None:
     """Write the first lines of a packed corpus as plain files."""
     for split, count in lines.items():
@@ -54,9 +45,9 @@ def run_jtrans(folder: Path, *arguments: str, stdin: str = "") -> str:
     return result.out
 
 
-def test_captions_are_learned_translated_and_scored(corpora: Path, tmp_path: Path) -> None:
+def test_captions_are_learned_translated_and_scored(corpora_folder: Path, tmp_path: Path) -> None:
     lines = {"train": 2000, "valid": 100, "test": 50}
-    take(corpora / "multi30k", tmp_path, lines, ("de", "en"))
+    take(corpora_folder / "multi30k", tmp_path, lines, ("de", "en"))
     files = ("--train", "train", "--valid", "valid", "--test", "test", "--languages", "de-en")
     run_jtrans(
         tmp_path, "prepare", *files, "--lowercase", "--bpe-merges", "1000", "--out", "captions"
@@ -80,9 +71,9 @@ def test_captions_are_learned_translated_and_scored(corpora: Path, tmp_path: Pat
     assert "case:lc" in json.dumps(system["signature"])
 
 
-def test_chinese_is_cut_by_jieba_and_comes_back(corpora: Path, tmp_path: Path) -> None:
+def test_chinese_is_cut_by_jieba_and_comes_back(corpora_folder: Path, tmp_path: Path) -> None:
     lines = {"train": 1500, "valid": 50, "test": 50}
-    take(corpora / "tatoeba-zh-en", tmp_path, lines, ("zh", "en"))
+    take(corpora_folder / "tatoeba-zh-en", tmp_path, lines, ("zh", "en"))
     files = ("--train", "train", "--valid", "valid", "--test", "test", "--languages", "zh-en")
     run_jtrans(tmp_path, "prepare", *files, "--bpe-merges", "1000", "--out", "chinese")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,10 @@ pytestmark = pytest.mark.realdata
     ],
 )
 def test_a_folder_of_real_text_gives_the_named_corpus(
-    name: str, folder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, folder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpora_folder: Path
 ) -> None:
-    place = os.environ.get("JTRANS_TEST_CORPORA")
-    if not place:
-        pytest.skip("JTRANS_TEST_CORPORA names no folder")
     monkeypatch.setenv("JTRANS_CACHE", str(tmp_path))
     entry = find_entry(name)
-    splits = deliver(entry, Path(place) / folder).corpus.splits
+    splits = deliver(entry, corpora_folder / folder).corpus.splits
     assert {split: len(text) for split, text in splits.items()} == dict(entry.sentences)
     assert all(text.notes == {} for text in splits.values())

@@ -6,7 +6,6 @@ bounds.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -38,11 +37,8 @@ def test_every_corpus_has_a_bound() -> None:
 
 
 @pytest.mark.parametrize("name", LEAST)
-def test_lines_come_back(name: str, tmp_path: Path) -> None:
-    place = os.environ.get("JTRANS_TEST_CORPORA")
-    if not place:
-        pytest.skip("JTRANS_TEST_CORPORA names no folder")
-    results = round_trip.measure(name, Path(place), tmp_path, train=8000)
+def test_lines_come_back(name: str, tmp_path: Path, corpora_folder: Path) -> None:
+    results = round_trip.measure(name, corpora_folder, tmp_path, train=8000)
     assert [len(results), *(one.lines for one in results)] == [2, 1000, 1000]
     for one, least in zip(results, LEAST[name], strict=True):
         assert one.exact >= least and one.but_for_spaces == 100

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,11 +30,8 @@ Pair = tuple[list[str], list[str]]
 
 
 @pytest.fixture(scope="module")
-def texts() -> dict[str, list[list[str]]]:
-    place = os.environ.get("JTRANS_TEST_CORPORA")
-    if not place:
-        pytest.skip("JTRANS_TEST_CORPORA names no folder")
-    folder = Path(place) / "multi30k"
+def texts(corpora_folder: Path) -> dict[str, list[list[str]]]:
+    folder = corpora_folder / "multi30k"
     splits = ("train", "valid", "test")
     texts = {s: [read_line_file(folder / f"{s}.{one}.gz") for one in LANGUAGES] for s in splits}
     # something for every rule to find

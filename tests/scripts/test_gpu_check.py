@@ -11,7 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from plugins.command_line import REPOSITORY, environment
+from plugins.command_line import environment
+from plugins.folders import REPOSITORY
 
 
 @pytest.fixture

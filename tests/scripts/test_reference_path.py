@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from plugins.folders import GOLDEN, needs_golden
 
 from jtrans.data.batch import Batch
 from jtrans.models.base import TranslationModel
@@ -18,8 +18,6 @@ from jtrans.text.vocabulary import EOS, PAD
 from jtrans.training.objective import Objective, batch_loss
 from scripts.bench import reference_path as reference
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-GOLDEN = Path(os.environ.get("JTRANS_TEST_GOLDEN") or REPOSITORY.parent / "shared" / "golden")
 SMOOTHING = 0.1
 LAYERS: dict[str, dict[str, Any]] = {
     "reformer-base": {"layers": 2},
@@ -146,7 +144,7 @@ def test_micro_batches_hold_every_pair_once_within_the_budget() -> None:
     assert sum(len(batch) % 8 == 0 or len(batch) < 8 for batch in batches) >= len(batches) - 1
 
 
-@pytest.mark.skipif(not GOLDEN.is_dir(), reason="no golden data: set JTRANS_TEST_GOLDEN")
+@needs_golden
 @pytest.mark.parametrize(
     "name", ["reformer-base", "reformer-fast", "reformer-fast-tied", "transformer-pre"]
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from plugins.folders import contents
 from plugins.small_corpus import make_corpus
 
 from jtrans.data.prepared import PreparedCorpus
@@ -21,10 +22,6 @@ from jtrans.training.events import SilentEvents, Start
 from jtrans.training.session import find_existing, make_trainer, train
 
 
-def everything(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.fixture
 def run(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> Path:
     """A run of three updates."""
@@ -35,10 +32,10 @@ def run(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> Path:
 
 def refusal(error: type[JtransError], run: Path, **arguments: Any) -> JtransError:
     """Train, expect to be refused with nothing written, and return the error."""
-    before = everything(run)
+    before = contents(run)
     with pytest.raises(error) as caught:
         train(run=run, **arguments)
-    assert everything(run) == before
+    assert contents(run) == before
     assert caught.value.exit_code == 2
     return caught.value
 
@@ -191,13 +188,13 @@ def test_training_continues_from_the_checkpoint_before_a_deleted_one(
 ) -> None:
     config = make_config(validate_every=4)
     train(config, data=corpus.folder, run=tmp_path / "run")
-    expected = everything(Run(tmp_path / "run").checkpoint("last").folder)
+    expected = contents(Run(tmp_path / "run").checkpoint("last").folder)
     shutil.rmtree(Run(tmp_path / "run").checkpoint("last").folder)
     result = train(config, data=corpus.folder, run=tmp_path / "run")
     assert result.trained
-    found = everything(Run(tmp_path / "run").checkpoint("last").folder)
+    found = contents(Run(tmp_path / "run").checkpoint("last").folder)
     for path, content in expected.items():
-        if path.suffix == ".safetensors":
+        if Path(path).suffix == ".safetensors":
             assert found[path] == content
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from plugins.command_line import REPOSITORY
+from plugins.folders import REPOSITORY
 
 from jtrans.corpora.catalogue.builtin import built_in_file, load_built_in
 from jtrans.errors import ConfigError
