@@ -19,7 +19,7 @@ import torch
 from jtrans.bench.flops import TrainingFlops, training_flops
 from jtrans.data.prepared import ParallelIds, PreparedCorpus
 from jtrans.runs import Run
-from jtrans.training.events import SilentEvents
+from jtrans.training.events import TrainingEvents
 from jtrans.training.memory import memory_errors
 from jtrans.training.session import make_trainer
 
@@ -127,7 +127,7 @@ def measure_train(
         WorkError: memory ran out.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=SilentEvents())
+    trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=TrainingEvents())
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     sides = corpus.pipeline.source, corpus.pipeline.target

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from jtrans.cli import console
+from jtrans.training.events import TrainingEvents
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -18,8 +19,8 @@ REFRESH_SECONDS = 0.5  # drawing costs time that training could use
 PLAIN_SECONDS = 60.0  # between two lines where there is no terminal
 
 
-class TrainTable:
-    """Draws the `jtrans.training.events.TrainingEvents` on stderr."""
+class TrainTable(TrainingEvents):
+    """Draws the events of training on stderr."""
 
     def __init__(self) -> None:
         import sys

@@ -1,43 +1,17 @@
 """The typed configuration: its schema, how a file becomes one, and what is said about mistakes."""
 
-from jtrans.config.faults import explain_fault
-from jtrans.config.load import (
-    RECIPES,
-    build_config,
-    find_config,
-    load_config,
-    merge_values,
-    recipe_names,
-)
-from jtrans.config.schema import (
-    Config,
-    ConfigSection,
-    Count,
-    DecodingConfig,
-    KeepConfig,
-    Rate,
-    ScheduleConfig,
-    StopConfig,
-    SystemConfig,
-    TrainingConfig,
-)
-
-__all__ = [
-    "RECIPES",
-    "Config",
-    "ConfigSection",
-    "Count",
-    "DecodingConfig",
-    "KeepConfig",
-    "Rate",
-    "ScheduleConfig",
-    "StopConfig",
-    "SystemConfig",
-    "TrainingConfig",
-    "build_config",
-    "explain_fault",
-    "find_config",
-    "load_config",
-    "merge_values",
-    "recipe_names",
-]
+from jtrans.config.faults import explain_fault as explain_fault
+from jtrans.config.load import RECIPES as RECIPES
+from jtrans.config.load import build_config as build_config
+from jtrans.config.load import find_config as find_config
+from jtrans.config.load import load_config as load_config
+from jtrans.config.load import merge_values as merge_values
+from jtrans.config.load import recipe_names as recipe_names
+from jtrans.config.schema import Config as Config
+from jtrans.config.schema import ConfigSection as ConfigSection
+from jtrans.config.schema import Count as Count
+from jtrans.config.schema import KeepConfig as KeepConfig
+from jtrans.config.schema import Rate as Rate
+from jtrans.config.schema import ScheduleConfig as ScheduleConfig
+from jtrans.config.schema import SystemConfig as SystemConfig
+from jtrans.config.schema import TrainingConfig as TrainingConfig

@@ -12,7 +12,7 @@ import torch
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
-from jtrans.training.events import SilentEvents
+from jtrans.training.events import TrainingEvents
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
 
@@ -71,7 +71,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         WorkError: the largest micro-batch does not fit into memory.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=SilentEvents())
+    trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=TrainingEvents())
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     micro_batches = [micro_batch for update in epoch for micro_batch in update]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -106,16 +106,14 @@ class Result:
         return {**dataclasses.asdict(self), "run": str(self.run)}
 
 
-class TrainingEvents(Protocol):
-    """Receives the events of training."""
+class TrainingEvents:
+    """Receives the events of training; a subclass handles those it is interested in."""
 
     def start(self, start: Start) -> None:
         """Training begins or continues."""
-        ...
 
     def update(self, advance: Advance) -> None:
         """An update is done."""
-        ...
 
     def split(self, sentences: int, size: int) -> None:
         """A micro-batch did not fit into memory and is done in halves.
@@ -124,38 +122,12 @@ class TrainingEvents(Protocol):
             sentences: its pairs.
             size: its padded joint positions, or target tokens for systems without them.
         """
-        ...
 
     def validating(self, done: int, total: int | None) -> None:
         """So many sentences of a validation are translated."""
-        ...
 
     def validation(self, validation: Validation) -> None:
         """A validation is done."""
-        ...
 
     def end(self, result: Result) -> None:
         """Training ended."""
-        ...
-
-
-class SilentEvents:
-    """A `TrainingEvents` that ignores all of them."""
-
-    def start(self, start: Start) -> None:
-        """Ignore it."""
-
-    def update(self, advance: Advance) -> None:
-        """Ignore it."""
-
-    def split(self, sentences: int, size: int) -> None:
-        """Ignore it."""
-
-    def validating(self, done: int, total: int | None) -> None:
-        """Ignore it."""
-
-    def validation(self, validation: Validation) -> None:
-        """Ignore it."""
-
-    def end(self, result: Result) -> None:
-        """Ignore it."""

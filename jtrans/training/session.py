@@ -27,7 +27,7 @@ from jtrans.nn.device import (
 )
 from jtrans.nn.layer import compile_layers, set_recompute
 from jtrans.runs import Run
-from jtrans.training.events import Result, SilentEvents, Start, TrainingEvents
+from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def train(
         CheckpointError: the run has other vocabularies or data, or is damaged.
         WorkError: training diverged, or memory ran out.
     """
-    events = events or SilentEvents()
+    events = events or TrainingEvents()
     corpus = PreparedCorpus.open(data)
     existing = find_existing(run, restart=restart)
     changes: tuple[str, ...] = ()

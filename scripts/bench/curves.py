@@ -89,13 +89,13 @@ def make(data: Path, recipe: str, settings: list[str]) -> Trainer:
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.models.zoo import system_configs
     from jtrans.runs import Run
-    from jtrans.training.events import SilentEvents
+    from jtrans.training.events import TrainingEvents
     from jtrans.training.session import make_trainer
 
     quick = ["training.validate_sentences=0"]
     config = load_config(recipe, system_configs(), overrides=[*settings, *quick])
     corpus = PreparedCorpus.open(data)
-    trainer, _ = make_trainer(Run(data), config, corpus, device="cpu", events=SilentEvents())
+    trainer, _ = make_trainer(Run(data), config, corpus, device="cpu", events=TrainingEvents())
     trainer.model.train()
     return trainer
 

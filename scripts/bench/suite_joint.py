@@ -147,12 +147,12 @@ def train_jtrans(
     from jtrans.bench.flops import training_flops
     from jtrans.bench.train import count, measure_memory, run_update
     from jtrans.runs import Run
-    from jtrans.training.events import SilentEvents
+    from jtrans.training.events import TrainingEvents
     from jtrans.training.session import make_trainer
 
     options = [*settings, f"training.batch_tokens={tokens}"]
     config, corpus = _config(system, options, precision), _open(data)
-    trainer, _ = make_trainer(Run(data), config, corpus, device="cpu", events=SilentEvents())
+    trainer, _ = make_trainer(Run(data), config, corpus, device="cpu", events=TrainingEvents())
     trainer.model.train()
     is_joint = trainer.model.is_joint
     per_unit = measure_memory(trainer) or 0

@@ -15,7 +15,7 @@ from jtrans.errors import ConfigError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
-from jtrans.training.events import Advance, SilentEvents
+from jtrans.training.events import Advance, TrainingEvents
 from jtrans.training.session import make_trainer, train
 
 
@@ -23,7 +23,7 @@ class CrashError(Exception):
     """Stands for kill -9."""
 
 
-class CrashingEvents(SilentEvents):
+class CrashingEvents(TrainingEvents):
     """Crashes at the end of an update."""
 
     def __init__(self, update: int) -> None:
@@ -69,7 +69,7 @@ def test_every_epoch_is_planned_for_its_own_lengths(
     letters: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
     config = make_config(bpe_dropout=0.5, batch_tokens=100)
-    trainer, _ = make_trainer(Run(tmp_path), config, letters, events=SilentEvents())
+    trainer, _ = make_trainer(Run(tmp_path), config, letters, events=TrainingEvents())
     seen = []
     for epoch in range(2):
         trainer.state.epoch, trainer.state.position, trainer.updates = epoch, 0, []

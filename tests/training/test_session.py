@@ -18,7 +18,7 @@ from jtrans.errors import (
 )
 from jtrans.nn.device import DeviceFacts
 from jtrans.runs import Run
-from jtrans.training.events import SilentEvents, Start
+from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.session import find_existing, make_trainer, train
 
 
@@ -120,7 +120,7 @@ def test_settings_that_make_another_run_are_refused(
     assert error.hint is not None and "--restart" in error.hint
 
 
-class Changes(SilentEvents):
+class Changes(TrainingEvents):
     """Records the settings that change when a run continues."""
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ def test_from_starts_with_the_weights_of_another_run(
     run: Path, corpus: PreparedCorpus, make_config: Any
 ) -> None:
     trainer, _ = make_trainer(
-        Run(Path("never")), make_config(seed=7), corpus, initial=Run(run), events=SilentEvents()
+        Run(Path("never")), make_config(seed=7), corpus, initial=Run(run), events=TrainingEvents()
     )
     import safetensors.torch
 

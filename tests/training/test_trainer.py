@@ -12,7 +12,7 @@ from jtrans.errors import WorkError
 from jtrans.runs import Run
 from jtrans.training import micro_batches as passes_module
 from jtrans.training import trainer as trainer_module
-from jtrans.training.events import Advance, Result, SilentEvents, Validation
+from jtrans.training.events import Advance, Result, TrainingEvents, Validation
 from jtrans.training.session import make_trainer, train
 
 
@@ -20,7 +20,7 @@ class CrashError(Exception):
     """Stands for kill -9."""
 
 
-class CrashingEvents(SilentEvents):
+class CrashingEvents(TrainingEvents):
     """Crashes at the end of an update."""
 
     def __init__(self, update: int) -> None:
@@ -31,7 +31,7 @@ class CrashingEvents(SilentEvents):
             raise CrashError
 
 
-class Recorder(SilentEvents):
+class Recorder(TrainingEvents):
     """Remembers what it heard."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ def test_the_gradient_of_a_split_update_is_that_of_the_whole(
     corpus: PreparedCorpus, make_config: Any
 ) -> None:
     config = make_config(model={"dropout": 0.0}, batch_tokens=10_000)
-    trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=SilentEvents())
+    trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
     trainer.model.double()
     (whole,) = trainer.plan.epoch(0)
     tokens = trainer.plan.tokens(whole)
@@ -141,7 +141,7 @@ def test_the_gradient_of_a_split_update_is_that_of_the_whole(
 def test_the_gradient_is_clipped_to_the_norm(corpus: PreparedCorpus, make_config: Any) -> None:
     def change(clip_norm: float, rate: float) -> float:
         config = make_config(clip_norm=clip_norm)
-        trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=SilentEvents())
+        trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
         trainer.optimiser = torch.optim.SGD(trainer.model.parameters())
         before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
         update = trainer.plan.epoch(0)[0]
@@ -157,7 +157,7 @@ def test_the_gradient_is_clipped_to_the_norm(corpus: PreparedCorpus, make_config
 
 def test_weight_decay_is_decoupled(corpus: PreparedCorpus, make_config: Any) -> None:
     config = make_config(weight_decay=0.5)
-    trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=SilentEvents())
+    trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     for parameter in trainer.model.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -187,7 +187,7 @@ def test_validation_loss_is_the_mean_over_all_tokens(
     losses = []
     for budget in (20, 1000):
         config = make_config(batch_tokens=budget, validate_sentences=0)
-        trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=SilentEvents())
+        trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
         losses.append(trainer.validator(trainer.model)["loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
@@ -206,7 +206,7 @@ def test_bleu_of_a_perfect_translation_is_100(
 
     monkeypatch.setattr(translator, "translate_ids", perfect)
     trainer, _ = make_trainer(
-        Run(Path("never")), make_config(validate_sentences=20), corpus, events=SilentEvents()
+        Run(Path("never")), make_config(validate_sentences=20), corpus, events=TrainingEvents()
     )
     assert trainer.validator(trainer.model)["bleu"] == pytest.approx(100.0)
 
