@@ -36,7 +36,6 @@ ROOMS = {
     "decoding": "errors files progress config nn models text runs evaluation",
     "training": "errors files progress config nn models text data runs evaluation decoding",
     "bench": "*",
-    "analysis/kept": "*",  # until the result cache has moved out
     "analysis/study": "*",
     "analysis/figures": "*",
     "analysis/attention": "*",

@@ -25,9 +25,9 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def rates(found: dict[str, Any]) -> str:
+def rates(results: dict[str, Any]) -> str:
     """Return the table of an interleaved benchmark."""
-    unit = next(key for key in UNITS if key in found["rows"][0])
+    unit = next(key for key in UNITS if key in results["rows"][0])
     rows = [
         [
             row["variant"],
@@ -35,14 +35,14 @@ def rates(found: dict[str, Any]) -> str:
             "{median:.2f} ({low:.2f} to {high:.2f})".format(**row["ratio"]),
             f"{row['peak_mib']:,}",
         ]
-        for row in found["rows"]
+        for row in results["rows"]
     ]
     head = ["", UNITS[unit], "ratio to the first (10 to 90 %)", "peak MiB"]
-    note = f"`{found['command']}`; {found['machine']}, torch {found['torch']}."
+    note = f"`{results['command']}`; {results['machine']}, torch {results['torch']}."
     return f"{table(head, rows)}\n\n{note}"
 
 
-def scores(found: dict[str, Any]) -> str:
+def scores(results: dict[str, Any]) -> str:
     """Return the table of translation quality."""
     rows = [
         [
@@ -53,18 +53,18 @@ def scores(found: dict[str, Any]) -> str:
             f"{row['chrf']:.1f}",
             f"{row['tokens_per_second']:,.0f}",
         ]
-        for row in found["rows"]
+        for row in results["rows"]
     ]
     head = ["system", "parameters", "trained", "BLEU", "chrF2", "decoded tokens/s"]
-    notes = [f"`{found['signature']}`", f"{found['machine']}.", found["note"]]
+    notes = [f"`{results['signature']}`", f"{results['machine']}.", results["note"]]
     return f"{table(head, rows)}\n\n{' '.join(notes)}"
 
 
-def joint(found: dict[str, Any]) -> str:
+def joint(results: dict[str, Any]) -> str:
     """Return the table of the joint models beside the way the original code computes."""
     base: dict[str, Any] = {}
     rows = []
-    for row in found["rows"]:
+    for row in results["rows"]:
         if row["system"] != base.get("system"):
             base = row
         memory = row["bytes_per_position"]
@@ -88,28 +88,29 @@ def joint(found: dict[str, Any]) -> str:
         "share of GFLOP/s",
         "KiB a position (ratio)",
     ]
-    note = f"`{found['command']}`; {found['machine']}, torch {found['torch']}."
+    note = f"`{results['command']}`; {results['machine']}, torch {results['torch']}."
     return f"{table(head, rows)}\n\n{note}"
 
 
-def scaling(found: dict[str, Any]) -> str:
+def scaling(results: dict[str, Any]) -> str:
     """Return the table of positions per second by length and width, with their cost."""
     cells = {
         (row["width"], row["length"]): "{positions_per_second:,} ({cost[median]:.2f})".format(**row)
-        for row in found["rows"]
+        for row in results["rows"]
     }
     widths, lengths = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
     rows = [[f"S = T = {L}", *(cells[E, L] for E in widths)] for L in lengths]
     head = ["positions/s (cost of one, S = T = 25: 1)", *(f"E = {E}" for E in widths)]
-    note = f"`{found['command']}`; {found['machine']}, {found['device']}, torch {found['torch']}."
+    place = f"{results['machine']}, {results['device']}, torch {results['torch']}"
+    note = f"`{results['command']}`; {place}."
     return f"{table(head, rows)}\n\n{note}"
 
 
-def curves(found: dict[str, Any]) -> str:
+def curves(results: dict[str, Any]) -> str:
     """Return the table of where the variants' loss curves end."""
-    first = found["rows"][0]
+    first = results["rows"][0]
     rows = []
-    for row in found["rows"]:
+    for row in results["rows"]:
         start = list(zip(row["loss"], first["loss"], strict=True))[:200]
         gap = max(abs(ours - theirs) / theirs for ours, theirs in start)
         change = row["valid_loss"] / first["valid_loss"] - 1
@@ -126,20 +127,20 @@ def curves(found: dict[str, Any]) -> str:
         "largest difference of an update's loss, first 200",
         f"valid loss after {updates} updates",
     ]
-    note = f"`{found['command']}`; recipe {found['recipe']}, torch {found['torch']}."
+    note = f"`{results['command']}`; recipe {results['recipe']}, torch {results['torch']}."
     return f"{table(head, rows)}\n\n{note}"
 
 
-def prepare(found: dict[str, Any]) -> str:
+def prepare(results: dict[str, Any]) -> str:
     """Return the table of what preparing takes, beside the commands it replaces."""
-    rounds = found["compare"]["rounds"]
+    rounds = results["compare"]["rounds"]
 
     def median(name: str, key: str) -> float:
-        return float(statistics.median(one[key] for one in rounds[name]))
+        return float(statistics.median(measured[key] for measured in rounds[name]))
 
     rows = [
         [
-            f"{found['compare']['pairs']:,} pairs, {label}",
+            f"{results['compare']['pairs']:,} pairs, {label}",
             f"{median(name, 'seconds'):.0f} s",
             f"{median(name, 'cpu_seconds'):.0f} s",
             f"{median(name, 'peak_proportional_mib'):,.0f}",
@@ -149,7 +150,7 @@ def prepare(found: dict[str, Any]) -> str:
             ("commands", "sacremoses + subword-nmt commands"),
         )
     ]
-    scale = found["scale"]
+    scale = results["scale"]
     cpu = sum(step["cpu_seconds"] for step in scale["measured"]["steps"])
     rows.append(
         [
@@ -160,16 +161,16 @@ def prepare(found: dict[str, Any]) -> str:
         ]
     )
     steps = ", ".join(
-        f"{step['step']} {100 * step['share']:.0f} %" for step in found["steps"]["steps"]
+        f"{step['step']} {100 * step['share']:.0f} %" for step in results["steps"]["steps"]
     )
     note = (
-        f"`{found['compare']['command']}`, joint BPE of 10,000; {found['compare']['machine']}. "
+        f"`{results['compare']['command']}`, joint BPE of 10,000; {results['compare']['machine']}. "
         f"Of the first row's time: {steps}."
     )
     return f"{table(['', 'time', 'CPU time', 'peak MiB'], rows)}\n\n{note}"
 
 
-def round_trip(found: dict[str, Any]) -> str:
+def round_trip(results: dict[str, Any]) -> str:
     """Return the table of the lines that come back from the pipeline."""
     rows = [
         [
@@ -179,10 +180,10 @@ def round_trip(found: dict[str, Any]) -> str:
             f"{row['exact']:.1f} %",
             f"{row['but_for_spaces']:.1f} %",
         ]
-        for row in found["rows"]
+        for row in results["rows"]
     ]
     head = ["corpus", "language", "segmentation", "exactly", "but for spaces"]
-    return f"{table(head, rows)}\n\n`{found['command']}`."
+    return f"{table(head, rows)}\n\n`{results['command']}`."
 
 
 TABLES = {
