@@ -25,20 +25,20 @@ from torch import Tensor, nn
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
 from jtrans.models.systems import ReformerConfig, ReformerFastConfig
 from jtrans.models.tying import input_embeddings, output_projection
-from jtrans.nn.axis_attention import padding_bias
 from jtrans.nn.beam_cache import BeamCache, KeyValueCache
-from jtrans.nn.cpu.blocks import is_blockwise, reduce_in_parts
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
 from jtrans.nn.encoder import Encoder
+from jtrans.nn.fast import reduce
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.layer import Layer
-from jtrans.nn.recorder import is_recording, record_attention
+from jtrans.nn.recorder import record_attention
 from jtrans.nn.reduction import AttentionReduction, MaxReduction
 from jtrans.nn.residual import Residual
 from jtrans.nn.separable import SourceAttention, TargetAttention
+from jtrans.nn.softmax import padding_bias
 
-# Axes of [B, T, S, E] along which dropout noise is shared: those where the same information is
+# Axes of [B, T, S, E] along which dropout masks are shared: those where the same information is
 # repeated and which the block does not aggregate (docs/systems.md 2.5).
 _OVER_SOURCE = (2,)  # D1s: output of target attention
 _OVER_TARGET = (1,)  # D1t: output of source attention
@@ -47,7 +47,10 @@ _OVER_LINES = (1,)  # DAs, DAt: weights [B, S, H, T, T] and [B, T, H, S, S]
 
 
 class JointLayer(Layer):
-    """Target attention, FFN, source attention, FFN: each with its own norm and residual."""
+    """Target attention, FFN, source attention, FFN: each with its own norm and residual.
+
+    See docs/systems.md 2.4.
+    """
 
     def __init__(self, config: ReformerConfig) -> None:
         super().__init__()
@@ -89,8 +92,8 @@ class JointLayer(Layer):
             slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
         """
         along_target, first, along_source, second = self.residuals
-        past = {} if cache is None else {"cache": cache, "slot_bias": slot_bias}
-        x = along_target(x, self.target_attention, **past)
+        # X <- X + D1s(TargetAttention(LN(X))), and so on
+        x = along_target(x, self.target_attention, cache=cache, slot_bias=slot_bias)
         x = first(x, self.target_ffn)
         x = along_source(x, self.source_attention, source_bias=source_bias)
         return second(x, self.source_ffn)  # type: ignore[no-any-return]
@@ -212,22 +215,13 @@ class Reformer(TranslationModel):
         """Let every source vector meet every target vector: [B, S, E], [B, T, E] -> the grid."""
         u, v = u.unsqueeze(1), v.unsqueeze(2)  # [B, 1, S, E], [B, T, 1, E]
         if self.config.grid == "sum":
-            return u + v
+            return u + v  # X_0 (docs/systems.md 2.2)
         S, T = u.shape[2], v.shape[1]
         return torch.cat([u.expand(-1, T, -1, -1), v.expand(-1, -1, S, -1)], dim=-1)
 
     def _reduce(self, x: Tensor, source_bias: Tensor | None) -> Tensor:
-        """Collapse the source axis: [B, T, S, E] -> [B, T, E]."""
-
-        def reduce(x: Tensor, bias: Tensor | None) -> Tensor:
-            if self.grid_norm is not None:
-                x = self.grid_norm(x)
-            bias = None if bias is None else bias[:, 0]
-            return self.reduction(x, bias)  # type: ignore[no-any-return]
-
-        bias = None if source_bias is None else source_bias[:, None]  # [B, 1, S], of the grid
-        is_in_parts = not is_recording() and is_blockwise(x)
-        x = reduce_in_parts(reduce, x, bias) if is_in_parts else reduce(x, bias)
+        """Collapse the source axis: [B, T, S, E] -> [B, T, E] (docs/systems.md 2.6)."""
+        x = reduce(self.grid_norm, self.reduction, x, source_bias)  # R, of Z = LN_r(X)
         return self.output_norm(x)  # type: ignore[no-any-return]
 
 

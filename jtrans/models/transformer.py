@@ -23,7 +23,6 @@ from jtrans.models.base import AttentionMap, Memory, TranslationModel
 from jtrans.models.systems import TransformerConfig
 from jtrans.models.tying import input_embeddings, output_projection
 from jtrans.nn.attention import CrossAttention, MultiHeadAttention
-from jtrans.nn.axis_attention import padding_bias
 from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
@@ -32,6 +31,7 @@ from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.layer import Layer
 from jtrans.nn.recorder import record_attention
 from jtrans.nn.residual import Residual
+from jtrans.nn.softmax import padding_bias
 
 
 class DecoderLayer(Layer):
@@ -69,10 +69,9 @@ class DecoderLayer(Layer):
         """
         own, cross, feed_forward = self.residuals
         keys, values = source_keys_values
-        slots = None if slot_bias is None else slot_bias[:, None]
-        bias = None if source_bias is None else source_bias[:, None, None, :]
-        past = {"causal": True} if cache is None else {"cache": cache, "bias": slots}
-        x = own(x, self.self_attention, **past)
+        slots = None if slot_bias is None else slot_bias[:, None]  # [B, 1, beam, slots]
+        bias = None if source_bias is None else source_bias[:, None, None, :]  # [B, 1, 1, S]
+        x = own(x, self.self_attention, bias=slots, causal=cache is None, cache=cache)
         x = cross(x, self.cross_attention, k=keys, v=values, bias=bias)
         return feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 

@@ -6,17 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jtrans.nn.axis_attention import attention_weights, fused_attention, mix
 from jtrans.nn.beam_cache import KeyValueCache
-from jtrans.nn.cpu.attention import attention_in_blocks
-from jtrans.nn.cpu.blocks import LayerNorm
 from jtrans.nn.dropout import SharedDropout
-from jtrans.nn.gpu.operator import is_supported, short_axis_attention
-from jtrans.nn.recorder import is_recording, record
+from jtrans.nn.recorder import record
+from jtrans.nn.softmax import causal_bias, softmax
 
 
 class MultiHeadAttention(nn.Module):
-    """Queries, keys and values from one matrix [3E, E]; H heads of D = E/H.
+    """Attention of a sequence to itself: H heads of D = E/H, concat_h(softmax(Q K^T / sqrt(D)) V).
 
     Works on [..., E] along any one axis; the other axes are independent lines.
 
@@ -29,11 +26,10 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, width: int, heads: int, dropout: SharedDropout, *, axis: int = -2) -> None:
         super().__init__()
-        self.width = width
         self.heads = heads
         self.dropout = dropout
         self.axis = axis
-        self.in_weight = nn.Parameter(torch.empty(3 * width, width))
+        self.in_weight = nn.Parameter(torch.empty(3 * width, width))  # W_q, W_k, W_v
         self.in_bias = nn.Parameter(torch.zeros(3 * width))
         self.out = nn.Linear(width, width)
         nn.init.xavier_uniform_(self.in_weight)  # as a whole: bound sqrt(6 / (E + 3E))
@@ -58,85 +54,21 @@ class MultiHeadAttention(nn.Module):
                 each sentence (L = beam), which get slots of their own, and `bias` says which
                 slots each of them sees.
         """
-        if cache is None and not is_recording() and self._has_kernel(x):
-            mixed = short_axis_attention(
-                F.linear(x, self.in_weight, self.in_bias),
-                self.heads,
-                axis=self.axis,
-                key_bias=None if bias is None else bias.flatten(1),  # [B, 1, ..., L] -> [B, L]
-                causal=causal,
-                dropout=self.dropout.rate if self.dropout.is_on else 0.0,
-                share_noise=bool(self.dropout.shared),
-            )
-            return self.out(mixed)  # type: ignore[no-any-return]
-        q, k, v = (
-            split_heads(part, self.heads, self.axis) for part in self._project(x)
-        )  # [..., H, L, D]
+        projected = F.linear(x, self.in_weight, self.in_bias)  # x W_q + b_q, ..., [..., 3E]
+        q, k, v = (split_heads(part, self.heads, self.axis) for part in projected.chunk(3, dim=-1))
         if cache is not None:
             k, v = cache.append(k, v)
-        mixed = _attend(self, q, k, v, bias=bias, causal=causal)
+        weights = attention_weights(q, k, bias=bias, causal=causal)  # A, [..., H, L, L]
+        record(self, weights)
+        mixed = mix(self.dropout(weights), v)  # Drop(A) V, [..., H, L, D]
         return self.out(join_heads(mixed, self.axis))  # type: ignore[no-any-return]
-
-    def _has_kernel(self, x: Tensor) -> bool:
-        return is_supported(x, length=x.shape[self.axis], head_width=self.width // self.heads)
-
-    def in_blocks(
-        self,
-        x: Tensor,
-        norm: LayerNorm,
-        dropout: SharedDropout,
-        *,
-        bias: Tensor | None = None,
-        causal: bool = False,
-    ) -> Tensor:
-        """Return ``x + dropout(attention(LN(x)))``, the same in blocks of lines.
-
-        Args:
-            x: [B, L, E], or a grid of four axes.
-            norm: the layer norm before.
-            dropout: dropout of the result.
-            bias: 0 or -inf, broadcasts to [B, H, L, L], for a grid to [B, A, H, L, L].
-            causal: position l sees 0..l only.
-        """
-
-        def as_lines(y: Tensor) -> Tensor:  # [B, A, L, E]
-            return y.unsqueeze(1) if x.dim() == 3 else y.movedim(self.axis, -2)
-
-        lines = as_lines(x)
-        weights_shape = (*lines.shape[:-2], self.heads, lines.shape[-2], lines.shape[-2])
-        if x.dim() == 3:
-            bias = None if bias is None else bias.unsqueeze(1)
-        weights = x.new_empty(()).expand(weights_shape)
-        wrapped = attention_in_blocks(
-            lines,
-            norm,
-            (self.in_weight, self.in_bias),
-            (self.out.weight, self.out.bias),
-            self.heads,
-            bias=bias,
-            causal=causal,
-            weights_noise=self.dropout.noise(weights) if self.dropout.is_on else None,
-            noise=as_lines(dropout.noise(x)) if dropout.is_on else None,
-        )
-        return wrapped.squeeze(1) if x.dim() == 3 else wrapped.movedim(-2, self.axis)
-
-    def _project(self, x: Tensor) -> tuple[Tensor, ...]:
-        if not x.is_cuda:
-            return F.linear(x, self.in_weight, self.in_bias).chunk(3, dim=-1)
-        # one batched product into three contiguous tensors: a fused [..., 3E] output would keep
-        # the attention kernels from taking strided views of it
-        E = self.width
-        rows = x.reshape(1, -1, E).expand(3, -1, -1)  # [3, N, E] with stride 0
-        weight = self.in_weight.view(3, E, E).transpose(1, 2)
-        parts = torch.baddbmm(self.in_bias.view(3, 1, E).to(weight.dtype), rows, weight)
-        return tuple(part.view(x.shape) for part in parts.unbind(0))
 
 
 class CrossAttention(nn.Module):
     """Attention from one sequence to the keys and values of another.
 
     Queries come from one matrix [E, E], keys and values from one [2E, E]: the keys and values
-    of a source sentence are computed once, whatever asks for them.
+    of a source sentence are computed once for all queries.
 
     Args:
         width: E.
@@ -168,15 +100,53 @@ class CrossAttention(nn.Module):
         """Attend from `x`, [B, Lq, E], to keys and values, [B, H, Lk, D]: [B, Lq, E].
 
         Args:
-            x: what asks.
+            x: where the queries come from.
             k: keys.
             v: values.
             bias: 0 or -inf, broadcasts to [B, H, Lq, Lk].
         """
         q = split_heads(self.query(x), self.heads)  # [B, H, Lq, D]
-        mixed = _attend(self, q, k, v, bias=bias)
-        out: Tensor = self.out(join_heads(mixed))
-        return out
+        weights = attention_weights(q, k, bias=bias)  # A, [B, H, Lq, Lk]
+        record(self, weights)
+        mixed = mix(self.dropout(weights), v)  # Drop(A) V, [B, H, Lq, D]
+        return self.out(join_heads(mixed))  # type: ignore[no-any-return]
+
+
+def attention_weights(
+    q: Tensor, k: Tensor, *, bias: Tensor | None = None, causal: bool = False
+) -> Tensor:
+    """Return A = softmax(Q K^T / sqrt(D)), [..., H, Lq, Lk] (docs/systems.md 0.4).
+
+    Args:
+        q: queries, [..., H, Lq, D], strided views welcome.
+        k: keys, [..., H, Lk, D].
+        bias: 0 or -inf, broadcasts to [..., H, Lq, Lk]. Every query keeps a key: a row that is
+            -inf throughout would be nan.
+        causal: query l sees keys 0..l only.
+    """
+    *lines, Lq, D = q.shape
+    queries, keys = (x.reshape(-1, x.shape[-2], D) for x in (q, k))
+    zero = queries.new_empty(1, 1, 1)  # times beta: not read
+    scores = torch.baddbmm(zero, queries, keys.mT, beta=0.0, alpha=D**-0.5)  # Q K^T / sqrt(D)
+    scores = scores.view(*lines, Lq, k.shape[-2])
+    if bias is not None:  # not in place: on a view that costs autograd two copies
+        scores = scores + bias
+    if causal and Lq > 1:
+        scores = scores + causal_bias(Lq, scores.device)
+    return softmax(scores, -1)
+
+
+def mix(weights: Tensor, v: Tensor) -> Tensor:
+    """Return A V, the weighted sums of values, [..., H, Lq, D].
+
+    Args:
+        weights: after dropout, [..., H, Lq, Lk], contiguous.
+        v: values, [..., H, Lk, D], strided views welcome.
+    """
+    *lines, Lq, Lk = weights.shape
+    values = v.reshape(-1, Lk, v.shape[-1])
+    out = torch.bmm(weights.view(-1, Lq, Lk).to(values.dtype), values)  # [lines, Lq, D]
+    return out.view(*lines, Lq, -1)
 
 
 def split_heads(x: Tensor, heads: int, axis: int = -2) -> Tensor:
@@ -187,19 +157,3 @@ def split_heads(x: Tensor, heads: int, axis: int = -2) -> Tensor:
 def join_heads(mixed: Tensor, axis: int = -2) -> Tensor:
     """Undo `split_heads`: put the heads side by side, [..., H, L, D] -> [..., L, ..., E]."""
     return mixed.movedim(-2, axis % (mixed.dim() - 1)).flatten(-2)
-
-
-def _attend(
-    block: MultiHeadAttention | CrossAttention,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    bias: Tensor | None,
-    causal: bool = False,
-) -> Tensor:
-    if q.is_cuda and not block.dropout.is_on and not is_recording():
-        return fused_attention(q, k, v, bias=bias, causal=causal)
-    weights = attention_weights(q, k, bias=bias, causal=causal)
-    record(block, weights)
-    return mix(block.dropout(weights), v)

@@ -1,8 +1,8 @@
-"""Dropout, ordinary and with noise shared along axes of the joint grid.
+"""Dropout, ordinary and with a mask shared along axes of the joint grid (docs/systems.md 2.5).
 
-Where the same information is repeated along an axis that a block does not aggregate, the noise
+Where the same information is repeated along an axis that a block does not aggregate, the mask
 is shared along it; otherwise a dropped feature could be read from a neighbouring cell
-(Li et al. 2020, section "Dropout"; Dropout1d and Dropout2d there). The noise is a small table:
+(Li et al. 2020, section "Dropout"; Dropout1d and Dropout2d there). The mask is a small table:
 one random number per distinct value, then a broadcast product.
 """
 
@@ -14,18 +14,18 @@ import torch
 from torch import Tensor, nn
 
 
-def dropout_noise(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
-    """Draw noise of 0 with probability `rate` and 1 / (1 - rate) otherwise.
+def dropout_mask(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
+    """Draw a mask of 0 with probability `rate` and 1 / (1 - rate) otherwise.
 
     Args:
-        shape: shape of the noise.
+        shape: shape of the mask.
         rate: probability of 0, below 1.
         like: gives dtype and device.
     """
     shape = torch.Size(shape)
     if like.device.type != "cpu" or torch.compiler.is_compiling():
-        noise = torch.empty(shape, dtype=like.dtype, device=like.device)
-        return noise.bernoulli_(1.0 - rate).div_(1.0 - rate)
+        mask = torch.empty(shape, dtype=like.dtype, device=like.device)
+        return mask.bernoulli_(1.0 - rate).div_(1.0 - rate)
     # four 16-bit draws from each random 64-bit number: a third of the time of bernoulli_, and
     # the rate is met to 1/65536
     count = shape.numel()
@@ -36,11 +36,11 @@ def dropout_noise(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
 
 
 class SharedDropout(nn.Module):
-    """Dropout whose noise is constant along some axes; the identity in evaluation or at rate 0.
+    """Dropout whose mask is constant along some axes; the identity in evaluation or at rate 0.
 
     Args:
         rate: probability of dropping.
-        shared: the axes along which the noise is constant; none gives ordinary dropout.
+        shared: the axes along which the mask is constant; none gives ordinary dropout.
     """
 
     def __init__(self, rate: float, shared: Sequence[int] = ()) -> None:
@@ -53,25 +53,26 @@ class SharedDropout(nn.Module):
         """Say whether anything is dropped now."""
         return self.training and self.rate > 0.0
 
-    def noise(self, x: Tensor) -> Tensor:
-        """Draw noise that broadcasts to `x`: size 1 along the shared axes."""
+    def mask(self, x: Tensor) -> Tensor | None:
+        """Draw a mask that broadcasts to `x`, of size 1 along the shared axes; None when off."""
+        if not self.is_on:
+            return None
         shape = [1 if axis in self.shared else size for axis, size in enumerate(x.shape)]
-        return dropout_noise(shape, self.rate, x)
+        return dropout_mask(shape, self.rate, x)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` with dropped features, same shape."""
-        if not self.is_on:
-            return x
-        return x * self.noise(x)
+        mask = self.mask(x)
+        return x if mask is None else x * mask
 
     def add(self, residual: Tensor, x: Tensor) -> Tensor:
-        """Return ``residual + dropout(x)``, in one pass over the tensors."""
-        if not self.is_on:
+        """Return ``residual + dropout(x)``, reading and writing each tensor once."""
+        mask = self.mask(x)
+        if mask is None:
             return residual + x
         if residual.dtype == x.dtype:
-            return torch.addcmul(residual, x, self.noise(x))
-        dropped: Tensor = self(x)
-        return residual + dropped
+            return torch.addcmul(residual, x, mask)
+        return residual + x * mask
 
     def extra_repr(self) -> str:
         """Describe the rate and the shared axes."""

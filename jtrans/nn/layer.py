@@ -15,7 +15,6 @@ import torch.fx.experimental._config
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.recorder import is_recording
 from jtrans.nn.residual import Residual
 
@@ -53,8 +52,6 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
     for module in model.modules():
         if isinstance(module, Residual):
             module.saves_memory = policy == "hidden"
-        elif isinstance(module, FeedForward):
-            module.keep_hidden = policy != "hidden"
         elif isinstance(module, Layer):
             module.is_recomputed = policy == "layer"
 

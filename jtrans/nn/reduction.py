@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jtrans.nn.axis_attention import at_least_float32
 from jtrans.nn.recorder import is_recording, record
+from jtrans.nn.softmax import softmax
 
 
 class AttentionReduction(nn.Module):
@@ -23,25 +23,25 @@ class AttentionReduction(nn.Module):
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, grid: Tensor, source_bias: Tensor | None) -> Tensor:
-        """Reduce [B, T, S, E] to [B, T, E].
+        """Reduce [B, T, S, E] to [B, T, E]; the weights are [B, T, S, E].
 
         Args:
-            grid: normalised joint states, [B, T, S, E].
+            grid: normalised joint states, Z, [B, T, S, E].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
         """
-        scores = F.linear(grid, self.weight)  # [B, T, S, E]
+        scores = F.linear(grid, self.weight)  # a = Z W^T, [B, T, S, E]
         if source_bias is not None:
             scores = scores + source_bias[:, None, :, None]
-        weights = torch.softmax(scores, dim=2, dtype=at_least_float32(scores.dtype))
+        weights = softmax(scores, 2)  # A
         record(self, weights)
-        return (weights * grid).sum(dim=2)  # [B, T, E]
+        return (weights * grid).sum(dim=2)  # R, [B, T, E]
 
 
 class MaxReduction(nn.Module):
     """The maximum of every feature over real source positions."""
 
     def forward(self, grid: Tensor, source_bias: Tensor | None) -> Tensor:
-        """Reduce [B, T, S, E] to [B, T, E]; which position won is recorded as weights."""
+        """Reduce [B, T, S, E] to [B, T, E]; the weights are 1 on the winner, [B, T, S, E]."""
         if source_bias is not None:
             grid = grid + source_bias[:, None, :, None]
         values, positions = grid.max(dim=2)  # [B, T, E]

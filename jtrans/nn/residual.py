@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from torch import Tensor, nn
 
-from jtrans.nn.cpu.blocks import LayerNorm, is_blockwise
 from jtrans.nn.dropout import SharedDropout
-from jtrans.nn.recorder import is_recording
-
-
-@runtime_checkable
-class BlockwiseModule(Protocol):
-    """A block with a second form that trains faster and in less memory on a CPU."""
-
-    def in_blocks(
-        self, x: Tensor, norm: LayerNorm, dropout: SharedDropout, **arguments: Any
-    ) -> Tensor:
-        """Return ``x + dropout(f(LN(x)))``."""
+from jtrans.nn.fast import compute, form_in_blocks
 
 
 class Residual(nn.Module):
@@ -31,7 +20,7 @@ class Residual(nn.Module):
         pre_norm: which of the two forms.
 
     Attributes:
-        saves_memory: train in blocks also where that costs time.
+        saves_memory: set by `layer.set_recompute`, read by `fast`.
     """
 
     def __init__(self, width: int, dropout: SharedDropout, *, pre_norm: bool) -> None:
@@ -45,16 +34,14 @@ class Residual(nn.Module):
         """Apply `block` to `x`, [..., E], and return the same shape.
 
         Args:
-            x: what goes in.
+            x: the running state.
             block: f; it gets the further arguments.
             arguments: of the block.
         """
-        if not self.pre_norm:
-            normalised: Tensor = self.norm(self.dropout.add(x, block(x, **arguments)))
-            return normalised
-        is_plain = is_recording() or "cache" in arguments
-        is_wanted = not is_plain and is_blockwise(x, saves_memory=self.saves_memory)
-        if is_wanted and isinstance(block, BlockwiseModule):
-            norm = LayerNorm(self.norm.weight, self.norm.bias, self.norm.eps)
-            return block.in_blocks(x, norm, self.dropout, **arguments)
-        return self.dropout.add(x, block(self.norm(x), **arguments))
+        how = {"saves_memory": self.saves_memory}
+        if not self.pre_norm:  # LN(x + Drop(f(x)))
+            return self.norm(self.dropout.add(x, compute(block, x, **how, **arguments)))  # type: ignore[no-any-return]
+        in_blocks = form_in_blocks(block, x, **how, **arguments)
+        if in_blocks is not None:
+            return in_blocks(block, x, self.norm, self.dropout, **arguments)
+        return self.dropout.add(x, compute(block, self.norm(x), **how, **arguments))  # as above

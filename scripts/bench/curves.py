@@ -2,7 +2,7 @@
 
 The fast ways (blocks, recomputation, bf16) must not move training: fp32 curves agree to rounding
 that dropout and Adam amplify, and bf16 ends with the same validation loss. Variants train one
-after the other with the same seed, so every update has the same pairs and the same noise.
+after the other with the same seed, so every update has the same pairs and the same dropout.
 
     python -m scripts.bench.curves --data data/prepared/grammar-de-en --json curves.json
 """
@@ -10,6 +10,7 @@ after the other with the same seed, so every update has the same pairs and the s
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,19 +67,13 @@ def train(
     data: Path, recipe: str, settings: list[str], updates: int, *, is_plain: bool
 ) -> dict[str, Any]:
     """Return the loss per target token of every update, and the valid loss after the last."""
-    from jtrans.nn import residual
+    from jtrans.nn.fast import plain_forms
 
-    fast: Any = residual
-    original = fast.is_blockwise
-    if is_plain:
-        fast.is_blockwise = lambda *_, **__: False
-    try:
+    with plain_forms() if is_plain else contextlib.nullcontext():
         trainer = make(data, recipe, settings)
         start = time.perf_counter()
         losses = run(trainer, updates)
         seconds = time.perf_counter() - start
-    finally:
-        fast.is_blockwise = original
     valid = trainer.validator(trainer.model)["loss"]
     return {"loss": losses, "valid_loss": round(valid, 5), "seconds": round(seconds, 1)}
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from jtrans.data.batch import Batch
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
-from jtrans.nn.gpu import by_products, operator
+from jtrans.nn.gpu import by_matmul, operator
 from jtrans.training.objective import Objective, batch_loss
 from scripts.gpu.models import (
     Pairs,
@@ -86,12 +86,12 @@ def _kernel_errors(length: int, axis: int, dtype: torch.dtype, scale: Scale) -> 
         bias[1, max(1, length - 3) :] = float("-inf")
     for rate in (0.0, 0.2):
         inputs = (bias, seed if rate else None)
-        options: dict[str, Any] = {"causal": axis == 1, "rate": rate, "share_noise": True}
+        options: dict[str, Any] = {"causal": axis == 1, "rate": rate, "shares_mask": True}
         out = short_axis.forward(qkv, *inputs, **options)
-        yield distance(out, by_products.forward(qkv.double(), *inputs, **options))
+        yield distance(out, by_matmul.forward(qkv.double(), *inputs, **options))
         gradient = torch.randn_like(out)
         ours = short_axis.backward(gradient, qkv, *inputs, **options)
-        exact = by_products.backward(gradient.double(), qkv.double(), *inputs, **options)
+        exact = by_matmul.backward(gradient.double(), qkv.double(), *inputs, **options)
         yield distance(ours, exact)
 
 
@@ -104,8 +104,8 @@ def check_large_grid(scale: Scale) -> list[Row]:
     lines = 5 if scale.is_tiny else 70_000
     x = torch.randn(1, 3, lines, 3, 1, 16, device=scale.device)
     qkv = x.movedim(-3, 0).movedim(2, -2)
-    options: dict[str, Any] = {"causal": True, "rate": 0.0, "share_noise": True}
-    exact = by_products.forward(qkv.double(), None, None, **options)
+    options: dict[str, Any] = {"causal": True, "rate": 0.0, "shares_mask": True}
+    exact = by_matmul.forward(qkv.double(), None, None, **options)
     error = distance(short_axis.forward(qkv, None, None, **options), exact)
     return [_row(f"kernels, {lines:,} lines", error, KERNEL_TOLERANCE[torch.float32])]
 

@@ -126,7 +126,7 @@ def tiles(scale: Scale) -> list[Row]:
         gradient = torch.randn_like(qkv[0])
         floor = _floor_seconds(x, scale)
         for lines, warps in choices[:1] if scale.is_tiny else choices:
-            options: dict[str, Any] = {"causal": True, "rate": 0.0, "share_noise": True}
+            options: dict[str, Any] = {"causal": True, "rate": 0.0, "shares_mask": True}
             tile = short_axis.Tile(slot, lines, warps)
 
             def work(tile: short_axis.Tile = tile, qkv: Tensor = qkv, g: Tensor = gradient) -> None:

@@ -25,9 +25,10 @@ from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.exchange.reformer_fairseq import import_checkpoint
 from jtrans.models.base import TranslationModel
-from jtrans.nn import attention, residual
+from jtrans.nn import fast
 from jtrans.nn.device import autocast, is_onednn_real_float32
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.gpu import attention as gpu_attention
 from jtrans.nn.layer import set_recompute
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import EOS
@@ -101,6 +102,8 @@ def test_logits_are_the_same_in_a_padded_batch(golden: Golden) -> None:
 
 # way of training: switches, and how far logits may be from the original's float32
 WAYS: dict[str, tuple[dict[str, Any], float]] = {
+    "plain": ({"plain": True}, 1e-5),
+    "fused attention": ({"fused": True}, 1e-5),
     "in blocks": ({}, 1e-5),
     "in blocks, MKL": ({"products": "highest"}, 1e-5),
     "in blocks, oneDNN": ({"products": "medium"}, 1e-5),
@@ -126,9 +129,12 @@ def test_every_way_of_training_gives_the_original_s_logits(
         if isinstance(module, SharedDropout):
             module.rate = 0.0
     set_recompute(model, switches.get("recompute", "none"))
-    if switches.get("operator"):
-        monkeypatch.setattr(residual, "is_blockwise", lambda *_, **__: False)
-        monkeypatch.setattr(attention, "is_supported", lambda *_, **__: True)
+    if switches.get("plain"):
+        monkeypatch.setattr(fast, "IN_BLOCKS", {})
+    if switches.get("operator") or switches.get("fused"):
+        monkeypatch.setattr(fast, "IN_BLOCKS", {})
+        monkeypatch.setitem(fast.KERNELS, "cpu", fast.KERNELS["cuda"])
+        monkeypatch.setattr(gpu_attention, "is_supported", lambda *_, **__: "operator" in switches)
     products = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(switches.get("products", products))
     try:

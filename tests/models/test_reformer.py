@@ -80,7 +80,7 @@ def test_concatenation_puts_source_and_target_side_by_side(build: Build, batch: 
     torch.testing.assert_close(grid[:, :, 2, E:], v)
 
 
-def test_noise_on_the_inputs_is_constant_along_the_other_axis(build: Build, full: Batch) -> None:
+def test_dropout_of_the_inputs_is_constant_along_the_other_axis(build: Build, full: Batch) -> None:
     model = build("reformer-base", dropout=0.5, grid="concat").train()
     grid = first_grid(model, full)
     source, target = grid[..., :E], grid[..., E:]
@@ -102,17 +102,17 @@ def joint_layer(**changes: Any) -> Any:
     ids=["D1s", "D2", "D1t", "D2'"],
 )
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_noise_on_block_outputs_is_shared_along_the_right_axes(
+def test_dropout_of_block_outputs_is_shared_along_the_right_axes(
     block: int, varying: set[int], norm: str
 ) -> None:
     residual = joint_layer(norm=norm).residuals[block]  # R3
-    noise = residual.dropout.add(torch.zeros(5, 6, 7, E), torch.ones(5, 6, 7, E))
-    assert varying_axes(noise) == varying
-    assert set(noise.unique().tolist()) == {0.0, 2.0}
+    mask = residual.dropout.add(torch.zeros(5, 6, 7, E), torch.ones(5, 6, 7, E))
+    assert varying_axes(mask) == varying
+    assert set(mask.unique().tolist()) == {0.0, 2.0}
 
 
 @pytest.mark.parametrize("name", ["target_ffn", "source_ffn"])
-def test_noise_after_the_relu_is_shared_over_the_grid(name: str) -> None:
+def test_dropout_after_the_relu_is_shared_over_the_grid(name: str) -> None:
     block = getattr(joint_layer(), name)  # R3, D2r
     seen: list[Tensor] = []
     block.outer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -136,7 +136,7 @@ def test_dropout_of_attention_weights_is_shared_over_the_lines(independent: bool
         torch.testing.assert_close(mask.unique(), torch.tensor([0.0, 4 / 3]))
 
 
-def test_independent_noise_varies_along_every_axis() -> None:
+def test_independent_dropout_varies_along_every_axis() -> None:
     layer = joint_layer(grid_dropout="independent")
     ones = torch.ones(5, 6, 7, E)
     for residual in layer.residuals:

@@ -92,6 +92,6 @@ def test_layers_are_compiled_once_and_never_again_for_other_lengths(
     assert 0 < warm <= 2 * len(kinds)
     for shape, wanted in zip(shapes, expected, strict=True):
         for ours, theirs in zip(gradients(model, shape), wanted, strict=True):
-            if not rate:  # compiled layers draw other noise
+            if not rate:  # compiled layers draw other masks
                 torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
     assert counter.frame_count == warm

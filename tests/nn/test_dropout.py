@@ -1,4 +1,4 @@
-"""Dropout with shared noise (docs/systems.md 2.5, property R3)."""
+"""Dropout with shared masks (docs/systems.md 2.5, property R3)."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jtrans.nn.dropout import SharedDropout, dropout_noise
+from jtrans.nn.dropout import SharedDropout, dropout_mask
 
 
 def varying_axes(x: torch.Tensor) -> set[int]:
@@ -16,7 +16,7 @@ def varying_axes(x: torch.Tensor) -> set[int]:
 
 
 @pytest.mark.parametrize("shared", [(), (1,), (2,), (1, 2), (0, 3)])
-def test_noise_is_constant_along_exactly_the_shared_axes(shared: Sequence[int]) -> None:
+def test_a_mask_is_constant_along_exactly_the_shared_axes(shared: Sequence[int]) -> None:
     dropout = SharedDropout(0.5, shared).train()
     dropped = dropout(torch.ones(5, 6, 7, 8))
     assert varying_axes(dropped) == {0, 1, 2, 3} - set(shared)
@@ -32,20 +32,21 @@ def test_values_are_dropped_or_scaled_up(rate: float, shared: Sequence[int]) -> 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.7])
 def test_the_rate_is_the_share_of_zeros_and_the_mean_is_kept(rate: float) -> None:
-    noise = dropout_noise((400, 500), rate, torch.empty(0))
-    assert (noise == 0).float().mean().item() == pytest.approx(rate, abs=0.01)
-    assert noise.mean().item() == pytest.approx(1.0, abs=0.01)
+    mask = dropout_mask((400, 500), rate, torch.empty(0))
+    assert (mask == 0).float().mean().item() == pytest.approx(rate, abs=0.01)
+    assert mask.mean().item() == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_rate_near_one_drops_nearly_everything() -> None:
-    noise = dropout_noise((1000,), 0.9999999, torch.empty(0))  # beyond the grain of the draws
-    assert (noise == 0).float().mean() > 0.99
+    mask = dropout_mask((1000,), 0.9999999, torch.empty(0))  # beyond the grain of the draws
+    assert (mask == 0).float().mean() > 0.99
 
 
-def test_noise_follows_type_and_shape() -> None:
-    noise = SharedDropout(0.5, (1,)).noise(torch.ones(2, 3, 4, dtype=torch.bfloat16))
-    assert noise.shape == (2, 1, 4)
-    assert noise.dtype == torch.bfloat16
+def test_a_mask_follows_type_and_shape() -> None:
+    mask = SharedDropout(0.5, (1,)).mask(torch.ones(2, 3, 4, dtype=torch.bfloat16))
+    assert mask is not None
+    assert mask.shape == (2, 1, 4)
+    assert mask.dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("shared", [(), (1,)])

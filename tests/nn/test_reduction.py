@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from jtrans.nn.axis_attention import padding_bias
 from jtrans.nn.recorder import record_attention
 from jtrans.nn.reduction import AttentionReduction, MaxReduction
+from jtrans.nn.softmax import padding_bias
 
 B, T, S, E = 3, 4, 5, 8
 MASK = torch.arange(S) < torch.tensor([[5], [3], [1]])

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jtrans.nn.attention import MultiHeadAttention
-from jtrans.nn.axis_attention import padding_bias
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.recorder import record_attention
 from jtrans.nn.separable import SourceAttention, TargetAttention
+from jtrans.nn.softmax import padding_bias
 
 E, H = 8, 2
 Attention = TypeVar("Attention", TargetAttention, SourceAttention)

@@ -1,181 +1,198 @@
-"""``x + noise * attention(LN(x))`` in blocks of lines (see `jtrans.nn.cpu.blocks`).
+"""``x + mask * attention(LN(x))`` in blocks of lines (see `jtrans.nn.cpu.blocks`).
 
-Kept for the backward pass are `x` and the queries, keys and values; what attention makes of
-them is computed again. Lines are short, so a block holds many of them, and their
-products are batched.
+Kept for the backward pass are `x` and the queries, keys and values; the weights and all that
+follows are computed again. Lines are short, so a block holds many of them, and their products
+are batched.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from jtrans.nn.axis_attention import at_least_float32, causal_bias
-from jtrans.nn.cpu.blocks import (
-    LayerNorm,
-    Part,
-    add_dropped,
-    as_type,
-    dropped_gradient,
-    narrow,
-    parts,
-    product_dtype,
-    rows,
-)
+from jtrans.nn.attention import MultiHeadAttention
+from jtrans.nn.cpu.blocks import Part, narrow, product_dtype, residual_in_blocks, rows
 from jtrans.nn.device import short_products
+from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.separable import SourceAttention, TargetAttention, over_lines
+from jtrans.nn.softmax import causal_bias, softmax
 
 
-def attention_in_blocks(
+def self_attention_in_blocks(
+    block: MultiHeadAttention,
     x: Tensor,
-    norm: LayerNorm,
-    project_in: tuple[Tensor, Tensor],
-    project_out: tuple[Tensor, Tensor],
-    heads: int,
+    norm: nn.LayerNorm,
+    dropout: SharedDropout,
     *,
-    bias: Tensor | None,
-    causal: bool,
-    weights_noise: Tensor | None,
-    noise: Tensor | None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    cache: None = None,
 ) -> Tensor:
-    """Return ``x + noise * attention(LN(x))``, attending along the third axis.
+    """Return ``x + dropout(attention(LN(x)))``.
 
     Args:
-        x: lines of positions, [B, A, L, E], strided views welcome.
+        block: the attention.
+        x: [B, L, E], or a grid of four axes.
         norm: the layer norm.
-        project_in: weight [3E, E] and bias [3E] of queries, keys and values.
-        project_out: weight [E, E] and bias [E].
-        heads: H.
-        bias: 0 or -inf, broadcasts to [B, A, H, L, L].
+        dropout: dropout of the result.
+        bias: 0 or -inf, broadcasts to [B, H, L, L], for a grid to [B, A, H, L, L].
         causal: position l sees 0..l only.
-        weights_noise: dropout noise of the weights, broadcasts to [B, A, H, L, L].
-        noise: dropout noise of the result, broadcasts to [B, A, L, E].
+        cache: none in training.
     """
-    mask = _Mask(bias, weights_noise, causal)
-    wrapped: Tensor = _Attention.apply(  # type: ignore[no-untyped-call]
-        x, *norm[:2], *project_in, *project_out, noise, norm.eps, heads, mask
+    is_grid = x.dim() == 4
+
+    def as_lines(y: Tensor) -> Tensor:  # [B, A, L, E]
+        return y.movedim(block.axis, -2) if is_grid else y.unsqueeze(1)
+
+    lines = as_lines(x)
+    if bias is not None and not is_grid:
+        bias = bias.unsqueeze(1)
+    weights = x.new_empty(()).expand(*lines.shape[:-2], block.heads, *[lines.shape[-2]] * 2)
+    dtype = product_dtype(x)
+    weights_mask = block.dropout.mask(weights)
+    mask = dropout.mask(x)
+    wrapped = residual_in_blocks(
+        functools.partial(_Attention, heads=block.heads, causal=causal),
+        lines,
+        norm,
+        None if mask is None else as_lines(mask),
+        *(block.in_weight, block.in_bias, block.out.weight, block.out.bias),
+        *(bias, weights_mask, torch.empty(3 * x.numel(), dtype=dtype)),
     )
-    return wrapped
+    return wrapped.movedim(-2, block.axis) if is_grid else wrapped.squeeze(1)
 
 
-class _Mask(NamedTuple):
-    """What keeps positions from seeing others, and attention dropout."""
-
-    bias: Tensor | None
-    noise: Tensor | None
-    causal: bool
-
-    def weights(self, qkv: Tensor, part: Part) -> tuple[Tensor, Tensor | None]:
-        """Return the weights of a part, [H, b, a, L, L], and their noise."""
-        *lines, L, D = qkv.shape[1:]
-        scores = _product(_flat(qkv[0]), _flat(qkv[1]).mT, scale=D**-0.5).view(*lines, L, L)
-        bias, noise = narrow(self.bias, part), narrow(self.noise, part)
-        if bias is not None:
-            scores += bias.movedim(2, 0)
-        if self.causal and L > 1:
-            scores += causal_bias(L, scores.device)
-        weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))
-        return weights, None if noise is None else noise.movedim(2, 0)
+def target_attention_in_blocks(
+    block: TargetAttention,
+    x: Tensor,
+    norm: nn.LayerNorm,
+    dropout: SharedDropout,
+    *,
+    cache: None = None,
+    slot_bias: None = None,
+) -> Tensor:
+    """Return ``x + dropout(target attention of LN(x))``, see `self_attention_in_blocks`."""
+    return self_attention_in_blocks(block.attention, x, norm, dropout, causal=True)
 
 
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        gamma: Tensor,
-        beta: Tensor,
+def source_attention_in_blocks(
+    block: SourceAttention,
+    x: Tensor,
+    norm: nn.LayerNorm,
+    dropout: SharedDropout,
+    *,
+    source_bias: Tensor | None,
+) -> Tensor:
+    """Return ``x + dropout(source attention of LN(x))``, see `self_attention_in_blocks`."""
+    return self_attention_in_blocks(block.attention, x, norm, dropout, bias=over_lines(source_bias))
+
+
+class _Attention:
+    """Attention along the third axis.
+
+    Args:
+        dtype: of products.
+        w_in: of queries, keys and values, [3E, E].
+        b_in: [3E].
+        w_out: [E, E].
+        b_out: [E].
+        bias: 0 or -inf, broadcasts to [B, A, H, L, L].
+        mask: dropout mask of the weights, broadcasts to [B, A, H, L, L].
+        kept: queries, keys and values of all parts, one after the other.
+        heads: H.
+        causal: position l sees 0..l only.
+    """
+
+    def __init__(
+        self,
+        dtype: torch.dtype,
         w_in: Tensor,
         b_in: Tensor,
         w_out: Tensor,
         b_out: Tensor,
-        noise: Tensor | None,
-        eps: float,
+        bias: Tensor | None,
+        mask: Tensor | None,
+        kept: Tensor,
+        *,
         heads: int,
-        mask: _Mask,
-    ) -> Tensor:
-        dtype, norm = product_dtype(x), LayerNorm(gamma, beta, eps)
-        result = torch.empty_like(x)  # of the same strides
-        kept = torch.empty(3 * x.numel(), dtype=dtype)  # queries, keys and values of all parts
-        free = kept
-        with torch.autocast("cpu", enabled=False):
-            W_in, B_in, W_out, B_out = (w.to(dtype) for w in (w_in, b_in, w_out, b_out))
-            noise = as_type(noise, dtype)
-            for part in parts(x.shape):
-                x_part = x[part].contiguous()
-                y = norm(x_part)[0].to(dtype)
-                qkv = torch.addmm(B_in, rows(y), W_in.t())
-                room, free = free[: qkv.numel()], free[qkv.numel() :]
-                qkv = _split(qkv.view(*y.shape[:-1], -1), heads, 3, room)
-                with short_products(dtype):
-                    p, p_noise = mask.weights(qkv, part)
-                    mixed = _mix(_dropped(p, p_noise, dtype), qkv)
-                out = torch.addmm(B_out, mixed, W_out.t()).view_as(y)
-                add_dropped(x_part, out, narrow(noise, part), result[part])
-        ctx.save_for_backward(x, gamma, beta, w_in, w_out, mask.bias, mask.noise, noise, kept)
-        ctx.eps, ctx.heads, ctx.causal, ctx.dtype = eps, heads, mask.causal, dtype
-        return result
+        causal: bool,
+    ) -> None:
+        self.dtype = dtype
+        self.weights = (w_in, b_in, w_out, b_out)
+        self.w_in, self.b_in, self.w_out, self.b_out = (w.to(dtype) for w in self.weights)
+        self.bias = bias
+        self.mask = mask
+        self.kept = kept
+        self.heads = heads
+        self.causal = causal
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, gamma, beta, w_in, w_out, bias, weights_noise, noise, kept = ctx.saved_tensors
-        dtype, norm = ctx.dtype, LayerNorm(gamma, beta, ctx.eps)
-        mask = _Mask(bias, weights_noise, ctx.causal)
-        gradient = gradients[0]
-        dx = torch.empty_like(x)
-        d_gamma, d_beta, d_w_in, d_w_out = (torch.zeros_like(p) for p in (gamma, beta, w_in, w_out))
-        d_b_in, d_b_out = w_in.new_zeros(len(w_in)), w_out.new_zeros(len(w_out))
-        W_in, W_out = w_in.to(dtype), w_out.to(dtype)
-        for part in parts(x.shape):
-            x_part, g_part = x[part].contiguous(), gradient[part].contiguous()
-            qkv, kept = kept[: 3 * x_part.numel()], kept[3 * x_part.numel() :]
-            qkv = qkv.view(3, ctx.heads, *x_part.shape[:-1], -1)
-            d_out = dropped_gradient(g_part, narrow(noise, part), dtype)
-            d_mixed = _split(d_out.mm(W_out).view_as(x_part), ctx.heads, 1)[0]
-            mixed, d_qkv = _mix_gradients(qkv, d_mixed, mask, part)
-            d_b_out += d_out.sum(0)
-            d_w_out += d_out.t().mm(mixed)
-            y, mean, rstd = norm(x_part)
-            d_b_in += d_qkv.sum(0)
-            d_w_in += d_qkv.t().mm(rows(y.to(dtype)))
-            dy = d_qkv.mm(W_in).to(x.dtype).view_as(x_part)
-            d_part, d_gamma_part, d_beta_part = norm.gradients(dy, x_part, mean, rstd)
-            torch.add(d_part, g_part, out=dx[part])
-            d_gamma += d_gamma_part
-            d_beta += d_beta_part
-        return dx, d_gamma, d_beta, d_w_in, d_b_in, d_w_out, d_b_out, *[None] * 4
+    @functools.cached_property
+    def gradients(self) -> tuple[Tensor, ...]:
+        return tuple(torch.zeros_like(w) for w in self.weights)
 
+    def forward(self, y: Tensor, part: Part) -> Tensor:
+        projected = torch.addmm(self.b_in, rows(y), self.w_in.t()).view(*y.shape[:-1], -1)
+        parted = _parted(projected, self.heads, 3)
+        qkv = self._take(projected.numel()).view(parted.shape).copy_(parted)
+        with short_products(self.dtype):
+            weights, mask = self._attend(qkv, part)
+            mixed = _mix(_dropped(weights, mask, self.dtype), qkv)
+        return torch.addmm(self.b_out, mixed, self.w_out.t())
 
-def _mix_gradients(qkv: Tensor, d_mixed: Tensor, mask: _Mask, part: Part) -> tuple[Tensor, Tensor]:
-    """Return what attention made, [N, E], and the gradient of its input, [N, 3E], as rows."""
-    q, k, v = (_flat(part_) for part_ in qkv)
-    dtype, scale = qkv.dtype, qkv.shape[-1] ** -0.5
-    d_qkv = torch.empty_like(qkv)
-    d_q, d_k, d_v = (_flat(part_) for part_ in d_qkv)
-    with short_products(dtype):
-        p, p_noise = mask.weights(qkv, part)
-        weights = _dropped(p, p_noise, dtype)
-        mixed = _mix(weights, qkv)
-        torch.bmm(_flat(weights).mT, _flat(d_mixed), out=d_v)
-        d_p = torch.bmm(_flat(d_mixed), v.mT).view_as(p)
-        d_p = _dropped(d_p, p_noise, p.dtype)
-        d_scores = _flat(torch._softmax_backward_data(d_p, p, -1, p.dtype).to(dtype))
-        torch.baddbmm(d_q, d_scores, k, beta=0.0, alpha=scale, out=d_q)
-        torch.baddbmm(d_k, d_scores.mT, q, beta=0.0, alpha=scale, out=d_k)
-    return mixed, _join(d_qkv)
+    def backward(self, y: Tensor, gradient: Tensor, part: Part) -> Tensor:
+        d_w_in, d_b_in, d_w_out, d_b_out = self.gradients
+        qkv = self._take(3 * y.numel()).view(3, self.heads, *y.shape[:-1], -1)
+        d_mixed = _parted(gradient.mm(self.w_out).view_as(y), self.heads, 1)[0].contiguous()
+        mixed, d_qkv = self._gradients(qkv, d_mixed, part)
+        d_b_out += gradient.sum(0)
+        d_w_out += gradient.t().mm(mixed)
+        d_b_in += d_qkv.sum(0)
+        d_w_in += d_qkv.t().mm(rows(y))
+        return d_qkv.mm(self.w_in)
+
+    def _take(self, count: int) -> Tensor:
+        """Return the next `count` numbers of what is kept: parts come in the same order twice."""
+        taken, self.kept = self.kept[:count], self.kept[count:]
+        return taken
+
+    def _attend(self, qkv: Tensor, part: Part) -> tuple[Tensor, Tensor | None]:
+        """Return the weights of a part, [H, b, a, L, L], and their dropout mask."""
+        *lines, L, D = qkv.shape[1:]
+        q, k = _flat(qkv[0]), _flat(qkv[1])
+        zero = q.new_empty(1, 1, 1)  # times beta: not read
+        scores = torch.baddbmm(zero, q, k.mT, beta=0.0, alpha=D**-0.5).view(*lines, L, L)
+        bias, mask = narrow(self.bias, part), narrow(self.mask, part)
+        if bias is not None:
+            scores += bias.movedim(2, 0)
+        if self.causal and L > 1:
+            scores += causal_bias(L, scores.device)
+        return softmax(scores, -1), None if mask is None else mask.movedim(2, 0)
+
+    def _gradients(self, qkv: Tensor, d_mixed: Tensor, part: Part) -> tuple[Tensor, Tensor]:
+        """Return the mixed values, [n, E], and the gradient of `qkv`, [n, 3E], as rows."""
+        q, k, v = (_flat(each) for each in qkv)
+        scale = qkv.shape[-1] ** -0.5
+        d_qkv = torch.empty_like(qkv)
+        d_q, d_k, d_v = (_flat(each) for each in d_qkv)
+        with short_products(self.dtype):
+            p, mask = self._attend(qkv, part)
+            weights = _dropped(p, mask, self.dtype)
+            mixed = _mix(weights, qkv)
+            torch.bmm(_flat(weights).mT, _flat(d_mixed), out=d_v)
+            d_p = torch.bmm(_flat(d_mixed), v.mT).view_as(p)
+            d_p = _dropped(d_p, mask, p.dtype)
+            d_scores = _flat(torch._softmax_backward_data(d_p, p, -1, p.dtype).to(self.dtype))
+            torch.baddbmm(d_q, d_scores, k, beta=0.0, alpha=scale, out=d_q)
+            torch.baddbmm(d_k, d_scores.mT, q, beta=0.0, alpha=scale, out=d_k)
+        return mixed, _joined(d_qkv)
 
 
 def _mix(weights: Tensor, qkv: Tensor) -> Tensor:
-    """Return the weighted means of the values as rows, [N, E]."""
+    """Return the weighted means of the values as rows, [n, E]."""
     mixed = torch.bmm(_flat(weights), _flat(qkv[2]))
-    return _join(mixed.view(1, *qkv.shape[1:]))
-
-
-def _product(left: Tensor, right: Tensor, *, scale: float) -> Tensor:
-    """Return ``scale * left @ right`` of matrices [n, ., .]."""
-    nothing = left.new_empty(1, 1, 1)
-    return torch.baddbmm(nothing, left, right, beta=0.0, alpha=scale)
+    return _joined(mixed.view(1, *qkv.shape[1:]))
 
 
 def _flat(x: Tensor) -> Tensor:
@@ -183,18 +200,16 @@ def _flat(x: Tensor) -> Tensor:
     return x.view(-1, *x.shape[-2:])
 
 
-def _dropped(weights: Tensor, noise: Tensor | None, dtype: torch.dtype) -> Tensor:
-    return (weights if noise is None else weights * noise).to(dtype)
+def _dropped(weights: Tensor, mask: Tensor | None, dtype: torch.dtype) -> Tensor:
+    return (weights if mask is None else weights * mask).to(dtype)
 
 
-def _split(x: Tensor, heads: int, count: int, room: Tensor | None = None) -> Tensor:
-    """Cut [b, a, L, count E] by heads: [count, H, b, a, L, D], if asked in `room`."""
-    b, a, L, width = x.shape
-    parted = x.view(b, a, L, count, heads, width // count // heads).permute(3, 4, 0, 1, 2, 5)
-    return parted.contiguous() if room is None else room.view(parted.shape).copy_(parted)
+def _parted(x: Tensor, heads: int, count: int) -> Tensor:
+    """View [b, a, L, count E] by heads: [count, H, b, a, L, D]."""
+    return x.view(*x.shape[:-1], count, heads, -1).permute(3, 4, 0, 1, 2, 5)
 
 
-def _join(heads: Tensor) -> Tensor:
-    """Undo `_split`: [count, H, b, a, L, D] to rows [b a L, count E]."""
-    count, H, b, a, L, D = heads.shape
-    return heads.permute(2, 3, 4, 0, 1, 5).reshape(b * a * L, count * H * D)
+def _joined(parted: Tensor) -> Tensor:
+    """Undo `_parted`: [count, H, b, a, L, D] to rows [b a L, count E]."""
+    count, H, b, a, L, D = parted.shape
+    return parted.permute(2, 3, 4, 0, 1, 5).reshape(b * a * L, count * H * D)

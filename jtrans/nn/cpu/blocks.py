@@ -1,32 +1,120 @@
 """Training on a CPU in blocks of positions that stay in its cache.
 
-A pre-norm block ``x + noise * f(LN(x))`` treats positions (attention: lines of positions) one by
-one. Done for all positions at once, every step of it writes a tensor to main memory and the next
-one reads it back; done for some thousand positions at a time, all that is in between stays in
-the cache, and only what the backward pass needs is written. Attention, normalised vectors and,
-if wanted, the hidden layer are computed again there, in the cache as well.
+A pre-norm block ``x + mask * f(LN(x))``, with the mask of its dropout, treats positions (attention:
+lines of positions) one by one. Computed for all positions at once, every operation writes a tensor
+to main memory and the next one reads it back; computed for some thousand positions at a time, all
+that is in between stays in the cache, and only what the backward pass needs is written. Attention,
+normalised vectors and, if wanted, the hidden layer are computed again there, in the cache as well.
 
-`FeedForward` and `MultiHeadAttention` have such a form beside the plain one; the tests hold the
-two together. A GPU gets there another way: by `torch.compile` and a kernel of its own.
+A GPU gets there another way: by `torch.compile` and a kernel of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from torch import Tensor, nn
 
 ROWS = 4096  # positions of a block: smaller ones cost more in waking threads than they save
-
-WIDE = 256  # from this width on products are most of the work, in bf16, too
 
 Part = tuple[slice, slice]  # of the first two axes
 
 
-class LayerNorm(NamedTuple):
+class Inner(Protocol):
+    """The function f of one forward or backward pass; takes the parts of its input in turn."""
+
+    @property
+    def gradients(self) -> tuple[Tensor, ...]:
+        """The gradients of its weights, as far as summed up."""
+
+    def forward(self, y: Tensor, part: Part) -> Tensor:
+        """Return f(y) of a part as rows, [b, a, ..., E] -> [n, E]."""
+
+    def backward(self, y: Tensor, gradient: Tensor, part: Part) -> Tensor:
+        """Return the gradient of `y` as rows and add up those of the weights.
+
+        Args:
+            y: the normalised part, [b, a, ..., E].
+            gradient: rows of the gradient of f(y), [n, E].
+            part: which part.
+        """
+
+
+# makes an Inner for products in a type, of the tensors handed to `residual_in_blocks`
+MakeInner = Callable[..., Inner]
+
+
+def residual_in_blocks(
+    make_inner: MakeInner,
+    x: Tensor,
+    norm: nn.LayerNorm,
+    mask: Tensor | None,
+    *tensors: Tensor | None,
+) -> Tensor:
+    """Return ``x + mask * f(LN(x))``.
+
+    Args:
+        make_inner: makes f.
+        x: [B, A, ..., E], strided views welcome.
+        norm: the layer norm.
+        mask: dropout mask of the result, broadcasts to `x`.
+        tensors: what f is made of: its weights, then tensors without a gradient.
+    """
+    wrapped: Tensor = _Residual.apply(  # type: ignore[no-untyped-call]
+        make_inner, norm.eps, x, norm.weight, norm.bias, mask, *tensors
+    )
+    return wrapped
+
+
+class _Residual(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        make_inner: MakeInner,
+        eps: float,
+        x: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        mask: Tensor | None,
+        *tensors: Tensor | None,
+    ) -> Tensor:
+        dtype, norm = product_dtype(x), _Norm(gamma, beta, eps)
+        mask = as_type(mask, dtype)
+        result = torch.empty_like(x)  # of the same strides
+        with torch.autocast("cpu", enabled=False):
+            inner = make_inner(dtype, *tensors)
+            for part in parts(x.shape):
+                x_part = x[part].contiguous()
+                out = inner.forward(norm(x_part)[0].to(dtype), part).view_as(x_part)
+                _add_dropped(x_part, out, narrow(mask, part), result[part])
+        ctx.save_for_backward(x, gamma, beta, mask, *tensors)
+        ctx.make_inner, ctx.eps, ctx.dtype = make_inner, eps, dtype
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, gamma, beta, mask, *tensors = ctx.saved_tensors
+        dtype, norm = ctx.dtype, _Norm(gamma, beta, ctx.eps)
+        gradient, dx = gradients[0], torch.empty_like(x)
+        d_gamma, d_beta = torch.zeros_like(gamma), torch.zeros_like(beta)
+        inner = ctx.make_inner(dtype, *tensors)
+        for part in parts(x.shape):
+            x_part, g_part = x[part].contiguous(), gradient[part].contiguous()
+            y, mean, rstd = norm(x_part)
+            d_out = _dropped(g_part.to(dtype), narrow(mask, part))
+            dy = inner.backward(y.to(dtype), rows(d_out), part)
+            dy = dy.to(x.dtype).view_as(x_part)
+            d_part, d_gamma_part, d_beta_part = norm.gradients(dy, x_part, mean, rstd)
+            torch.add(d_part, g_part, out=dx[part])
+            d_gamma += d_gamma_part
+            d_beta += d_beta_part
+        others = [None] * (len(tensors) - len(inner.gradients))
+        return None, None, dx, d_gamma, d_beta, None, *inner.gradients, *others
+
+
+class _Norm(NamedTuple):
     """The values of a layer norm."""
 
     gamma: Tensor
@@ -41,22 +129,9 @@ class LayerNorm(NamedTuple):
         self, gradient: Tensor, x: Tensor, mean: Tensor, rstd: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the gradients of `x`, gamma and beta."""
-        found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_layer_norm_backward(
+        return torch.ops.aten.native_layer_norm_backward(  # type: ignore[no-any-return]
             gradient, x, [x.shape[-1]], mean, rstd, self.gamma, self.beta, [True, True, True]
         )
-        return found
-
-
-def is_blockwise(x: Tensor, *, saves_memory: bool = False) -> bool:
-    """Say whether blocks on `x` are done in this way.
-
-    On a CPU, with a gradient. In bf16 products are so fast that in narrow models computing again
-    costs 10 to 30 % of the time (measured at widths 128 and 64), so there only where memory is to
-    be saved.
-    """
-    if torch.compiler.is_compiling() or x.device.type != "cpu" or not torch.is_grad_enabled():
-        return False
-    return saves_memory or product_dtype(x) == x.dtype or x.shape[-1] >= WIDE
 
 
 def parts(shape: torch.Size) -> Iterator[Part]:
@@ -75,26 +150,6 @@ def parts(shape: torch.Size) -> Iterator[Part]:
         count = ROWS // max(1, A * line)
         for b in range(0, B, count):
             yield slice(b, b + count), slice(None)
-
-
-def reduce_in_parts(
-    reduce: Callable[[Tensor, Tensor | None], Tensor], x: Tensor, table: Tensor | None
-) -> Tensor:
-    """Return `reduce(x, table)`, computed part by part and once more in the backward pass.
-
-    Args:
-        reduce: takes a part of x, [b, a, L, E], and of the table to [b, a, E]; has no dropout.
-        x: [B, A, L, E].
-        table: cut as x is, see `narrow`.
-    """
-    found = [
-        checkpoint(
-            reduce, x[part], narrow(table, part), use_reentrant=False, preserve_rng_state=False
-        )
-        for part in parts(x.shape)
-    ]
-    joined = torch.cat([one.reshape(-1, one.shape[-1]) for one in found])
-    return joined.view(*x.shape[:2], -1)
 
 
 def narrow(table: Tensor | None, part: Part) -> Tensor | None:
@@ -123,17 +178,15 @@ def as_type(table: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     return None if table is None else table.to(dtype)
 
 
-def add_dropped(x: Tensor, y: Tensor, noise: Tensor | None, out: Tensor) -> None:
-    """Write ``x + noise * y`` into `out`; `y` is overwritten when it has another type."""
-    if noise is None:
+def _dropped(x: Tensor, mask: Tensor | None) -> Tensor:
+    return x if mask is None else x * mask
+
+
+def _add_dropped(x: Tensor, y: Tensor, mask: Tensor | None, out: Tensor) -> None:
+    """Write ``x + mask * y`` into `out`; `y` is overwritten when it has another type."""
+    if mask is None:
         torch.add(x, y, out=out)
     elif x.dtype == y.dtype:
-        torch.addcmul(x, y, noise, out=out)
+        torch.addcmul(x, y, mask, out=out)
     else:
-        torch.add(x, y.mul_(noise), out=out)
-
-
-def dropped_gradient(gradient: Tensor, noise: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """Return the gradient of y in ``x + noise * y`` as rows of a type, [N, E]."""
-    gradient = gradient.to(dtype)
-    return rows(gradient if noise is None else gradient * noise)
+        torch.add(x, y.mul_(mask), out=out)

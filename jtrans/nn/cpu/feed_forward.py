@@ -1,135 +1,104 @@
-"""``x + noise * FFN(LN(x))`` in blocks of positions (see `jtrans.nn.cpu.blocks`)."""
+"""``x + mask * FFN(LN(x))`` in blocks of positions (see `jtrans.nn.cpu.blocks`)."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from jtrans.nn.cpu.blocks import (
-    LayerNorm,
-    Part,
-    add_dropped,
-    as_type,
-    dropped_gradient,
-    narrow,
-    parts,
-    product_dtype,
-    rows,
-)
+from jtrans.nn.cpu.blocks import Part, as_type, narrow, product_dtype, residual_in_blocks, rows
+from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.feed_forward import FeedForward
 
 
 def feed_forward_in_blocks(
+    block: FeedForward,
     x: Tensor,
-    norm: LayerNorm,
-    inner: tuple[Tensor, Tensor],
-    outer: tuple[Tensor, Tensor],
+    norm: nn.LayerNorm,
+    dropout: SharedDropout,
     *,
-    hidden_noise: Tensor | None,
-    noise: Tensor | None,
-    keep_hidden: bool,
+    keeps_hidden: bool = True,
 ) -> Tensor:
-    """Return ``x + noise * ((relu(LN(x) W1 + b1) * hidden_noise) W2 + b2)``.
+    """Return ``x + dropout(FFN(LN(x)))``.
 
     Args:
+        block: the FFN.
         x: [B, ..., E], three axes at least.
         norm: the layer norm.
-        inner: W1 [F, E] and b1 [F].
-        outer: W2 [E, F] and b2 [E].
-        hidden_noise: dropout noise of the hidden layer, broadcasts to [B, ..., F]; one positive
-            value where it is not 0.
-        noise: dropout noise of the result, broadcasts to [B, ..., E].
-        keep_hidden: keep the hidden layer for the backward pass; otherwise it is computed again,
+        dropout: dropout of the result.
+        keeps_hidden: keep the hidden layer for the backward pass; otherwise it is computed again,
             a ninth more arithmetic for 4 of 5 numbers kept per feature.
     """
-    wrapped: Tensor = _FeedForward.apply(  # type: ignore[no-untyped-call]
-        x, *norm[:2], *inner, *outer, hidden_noise, noise, norm.eps, keep_hidden
+    dtype = product_dtype(x)
+    hidden = x.new_empty(()).expand(*x.shape[:-1], block.inner.out_features)
+    hidden_mask = as_type(block.dropout.mask(hidden), dtype)
+    kept = x.new_empty(hidden.shape, dtype=dtype) if keeps_hidden else None
+    return residual_in_blocks(
+        _FeedForward,
+        x,
+        norm,
+        dropout.mask(x),
+        *(block.inner.weight, block.inner.bias, block.outer.weight, block.outer.bias),
+        *(hidden_mask, kept),
     )
-    return wrapped
 
 
-class _FeedForward(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        gamma: Tensor,
-        beta: Tensor,
+class _FeedForward:
+    """``(relu(y W1 + b1) * mask) W2 + b2``.
+
+    Args:
+        dtype: of products.
+        w1: [F, E].
+        b1: [F].
+        w2: [E, F].
+        b2: [E].
+        mask: dropout mask of the hidden layer, broadcasts to [B, ..., F]; one positive value
+            where it is not 0.
+        kept: where the hidden layer is kept, [B, ..., F]; None computes it again.
+    """
+
+    def __init__(
+        self,
+        dtype: torch.dtype,
         w1: Tensor,
         b1: Tensor,
         w2: Tensor,
         b2: Tensor,
-        hidden_noise: Tensor | None,
-        noise: Tensor | None,
-        eps: float,
-        keep_hidden: bool,
-    ) -> Tensor:
-        dtype, norm = product_dtype(x), LayerNorm(gamma, beta, eps)
-        x = x.contiguous()
-        result = torch.empty_like(x)
-        kept = x.new_empty(*x.shape[:-1], len(w1), dtype=dtype) if keep_hidden else None
-        with torch.autocast("cpu", enabled=False):
-            W1, B1, W2, B2 = (w.to(dtype) for w in (w1, b1, w2, b2))
-            hidden_noise, noise = as_type(hidden_noise, dtype), as_type(noise, dtype)
-            for part in parts(x.shape):
-                y = norm(x[part])[0].to(dtype)
-                hidden = _hidden(y, W1, B1, narrow(hidden_noise, part), kept, part)
-                out = torch.addmm(B2, rows(hidden), W2.t()).view_as(y)
-                add_dropped(x[part], out, narrow(noise, part), result[part])
-        ctx.save_for_backward(x, gamma, beta, w1, b1, w2, hidden_noise, noise, kept)
-        ctx.eps, ctx.dtype = eps, dtype
-        return result
+        mask: Tensor | None,
+        kept: Tensor | None,
+    ) -> None:
+        self.weights = (w1, b1, w2, b2)
+        self.w1, self.b1, self.w2, self.b2 = (w.to(dtype) for w in self.weights)
+        self.mask = mask
+        self.kept = kept
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, gamma, beta, w1, b1, w2, hidden_noise, noise, kept = ctx.saved_tensors
-        dtype, norm = ctx.dtype, LayerNorm(gamma, beta, ctx.eps)
-        gradient = gradients[0].contiguous()
-        dx = torch.empty_like(x)
-        d_gamma, d_beta, d_w1, d_b1, d_w2 = (torch.zeros_like(p) for p in (gamma, beta, w1, b1, w2))
-        d_b2 = torch.zeros_like(beta)
-        W1, B1, W2 = (w.to(dtype) for w in (w1, b1, w2))
-        if hidden_noise is not None:
-            # it is 0 or one scale; where it is 0 the hidden layer is 0, so relu's own rule holds
-            W2 = W2 * hidden_noise.max()
-        for part in parts(x.shape):
-            x_part, g_part = x[part], gradient[part]
-            y, mean, rstd = norm(x_part)
-            y = y.to(dtype)
-            if kept is None:
-                hidden = _hidden(y, W1, B1, narrow(hidden_noise, part), None, part)
-            else:
-                hidden = kept[part]
-            hidden = rows(hidden)
-            d_out = dropped_gradient(g_part, narrow(noise, part), dtype)
-            d_b2 += d_out.sum(0)
-            d_w2 += d_out.t().mm(hidden)
-            d_hidden = d_out.mm(W2)  # [N, F]
-            torch.ops.aten.threshold_backward.grad_input(d_hidden, hidden, 0.0, grad_input=d_hidden)
-            d_b1 += d_hidden.sum(0)
-            d_w1 += d_hidden.t().mm(rows(y))
-            dy = d_hidden.mm(W1).to(x.dtype).view_as(x_part)
-            d_part, d_gamma_part, d_beta_part = norm.gradients(dy, x_part, mean, rstd)
-            torch.add(d_part, g_part, out=dx[part])
-            d_gamma += d_gamma_part
-            d_beta += d_beta_part
-        return dx, d_gamma, d_beta, d_w1, d_b1, d_w2, d_b2, *[None] * 4
+    @functools.cached_property
+    def gradients(self) -> tuple[Tensor, ...]:
+        return tuple(torch.zeros_like(w) for w in self.weights)
 
+    @functools.cached_property
+    def scaled_w2(self) -> Tensor:
+        # the mask is 0 or one scale; where it is 0 the hidden layer is 0, so relu's own rule holds
+        return self.w2 if self.mask is None else self.w2 * self.mask.max()
 
-def _hidden(
-    y: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    noise: Tensor | None,
-    kept: Tensor | None,
-    part: Part,
-) -> Tensor:
-    """Return ``relu(y weight + bias) * noise``, in its place in `kept` if there is one."""
-    if kept is None:
-        hidden = torch.addmm(bias, rows(y), weight.t()).view(*y.shape[:-1], -1)
-    else:
-        hidden = kept[part]
-        torch.addmm(bias, rows(y), weight.t(), out=rows(hidden))
-    hidden.relu_()
-    return hidden if noise is None else hidden.mul_(noise)
+    def forward(self, y: Tensor, part: Part) -> Tensor:
+        return torch.addmm(self.b2, rows(self._hidden(y, part)), self.w2.t())
+
+    def backward(self, y: Tensor, gradient: Tensor, part: Part) -> Tensor:
+        d_w1, d_b1, d_w2, d_b2 = self.gradients
+        hidden = rows(self._hidden(y, part) if self.kept is None else self.kept[part])
+        d_b2 += gradient.sum(0)
+        d_w2 += gradient.t().mm(hidden)
+        d_hidden = gradient.mm(self.scaled_w2)  # [n, F]
+        torch.ops.aten.threshold_backward.grad_input(d_hidden, hidden, 0.0, grad_input=d_hidden)
+        d_b1 += d_hidden.sum(0)
+        d_w1 += d_hidden.t().mm(rows(y))
+        return d_hidden.mm(self.w1)
+
+    def _hidden(self, y: Tensor, part: Part) -> Tensor:
+        """Return ``relu(y W1 + b1) * mask``, [..., F], in its place if it is kept."""
+        hidden = y.new_empty(*y.shape[:-1], len(self.b1)) if self.kept is None else self.kept[part]
+        torch.addmm(self.b1, rows(y), self.w1.t(), out=rows(hidden)).relu_()
+        mask = narrow(self.mask, part)
+        return hidden if mask is None else hidden.mul_(mask)

@@ -1,4 +1,4 @@
-"""Attention along a short axis as a torch operator: Triton kernels on a GPU, products elsewhere.
+"""Attention along a short axis as a torch operator: kernels on a GPU, matrix products elsewhere.
 
 The operator takes queries, keys and values as one strided tensor, and so gives their gradients
 as one: neither splitting the output of one linear map [E, 3E] nor joining its gradient copies
@@ -13,16 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jtrans.nn.gpu import by_products
-from jtrans.nn.gpu.by_products import output_like
-from jtrans.nn.gpu.noise import KEYS, noise_seed
+from jtrans.nn.gpu import by_matmul
+from jtrans.nn.gpu.by_matmul import output_like
+from jtrans.nn.gpu.dropout_mask import KEYS, draw_seed
 
 LONGEST = KEYS  # positions of a line
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 _WIDEST = 128  # features of a head
 _TYPES = (torch.bfloat16, torch.float16, torch.float32)
-_OPTIONS = "Tensor qkv, Tensor? key_bias, Tensor? seed, bool causal, float rate, bool share_noise"
+_OPTIONS = "Tensor qkv, Tensor? key_bias, Tensor? seed, bool causal, float rate, bool shares_mask"
 
 
 def is_supported(x: Tensor, length: int, head_width: int) -> bool:
@@ -45,7 +45,7 @@ def short_axis_attention(
     key_bias: Tensor | None = None,
     causal: bool = False,
     dropout: float = 0.0,
-    share_noise: bool = True,
+    shares_mask: bool = True,
     seed: Tensor | None = None,
 ) -> Tensor:
     """Let every position attend to the positions of its line: multi-head self-attention.
@@ -59,7 +59,7 @@ def short_axis_attention(
             -inf throughout would be nan.
         causal: query l sees keys 0..l only.
         dropout: probability of dropping a weight, below 1.
-        share_noise: the lines of a sentence share their noise.
+        shares_mask: the lines of a sentence share their dropout mask.
         seed: int64, [], on the device of `projected`; None draws one where it is needed.
 
     Returns:
@@ -72,55 +72,42 @@ def short_axis_attention(
     if not has_lines:
         qkv = qkv.unsqueeze(2)
     if dropout > 0.0 and seed is None:
-        seed = noise_seed(projected.device)
+        seed = draw_seed(projected.device)
     mixed: Tensor = attention_operator(
-        qkv, key_bias, seed if dropout > 0.0 else None, causal, dropout, share_noise
+        qkv, key_bias, seed if dropout > 0.0 else None, causal, dropout, shares_mask
     )
     if not has_lines:
         mixed = mixed.squeeze(1)
     return mixed.movedim(-2, axis).flatten(-2)
 
 
-@torch.library.custom_op(
-    "jtrans::short_axis_attention", mutates_args=(), schema=f"({_OPTIONS}) -> Tensor"
+# `by_matmul.forward` says what it computes
+attention_operator = torch.library.custom_op(
+    "jtrans::short_axis_attention",
+    by_matmul.forward,
+    mutates_args=(),
+    schema=f"({_OPTIONS}) -> Tensor",
 )
-def attention_operator(
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    share_noise: bool,
-) -> Tensor:
-    """Mix values by softmax(q k^T / sqrt(D)), [3, B, A, H, L, D] -> [B, A, H, L, D].
-
-    Args:
-        qkv: queries, keys and values of B sentences with A lines each, strided as may be.
-        key_bias: 0 on real keys, -inf on padding, [B, L].
-        seed: of the noise of the weights; None where nothing is dropped.
-        causal: query l sees keys 0..l only.
-        rate: dropout of the weights.
-        share_noise: the lines of a sentence share their noise.
-    """
-    return by_products.forward(
-        qkv, key_bias, seed, causal=causal, rate=rate, share_noise=share_noise
-    )
+backward_operator = torch.library.custom_op(
+    "jtrans::short_axis_attention_backward",
+    by_matmul.backward,
+    mutates_args=(),
+    schema=f"(Tensor gradient, {_OPTIONS}) -> Tensor",
+)
 
 
 @attention_operator.register_kernel("cuda")
-def _(
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    share_noise: bool,
-) -> Tensor:
+def _(*arguments: Any) -> Tensor:
     from jtrans.nn.gpu import short_axis
 
-    return short_axis.forward(
-        qkv, key_bias, seed, causal=causal, rate=rate, share_noise=share_noise
-    )
+    return short_axis.forward(*arguments)
+
+
+@backward_operator.register_kernel("cuda")
+def _(*arguments: Any) -> Tensor:
+    from jtrans.nn.gpu import short_axis
+
+    return short_axis.backward(*arguments)
 
 
 @attention_operator.register_fake
@@ -128,49 +115,12 @@ def _(qkv: Tensor, *_: object) -> Tensor:
     return output_like(qkv)
 
 
-@torch.library.custom_op(
-    "jtrans::short_axis_attention_backward",
-    mutates_args=(),
-    schema=f"(Tensor gradient, {_OPTIONS}) -> Tensor",
-)
-def backward_operator(
-    gradient: Tensor,
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    share_noise: bool,
-) -> Tensor:
-    """Return the gradient of `qkv`, [3, B, A, H, L, D], from that of the result."""
-    return by_products.backward(
-        gradient, qkv, key_bias, seed, causal=causal, rate=rate, share_noise=share_noise
-    )
-
-
-@backward_operator.register_kernel("cuda")
-def _(
-    gradient: Tensor,
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    share_noise: bool,
-) -> Tensor:
-    from jtrans.nn.gpu import short_axis
-
-    return short_axis.backward(
-        gradient, qkv, key_bias, seed, causal=causal, rate=rate, share_noise=share_noise
-    )
-
-
 @backward_operator.register_fake
 def _(gradient: Tensor, qkv: Tensor, *_: object) -> Tensor:
     return torch.empty_like(qkv)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     qkv, key_bias, seed, *ctx.options = inputs
     ctx.save_for_backward(qkv, key_bias, seed)
 
@@ -180,4 +130,4 @@ def _differentiate(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     return backward_operator(gradient, qkv, key_bias, seed, *ctx.options), *[None] * 5
 
 
-attention_operator.register_autograd(_differentiate, setup_context=_keep)
+attention_operator.register_autograd(_differentiate, setup_context=_save)

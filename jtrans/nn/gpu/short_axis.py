@@ -19,8 +19,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from jtrans.nn.gpu.by_products import output_like
-from jtrans.nn.gpu.noise import BITS, KEYS, ROUNDS, threshold
+from jtrans.nn.gpu.by_matmul import output_like
+from jtrans.nn.gpu.dropout_mask import BITS, KEYS, ROUNDS, threshold
 
 _ROUNDS = tl.constexpr(ROUNDS)
 _KEYS = tl.constexpr(KEYS)
@@ -99,8 +99,8 @@ def _weights(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _noise(seed, table, position, THRESHOLD: tl.constexpr, KEPT: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Return the noise of `noise.weights_noise`: 0 or KEPT."""
+def _dropout_mask(seed, table, position, THRESHOLD: tl.constexpr, KEPT: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Return the mask of `dropout_mask.weights_mask`: 0 or KEPT."""
     counter = position[:, None] * _KEYS + position[None, :]
     word, _, _, _ = tl.philox(tl.load(seed), counter, table[:, None] + counter * 0, 0, 0, _ROUNDS)
     draw = (word >> _UNUSED_BITS).to(tl.int32)
@@ -113,7 +113,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     lines, per_sentence, heads, length,
     x_b, x_a, x_h, x_l, o_b, o_a, o_h, o_l, bias_stride, scale,
     WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, SLOT: tl.constexpr, LINES: tl.constexpr,
-    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_NOISE: tl.constexpr,
+    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_DROPOUT: tl.constexpr,
     THRESHOLD: tl.constexpr, KEPT: tl.constexpr, SHARED: tl.constexpr,
 ):  # fmt: skip
     head = tl.program_id(0) % heads
@@ -126,9 +126,9 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
         bias, position, line, sentence, lines, length, bias_stride, scale,
         LINES, CAUSAL, HAS_BIAS,
     )  # fmt: skip
-    if HAS_NOISE:
+    if HAS_DROPOUT:
         table = (sentence if SHARED else line) * heads + head
-        weights *= _noise(seed, table, position, THRESHOLD, KEPT)
+        weights *= _dropout_mask(seed, table, position, THRESHOLD, KEPT)
     values = tl.load(v + places, mask=is_here, other=0.0)
     mixed = _product(weights.to(values.dtype), values)
     places = _places(sentence, within, position, head, o_b, o_a, o_h, o_l, BLOCK_D)
@@ -141,7 +141,7 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     lines, per_sentence, heads, length,
     g_b, g_a, g_h, g_l, x_b, x_a, x_h, x_l, d_b, d_a, d_h, d_l, bias_stride, scale,
     WIDTH: tl.constexpr, BLOCK_D: tl.constexpr, SLOT: tl.constexpr, LINES: tl.constexpr,
-    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_NOISE: tl.constexpr,
+    CAUSAL: tl.constexpr, HAS_BIAS: tl.constexpr, HAS_DROPOUT: tl.constexpr,
     THRESHOLD: tl.constexpr, KEPT: tl.constexpr, SHARED: tl.constexpr,
 ):  # fmt: skip
     head = tl.program_id(0) % heads
@@ -159,14 +159,14 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
         LINES, CAUSAL, HAS_BIAS,
     )  # fmt: skip
     of_weights = _product(of_out, tl.trans(values))
-    noisy = weights
-    if HAS_NOISE:
+    dropped = weights
+    if HAS_DROPOUT:
         table = (sentence if SHARED else line) * heads + head
-        noise = _noise(seed, table, position, THRESHOLD, KEPT)
-        of_weights *= noise
-        noisy = weights * noise
+        mask = _dropout_mask(seed, table, position, THRESHOLD, KEPT)
+        of_weights *= mask
+        dropped = weights * mask
     places = _places(sentence, within, position, head, d_b, d_a, d_h, d_l, BLOCK_D)
-    of_values = _product(tl.trans(noisy.to(values.dtype)), of_out)
+    of_values = _product(tl.trans(dropped.to(values.dtype)), of_out)
     tl.store(dv + places, of_values.to(dv.dtype.element_ty), mask=is_here)
     mean = tl.sum(weights * of_weights, 1)
     of_scores = (weights * (of_weights - mean[:, None]) * scale).to(keys.dtype)
@@ -180,21 +180,21 @@ def forward(
     qkv: Tensor,
     key_bias: Tensor | None,
     seed: Tensor | None,
-    *,
     causal: bool,
     rate: float,
-    share_noise: bool,
+    shares_mask: bool,
+    *,
     tile: Tile | None = None,
 ) -> Tensor:
-    """Compute `by_products.forward`; the last axis of `qkv` is contiguous.
+    """Compute `by_matmul.forward`; the last axis of `qkv` is contiguous.
 
     Args:
         qkv: queries, keys and values, [3, B, A, H, L, D].
         key_bias: 0 on real keys, -inf on padding, [B, L].
-        seed: of the noise; needed where `rate` is not 0.
+        seed: of the dropout mask; needed where `rate` is not 0.
         causal: query l sees keys 0..l only.
         rate: dropout of the weights.
-        share_noise: the lines of a sentence share their noise.
+        shares_mask: the lines of a sentence share their dropout mask.
         tile: another tile than the usual one of this length.
     """
     tile = tile or tile_for(qkv.shape[4])
@@ -204,7 +204,7 @@ def forward(
         q, k, v, out,
         *_data(q, key_bias, seed),
         *q.stride()[:4], *out.stride()[:4], *_numbers(q, key_bias),
-        **_constants(q, key_bias, seed, causal, rate, share_noise, tile),
+        **_constants(q, key_bias, seed, causal, rate, shares_mask, tile),
     )  # fmt: skip
     return out
 
@@ -214,13 +214,13 @@ def backward(
     qkv: Tensor,
     key_bias: Tensor | None,
     seed: Tensor | None,
-    *,
     causal: bool,
     rate: float,
-    share_noise: bool,
+    shares_mask: bool,
+    *,
     tile: Tile | None = None,
 ) -> Tensor:
-    """Compute `by_products.backward`; the arguments are those of `forward`."""
+    """Compute `by_matmul.backward`; the arguments are those of `forward`."""
     tile = tile or tile_for(qkv.shape[4])
     gradient = _dense_features(gradient)
     q, k, v = _dense_features(qkv).unbind(0)
@@ -230,7 +230,7 @@ def backward(
         gradient, q, k, v, dq, dk, dv,
         *_data(q, key_bias, seed),
         *gradient.stride()[:4], *q.stride()[:4], *dq.stride()[:4], *_numbers(q, key_bias),
-        **_constants(q, key_bias, seed, causal, rate, share_noise, tile),
+        **_constants(q, key_bias, seed, causal, rate, shares_mask, tile),
     )  # fmt: skip
     return out
 
@@ -261,7 +261,7 @@ def _constants(
     seed: Tensor | None,
     causal: bool,
     rate: float,
-    share_noise: bool,
+    shares_mask: bool,
     tile: Tile,
 ) -> dict[str, Any]:
     D = q.shape[-1]
@@ -272,10 +272,10 @@ def _constants(
         "LINES": tile.lines,
         "CAUSAL": causal,
         "HAS_BIAS": key_bias is not None,
-        "HAS_NOISE": seed is not None,
+        "HAS_DROPOUT": seed is not None,
         "THRESHOLD": threshold(rate),
         "KEPT": 1.0 / (1.0 - rate),
-        "SHARED": share_noise,
+        "SHARED": shares_mask,
         "num_warps": tile.warps,
         "num_stages": 1,
     }

@@ -11,9 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from jtrans.nn.attention import join_heads, split_heads
-from jtrans.nn.axis_attention import attention_weights, mix
-from jtrans.nn.gpu.noise import philox, weights_noise
+from jtrans.nn.attention import attention_weights, join_heads, mix, split_heads
+from jtrans.nn.gpu.dropout_mask import philox, weights_mask
 from jtrans.nn.gpu.operator import (
     attention_operator,
     is_supported,
@@ -40,14 +39,14 @@ def plain(
     *,
     bias: Tensor | None = None,
     causal: bool = False,
-    noise: Tensor | None = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Attend as jtrans.nn.attention does, the way autograd knows."""
     q, k, v = (split_heads(part, HEADS, axis) for part in x.chunk(3, dim=-1))
     if bias is not None:
         bias = bias[:, None, None, None, :] if x.dim() == 4 else bias[:, None, None, :]
     weights = attention_weights(q, k, bias=bias, causal=causal)
-    return join_heads(mix(weights if noise is None else weights * noise, v), axis)
+    return join_heads(mix(weights if mask is None else weights * mask, v), axis)
 
 
 @pytest.mark.parametrize("axis", [1, 2])
@@ -73,19 +72,19 @@ def test_a_batch_of_plain_sequences_is_attended_like_a_grid_of_one_line() -> Non
 
 
 @pytest.mark.parametrize("axis", [1, 2])
-def test_gradient_with_dropout_is_that_of_the_same_noise_written_out(axis: int) -> None:
+def test_gradient_with_dropout_is_that_of_the_same_mask_written_out(axis: int) -> None:
     x = grid()
     L = x.shape[axis]
-    noise = weights_noise(SEED, 2 * HEADS, L, 0.4).view(2, 1, HEADS, L, L)
+    mask = weights_mask(SEED, 2 * HEADS, L, 0.4).view(2, 1, HEADS, L, L)
     out = short_axis_attention(x, HEADS, axis=axis, dropout=0.4, seed=SEED)
-    expected = plain(x, axis, noise=noise)
+    expected = plain(x, axis, mask=mask)
     torch.testing.assert_close(out, expected, atol=1e-12, rtol=0)
     (ours,) = torch.autograd.grad(out.square().sum(), x)
     (theirs,) = torch.autograd.grad(expected.square().sum(), x)
     torch.testing.assert_close(ours, theirs, atol=1e-12, rtol=0)
 
 
-def test_lines_of_a_sentence_share_noise_and_sentences_do_not() -> None:
+def test_lines_of_a_sentence_shares_mask_and_sentences_do_not() -> None:
     line = torch.randn(1, 1, 6, 3 * WIDTH)
     out = short_axis_attention(
         line.expand(2, 3, 6, 3 * WIDTH), HEADS, axis=2, dropout=0.5, seed=SEED
@@ -94,25 +93,25 @@ def test_lines_of_a_sentence_share_noise_and_sentences_do_not() -> None:
     assert not torch.equal(out[0], out[1])
 
 
-def test_noise_not_to_be_shared_differs_between_lines() -> None:
+def test_a_mask_not_to_be_shared_differs_between_lines() -> None:
     line = torch.randn(1, 1, 6, 3 * WIDTH)
     out = short_axis_attention(
-        line.expand(1, 3, 6, 3 * WIDTH), HEADS, axis=2, dropout=0.5, seed=SEED, share_noise=False
+        line.expand(1, 3, 6, 3 * WIDTH), HEADS, axis=2, dropout=0.5, seed=SEED, shares_mask=False
     )
     assert not torch.equal(out[:, 0], out[:, 1])
 
 
-def test_a_seed_repeats_the_noise_and_without_one_it_is_drawn_anew() -> None:
+def test_a_seed_repeats_the_mask_and_without_one_it_is_drawn_anew() -> None:
     x = grid(dtype=torch.float32)
     attention = functools.partial(short_axis_attention, x, HEADS, axis=1, dropout=0.5)
     assert torch.equal(attention(seed=SEED), attention(seed=SEED))
     assert not torch.equal(attention(), attention())
 
 
-def test_noise_has_mean_one_and_drops_at_the_rate() -> None:
-    noise = weights_noise(SEED, 16, 64, 0.1)
-    assert abs(float((noise == 0).double().mean()) - 0.1) < 0.005  # four standard deviations
-    assert abs(float(noise.double().mean()) - 1.0) < 0.005
+def test_a_mask_has_mean_one_and_drops_at_the_rate() -> None:
+    mask = weights_mask(SEED, 16, 64, 0.1)
+    assert abs(float((mask == 0).double().mean()) - 0.1) < 0.005  # four standard deviations
+    assert abs(float(mask.double().mean()) - 1.0) < 0.005
 
 
 def test_philox_gives_the_published_words() -> None:

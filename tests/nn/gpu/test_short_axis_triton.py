@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from jtrans.nn.gpu import by_products
+from jtrans.nn.gpu import by_matmul
 
 pytest.importorskip("triton")
 
@@ -80,15 +80,15 @@ def key_bias(length: int) -> Tensor:
 
 
 def check(interpreter: Interpreter, qkv: Tensor, bias: Tensor | None, **changes: Any) -> None:
-    """Compare result and gradient with products in float64; the noise is the same."""
+    """Compare result and gradient with products in float64; the dropout mask is the same."""
     tile = {"tile": changes.pop("tile")} if "tile" in changes else {}
-    options: dict[str, Any] = {"causal": False, "rate": 0.0, "share_noise": True, **changes}
+    options: dict[str, Any] = {"causal": False, "rate": 0.0, "shares_mask": True, **changes}
     seed = SEED if options["rate"] else None
     out = interpreter("forward", qkv, bias, seed, **options, **tile)
-    expected = by_products.forward(qkv.double(), bias, seed, **options)
+    expected = by_matmul.forward(qkv.double(), bias, seed, **options)
     gradient = torch.randn_like(out)
     of_qkv = interpreter("backward", gradient, qkv, bias, seed, **options, **tile)
-    of_expected = by_products.backward(gradient.double(), qkv.double(), bias, seed, **options)
+    of_expected = by_matmul.backward(gradient.double(), qkv.double(), bias, seed, **options)
     for ours, theirs in ((out, expected), (of_qkv, of_expected)):
         assert ours.dtype == qkv.dtype and ours.stride() == theirs.stride()
         distance = (ours.double() - theirs).norm() / theirs.norm().clamp(min=1e-3)
@@ -107,12 +107,12 @@ def test_source_attention_of_any_length_is_exact(interpreter: Interpreter, lengt
 
 @pytest.mark.parametrize("length", [9, 25, 49, 100])
 @pytest.mark.parametrize("axis", [1, 2])
-@pytest.mark.parametrize("share_noise", [True, False])
-def test_noise_is_that_of_the_other_devices_both_ways(
-    interpreter: Interpreter, length: int, axis: int, share_noise: bool
+@pytest.mark.parametrize("shares_mask", [True, False])
+def test_the_mask_is_that_of_the_other_devices_both_ways(
+    interpreter: Interpreter, length: int, axis: int, shares_mask: bool
 ) -> None:
     qkv = view(length, axis, torch.float32)
-    check(interpreter, qkv, None, causal=axis == 1, rate=0.3, share_noise=share_noise)
+    check(interpreter, qkv, None, causal=axis == 1, rate=0.3, shares_mask=shares_mask)
 
 
 @pytest.mark.parametrize("length", [7, 30, 60, 120])
@@ -144,9 +144,9 @@ def test_separate_tensors_and_other_orders_in_memory_are_read_in_place(
 def test_the_gradient_of_a_sum_needs_no_dense_tensor(interpreter: Interpreter) -> None:
     qkv = view(6, 1, torch.float32)
     ones = torch.ones(()).expand(qkv.shape[1:])
-    options: dict[str, Any] = {"causal": True, "rate": 0.0, "share_noise": True}
+    options: dict[str, Any] = {"causal": True, "rate": 0.0, "shares_mask": True}
     ours = interpreter("backward", ones, qkv, None, None, **options)
-    theirs = by_products.backward(ones, qkv, None, None, **options)
+    theirs = by_matmul.backward(ones, qkv, None, None, **options)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
@@ -173,7 +173,7 @@ def compile_for_hopper(name: str, slot: int) -> Any:
     tile = short_axis.tile_for(slot)
     constants = {
         "WIDTH": 64, "BLOCK_D": 64, "SLOT": tile.slot, "LINES": tile.lines, "CAUSAL": True,
-        "HAS_BIAS": True, "HAS_NOISE": True, "THRESHOLD": 1 << 20, "KEPT": 1.25, "SHARED": True,
+        "HAS_BIAS": True, "HAS_DROPOUT": True, "THRESHOLD": 1 << 20, "KEPT": 1.25, "SHARED": True,
     }  # fmt: skip
     pointers = dict.fromkeys(("gradient", "q", "k", "v", "out", "dq", "dk", "dv"), "*bf16")
     types = {**pointers, "bias": "*fp32", "seed": "*i64", "scale": "fp32"}

@@ -1,8 +1,8 @@
 """Short-axis attention by batched matrix products: the operator where there is no GPU.
 
-The same numbers as the GPU kernels up to rounding, the noise included: scores, softmax and their
-gradients in float32 (float64 for float64 inputs), weights in the inputs' type before they meet
-the values.
+The same numbers as the GPU kernels up to rounding, the dropout mask included: scores, softmax and
+their gradients in float32 (float64 for float64 inputs), weights in the inputs' type before they
+meet the values.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from jtrans.nn.gpu.noise import weights_noise
+from jtrans.nn.attention import attention_weights
+from jtrans.nn.gpu.dropout_mask import weights_mask
 
 
 def output_like(qkv: Tensor) -> Tensor:
@@ -28,25 +29,24 @@ def forward(
     qkv: Tensor,
     key_bias: Tensor | None,
     seed: Tensor | None,
-    *,
     causal: bool,
     rate: float,
-    share_noise: bool,
+    shares_mask: bool,
 ) -> Tensor:
     """Mix values by softmax(q k^T / sqrt(D)), [3, B, A, H, L, D] -> [B, A, H, L, D].
 
     Args:
-        qkv: queries, keys and values of B sentences with A lines each.
+        qkv: queries, keys and values of B sentences with A lines each, strided views welcome.
         key_bias: 0 on real keys, -inf on padding, [B, L].
-        seed: of the noise; needed where `rate` is not 0.
+        seed: of the dropout mask of the weights; None where nothing is dropped.
         causal: query l sees keys 0..l only.
         rate: dropout of the weights.
-        share_noise: the lines of a sentence share their noise.
+        shares_mask: the lines of a sentence share their dropout mask.
     """
     with torch.autocast(qkv.device.type, enabled=False):
-        weights, noise = _weights(qkv, key_bias, seed, causal, rate, share_noise)
-        if noise is not None:
-            weights = weights * noise
+        weights, mask = _weights(qkv, key_bias, seed, causal, rate, shares_mask)
+        if mask is not None:
+            weights = weights * mask
         return output_like(qkv).copy_(weights.to(qkv.dtype) @ qkv[2])
 
 
@@ -55,25 +55,24 @@ def backward(
     qkv: Tensor,
     key_bias: Tensor | None,
     seed: Tensor | None,
-    *,
     causal: bool,
     rate: float,
-    share_noise: bool,
+    shares_mask: bool,
 ) -> Tensor:
-    """Return the gradient of `qkv` from that of the result; weights and noise are made again."""
+    """Return the gradient of `qkv` from that of the result; weights and mask are computed again."""
     with torch.autocast(qkv.device.type, enabled=False):
-        weights, noise = _weights(qkv, key_bias, seed, causal, rate, share_noise)
+        weights, mask = _weights(qkv, key_bias, seed, causal, rate, shares_mask)
         q, k, v = qkv.unbind(0)
-        of_weights = (gradient @ v.transpose(-1, -2)).to(weights.dtype)  # [B, A, H, L, L]
-        noisy = weights
-        if noise is not None:
-            of_weights, noisy = of_weights * noise, weights * noise
+        of_weights = (gradient @ v.mT).to(weights.dtype)  # [B, A, H, L, L]
+        dropped = weights
+        if mask is not None:
+            of_weights, dropped = of_weights * mask, weights * mask
         mean = (weights * of_weights).sum(-1, keepdim=True)
         of_scores = (weights * (of_weights - mean) * q.shape[-1] ** -0.5).to(qkv.dtype)
         out = torch.empty_like(qkv)
         out[0] = of_scores @ k
-        out[1] = of_scores.transpose(-1, -2) @ q
-        out[2] = noisy.to(qkv.dtype).transpose(-1, -2) @ gradient
+        out[1] = of_scores.mT @ q
+        out[2] = dropped.to(qkv.dtype).mT @ gradient
         return out
 
 
@@ -83,19 +82,15 @@ def _weights(
     seed: Tensor | None,
     causal: bool,
     rate: float,
-    share_noise: bool,
+    shares_mask: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return weights before dropout, [B, A, H, L, L], and their noise [B, A or 1, H, L, L]."""
-    _, B, A, H, L, D = qkv.shape
+    """Return weights before dropout, [B, A, H, L, L], and their mask [B, A or 1, H, L, L]."""
+    _, B, A, H, L, _ = qkv.shape
     precise = torch.promote_types(qkv.dtype, torch.float32)
-    scores = qkv[0].to(precise) @ qkv[1].to(precise).transpose(-1, -2) * D**-0.5
-    if key_bias is not None:
-        scores = scores + key_bias[:, None, None, None, :]
-    if causal:
-        scores = scores + scores.new_full((L, L), float("-inf")).triu_(1)
-    weights = torch.softmax(scores, dim=-1)
+    bias = None if key_bias is None else key_bias[:, None, None, None, :]
+    weights = attention_weights(qkv[0].to(precise), qkv[1].to(precise), bias=bias, causal=causal)
     if seed is None:
         return weights, None
-    lines = 1 if share_noise else A
-    noise = weights_noise(seed, B * lines * H, L, rate).to(precise)
-    return weights, noise.view(B, lines, H, L, L)
+    lines = 1 if shares_mask else A
+    mask = weights_mask(seed, B * lines * H, L, rate).to(precise)
+    return weights, mask.view(B, lines, H, L, L)

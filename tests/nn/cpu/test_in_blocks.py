@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -10,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from jtrans.nn import residual
+from jtrans.nn import fast
 from jtrans.nn.attention import MultiHeadAttention
-from jtrans.nn.cpu import blocks as blockwise
-from jtrans.nn.cpu.blocks import is_blockwise, narrow, parts, reduce_in_parts
+from jtrans.nn.cpu import blocks
+from jtrans.nn.cpu.blocks import narrow, parts
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.fast import form_in_blocks, pays_in_blocks, plain_forms, reduce
 from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.recorder import record_attention
+from jtrans.nn.reduction import AttentionReduction, MaxReduction
 from jtrans.nn.residual import Residual
 from jtrans.nn.separable import SourceAttention, TargetAttention
 
@@ -26,7 +30,7 @@ Case = tuple[nn.Module, tuple[int, ...], dict[str, Any], tuple[int, ...]]
 
 
 def cases(rate: float) -> dict[str, Case]:
-    """Name: block, shape of x, further arguments, axes along which output noise is shared."""
+    """Name: block, shape of x, further arguments, shared axes of the output's dropout."""
     bias = torch.zeros(B, S).masked_fill(torch.arange(S) >= LENGTHS[:, None], float("-inf"))
     grid, sentence = (B, T, S, E), (B, S, E)
     shared, alone = SharedDropout(rate, (1,)), SharedDropout(rate)
@@ -53,30 +57,33 @@ def both(
     rate: float,
     dtype: torch.dtype = torch.float64,
     precision: torch.dtype | None = None,
+    saves_memory: bool = False,
 ) -> list[list[Tensor]]:
     """Result and gradients of the plain form, then of blocks of at most 7 positions."""
     block, shape, arguments, axes = case
     wrapper = Residual(E, SharedDropout(rate, axes), pre_norm=True)
+    wrapper.saves_memory = saves_memory
     torch.manual_seed(2)
     modules = nn.ModuleList([block, wrapper]).to(dtype)
     for parameter in modules.parameters():
         nn.init.normal_(parameter, std=0.5)
     x = torch.randn(shape, dtype=dtype, requires_grad=True)
     seed = torch.randn(shape, dtype=dtype)
-    monkeypatch.setattr(blockwise, "ROWS", 7)
-    found = []
-    for is_on in (False, True):
-        monkeypatch.setattr(residual, "is_blockwise", lambda *_, on=is_on, **__: on)
+    monkeypatch.setattr(blocks, "ROWS", 7)
+    monkeypatch.setattr(fast, "WIDE", 1)  # in bf16, too
+    results = []
+    for context in (plain_forms, contextlib.nullcontext):
         modules.zero_grad()
         x.grad = None
-        torch.manual_seed(3)  # the same noise
-        with torch.autocast("cpu", dtype=precision, enabled=precision is not None):
+        torch.manual_seed(3)  # the same dropout masks
+        with context(), torch.autocast("cpu", dtype=precision, enabled=precision is not None):
+            assert (form_in_blocks(block, x, **arguments) is None) == (context is plain_forms)
             result = wrapper(x, block, **arguments)
         (result * seed).sum().backward()
         gradients = [p.grad for p in (x, *modules.parameters()) if p.grad is not None]
         assert len(gradients) == 1 + len(list(modules.parameters()))
-        found.append([result.detach(), *gradients])
-    return found
+        results.append([result.detach(), *gradients])
+    return results
 
 
 @pytest.mark.parametrize("name", cases(0.0))
@@ -84,8 +91,8 @@ def both(
 def test_blocks_equal_the_plain_form(
     name: str, rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, blocks = both(cases(rate)[name], monkeypatch, rate=rate)
-    for ours, theirs in zip(blocks, plain, strict=True):
+    plain, in_blocks = both(cases(rate)[name], monkeypatch, rate=rate)
+    for ours, theirs in zip(in_blocks, plain, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
 
 
@@ -93,10 +100,8 @@ def test_blocks_equal_the_plain_form(
 def test_a_hidden_layer_computed_again_changes_nothing(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = cases(0.3)[name]
-    case[0].keep_hidden = False  # type: ignore[assignment]
-    plain, blocks = both(case, monkeypatch, rate=0.3)
-    for ours, theirs in zip(blocks, plain, strict=True):
+    plain, in_blocks = both(cases(0.3)[name], monkeypatch, rate=0.3, saves_memory=True)
+    for ours, theirs in zip(in_blocks, plain, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
 
 
@@ -106,34 +111,35 @@ def test_in_bf16_blocks_are_as_near_as_the_plain_form(
 ) -> None:
     case = cases(0.3)[name]
     exact, _ = both(case, monkeypatch, rate=0.3, dtype=torch.float32)
-    plain, blocks = both(case, monkeypatch, rate=0.3, dtype=torch.float32, precision=torch.bfloat16)
-    for ours, theirs, wanted in zip(blocks, plain, exact, strict=True):
-        scale = float(wanted.norm())
-        error, plain_error = float((ours - wanted).norm()), float((theirs - wanted).norm())
+    plain, in_blocks = both(
+        case, monkeypatch, rate=0.3, dtype=torch.float32, precision=torch.bfloat16
+    )
+    for ours, theirs, true in zip(in_blocks, plain, exact, strict=True):
+        scale = float(true.norm())
+        error, plain_error = float((ours - true).norm()), float((theirs - true).norm())
         assert error <= 1.5 * plain_error + 0.01 * scale
 
 
 @pytest.mark.parametrize("has_padding", [False, True])
-def test_a_reduction_in_parts_equals_the_whole(
-    has_padding: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("has_norm", [False, True])
+@pytest.mark.parametrize("kind", [AttentionReduction, MaxReduction])
+def test_a_reduction_in_blocks_equals_the_whole(
+    kind: type[nn.Module], has_norm: bool, has_padding: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blockwise, "ROWS", 7)
-    bias = torch.zeros(B, 1, S).masked_fill(torch.arange(S) >= LENGTHS[:, None, None], -torch.inf)
-    weight = torch.randn(E, E, dtype=torch.float64, requires_grad=True)
+    monkeypatch.setattr(blocks, "ROWS", 7)
+    bias = torch.zeros(B, S).masked_fill(torch.arange(S) >= LENGTHS[:, None], float("-inf"))
+    norm = nn.LayerNorm(E).double() if has_norm else None
+    reduction = (kind(E) if kind is AttentionReduction else kind()).double()
     x = torch.randn(B, T, S, E, dtype=torch.float64, requires_grad=True)
-
-    def reduce(x: Tensor, bias: Tensor | None) -> Tensor:
-        scores = x @ weight
-        scores = scores if bias is None else scores + bias[..., None]
-        return (scores.softmax(2) * x).sum(2)
-
-    found = []
-    for run in (reduce, lambda *arguments: reduce_in_parts(reduce, *arguments)):
-        result = run(x, bias if has_padding else None)
-        assert result.shape == (B, T, E)
-        found.append((result, *torch.autograd.grad(result.square().sum(), (x, weight))))
-    for whole, in_parts in zip(*found, strict=True):
-        torch.testing.assert_close(in_parts, whole)
+    results = []
+    for context in (plain_forms, contextlib.nullcontext):
+        with context():
+            reduced = reduce(norm, reduction, x, bias if has_padding else None)
+        assert reduced.shape == (B, T, E)
+        leaves = [x, *reduction.parameters()]
+        results.append((reduced, *torch.autograd.grad(reduced.square().sum(), leaves)))
+    for whole, in_blocks in zip(*results, strict=True):
+        torch.testing.assert_close(in_blocks, whole)
 
 
 @given(
@@ -145,12 +151,12 @@ def test_parts_cover_every_vector_once_and_keep_within_the_budget(
 ) -> None:
     tensor = torch.zeros(shape)
     line = max(1, tensor.shape[2:-1].numel())
-    before, blockwise.ROWS = blockwise.ROWS, rows
+    before, blocks.ROWS = blocks.ROWS, rows
     try:
-        found = list(parts(tensor.shape))
+        cut = list(parts(tensor.shape))
     finally:
-        blockwise.ROWS = before
-    for part in found:
+        blocks.ROWS = before
+    for part in cut:
         tensor[part] += 1
         assert tensor[part].shape[:-1].numel() <= max(rows, line)
     assert bool((tensor == 1).all())
@@ -178,6 +184,22 @@ def test_blocks_are_taken_where_they_are_as_fast_or_asked_for(
 ) -> None:
     x = torch.ones(1, 2, 3, width)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
-        assert is_blockwise(x, saves_memory=saves_memory) is expected
+        assert pays_in_blocks(x, saves_memory=saves_memory) is expected
         with torch.no_grad():
-            assert not is_blockwise(x, saves_memory=True)
+            assert not pays_in_blocks(x, saves_memory=True)
+
+
+def test_blocks_are_not_used_with_a_cache_while_recording_or_without_a_gradient() -> None:
+    block, x = cases(0.0)["decoder"][0], torch.ones(1, 2, E)
+    assert form_in_blocks(block, x) is not None
+    assert form_in_blocks(block, x, cache=object()) is None
+    with record_attention():
+        assert form_in_blocks(block, x) is None
+    with torch.no_grad():
+        assert form_in_blocks(block, x) is None
+
+
+def test_a_function_is_called_as_it_is() -> None:
+    wrapper = Residual(E, SharedDropout(0.0), pre_norm=True)
+    x = torch.randn(1, 2, E)
+    torch.testing.assert_close(wrapper(x, lambda y: 2 * y), x + 2 * wrapper.norm(x))

@@ -1,6 +1,6 @@
-"""Dropout noise of attention weights, drawn from a counter instead of a state.
+"""Dropout masks of attention weights, drawn from a counter instead of a state.
 
-The noise of one weight is a function of a seed and of where the weight is: which table (a
+The mask of one weight is a function of a seed and of where the weight is: which table (a
 sentence and head), query and key. Nothing need be stored for the backward pass, and every device
 draws the same. The function is Philox 4x32 with 7 rounds (Salmon et al. 2011, Parallel Random
 Numbers: As Easy as 1, 2, 3; the smallest number of rounds that passes BigCrush).
@@ -25,13 +25,13 @@ def threshold(rate: float) -> int:
     return round(rate * (1 << BITS))
 
 
-def noise_seed(device: torch.device) -> Tensor:
+def draw_seed(device: torch.device) -> Tensor:
     """Draw a seed, int64 [], on the device (so that nothing waits for it)."""
     return torch.randint(0, 2**62, (), device=device)
 
 
-def weights_noise(seed: Tensor, tables: int, length: int, rate: float) -> Tensor:
-    """Return noise of 0 with probability `rate` and 1 / (1 - rate) otherwise.
+def weights_mask(seed: Tensor, tables: int, length: int, rate: float) -> Tensor:
+    """Return masks of 0 with probability `rate` and 1 / (1 - rate) otherwise.
 
     Args:
         seed: int64, [].

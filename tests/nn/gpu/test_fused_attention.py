@@ -1,4 +1,4 @@
-"""Attention along one axis: the CPU's way and the fused one give the same (docs/systems.md 0.4)."""
+"""Torch's fused attention gives what attention by matrix products gives (docs/systems.md 0.4)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,31 +6,15 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
-from jtrans.nn import axis_attention
-from jtrans.nn.axis_attention import (
-    attention_weights,
-    fused_attention,
-    mix,
-    padding_bias,
-)
+from jtrans.nn.attention import attention_weights, mix
+from jtrans.nn.gpu import attention as gpu_attention
+from jtrans.nn.gpu.attention import fused_attention
+from jtrans.nn.softmax import padding_bias
 
 B, A, H, L, D = 3, 4, 2, 5, 8
 EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-12}
-
-
-def reference(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool) -> Tensor:
-    """Mix values by torch's own attention with one dense mask."""
-    allowed = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool)
-    dense = torch.zeros(allowed.shape, dtype=q.dtype)
-    if causal:
-        dense = dense.masked_fill(~allowed.tril(), float("-inf"))
-    if bias is not None:
-        dense = dense + bias
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=dense)
 
 
 def attend(
@@ -54,66 +38,6 @@ def source_bias() -> Tensor:
     bias = padding_bias(torch.arange(L) < torch.tensor([[5], [3], [1]]))
     assert bias is not None
     return bias
-
-
-def test_a_mask_becomes_zero_and_minus_infinity() -> None:
-    bias = padding_bias(torch.tensor([[True, True], [True, False]]))
-    assert bias is not None
-    assert bias.tolist() == [[0.0, 0.0], [0.0, float("-inf")]]
-
-
-def test_a_mask_without_padding_needs_no_bias_on_a_cpu() -> None:
-    assert padding_bias(torch.ones(2, 3, dtype=torch.bool)) is None
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    lines=st.lists(st.integers(1, 3), min_size=1, max_size=3),
-    queries=st.integers(1, 6),
-    keys=st.integers(1, 6),
-    data=st.data(),
-)
-def test_products_equal_the_attention_of_torch(
-    lines: list[int], queries: int, keys: int, data: st.DataObject
-) -> None:
-    q = torch.randn(*lines, queries, D, dtype=torch.float64)
-    k, v = (torch.randn(*lines, keys, D, dtype=torch.float64) for _ in range(2))
-    real = data.draw(st.integers(1, keys))
-    bias = torch.zeros(keys).masked_fill(torch.arange(keys) >= real, float("-inf"))
-    is_causal = queries == keys and data.draw(st.booleans())
-    mixed = attend(q, k, v, bias, causal=is_causal)
-    torch.testing.assert_close(mixed, reference(q, k, v, bias, is_causal), **EXACT)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_gradients_of_products_equal_those_of_torch(causal: bool) -> None:
-    q, k, v = (torch.randn(B, H, L, D, dtype=torch.float64) for _ in range(3))
-    bias = source_bias()[:, None, None, :]
-    gradients = []
-    functions: tuple[Callable[..., Tensor], ...] = (attend, reference)
-    for function in functions:
-        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-        options: dict[str, Any] = {"bias": bias, "causal": causal}
-        function(*leaves, **options).square().sum().backward()
-        gradients.append([leaf.grad for leaf in leaves])
-    for ours, theirs in zip(*gradients, strict=True):
-        torch.testing.assert_close(ours, theirs, **EXACT)
-
-
-def test_weights_are_distributions_with_exact_zeros_on_masked_keys() -> None:
-    q, k = (torch.randn(B, H, L, D) for _ in range(2))
-    weights = attention_weights(q, k, bias=source_bias()[:, None, None, :], causal=True)  # T3
-    torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, L))
-    assert not weights.triu(1).any()
-    assert not weights[1, :, :, 3:].any()
-    assert (weights[2, :, :, 0] == 1).all()
-
-
-def test_weights_of_half_precision_are_computed_in_float32() -> None:
-    q, k, v = (torch.randn(B, H, L, D).bfloat16() for _ in range(3))
-    weights = attention_weights(q, k)
-    assert weights.dtype == torch.float32
-    assert mix(weights, v).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("along", ["target", "source"])
@@ -171,7 +95,7 @@ def test_the_fused_way_splits_at_the_limit_of_the_kernels(
     q, k, v = grid_heads(along)
     bias = source_bias()[:, None, None, None, :]
     whole = attend(q, k, v, bias)
-    monkeypatch.setattr(axis_attention, "_GRID_LIMIT", limit)
+    monkeypatch.setattr(gpu_attention, "LINES_AT_ONCE", limit)
     lengths: list[int] = []
     original: Callable[..., Tensor] = F.scaled_dot_product_attention
 

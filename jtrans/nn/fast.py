@@ -1,0 +1,141 @@
+"""The one place that chooses how a block is computed: in its plain form, or in a fast one.
+
+The plain form is the block's `forward`, its equation. Fast forms give the same up to rounding:
+
+* `KERNELS`: by device, what takes the place of ``block(x)``;
+* `IN_BLOCKS`: by device, what takes the place of a block together with the layer norm before it
+  and the residual around it, in training, position by position in a CPU's cache.
+
+The plain form serves every block and device without another one, and always while attention is
+recorded. `compute` and `form_in_blocks` are asked by `Residual`, `reduce` by joint models; a
+system that calls a block directly has its plain form.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from jtrans.nn.attention import CrossAttention, MultiHeadAttention
+from jtrans.nn.cpu import attention as cpu_attention
+from jtrans.nn.cpu.blocks import product_dtype
+from jtrans.nn.cpu.feed_forward import feed_forward_in_blocks
+from jtrans.nn.cpu.reduction import reduction_in_blocks
+from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.gpu import attention as gpu_attention
+from jtrans.nn.recorder import is_recording
+from jtrans.nn.reduction import AttentionReduction, MaxReduction
+from jtrans.nn.separable import SourceAttention, TargetAttention
+
+Form = Callable[..., Tensor]
+Block = type[nn.Module]
+
+# called as form(block, x, **arguments), the arguments being those of the block's `forward`
+KERNELS: dict[str, dict[Block, Form]] = {
+    "cuda": {
+        MultiHeadAttention: gpu_attention.self_attention,
+        CrossAttention: gpu_attention.cross_attention,
+        TargetAttention: gpu_attention.target_attention,
+        SourceAttention: gpu_attention.source_attention,
+    }
+}
+
+# called as form(block, x, norm, dropout, **arguments); of a Reduction without dropout
+IN_BLOCKS: dict[str, dict[Block, Form]] = {
+    "cpu": {
+        FeedForward: feed_forward_in_blocks,
+        MultiHeadAttention: cpu_attention.self_attention_in_blocks,
+        TargetAttention: cpu_attention.target_attention_in_blocks,
+        SourceAttention: cpu_attention.source_attention_in_blocks,
+        AttentionReduction: reduction_in_blocks,
+        MaxReduction: reduction_in_blocks,
+    }
+}
+
+# instead of those above where memory is to be saved
+SAVING: dict[Block, Form] = {
+    FeedForward: functools.partial(feed_forward_in_blocks, keeps_hidden=False)
+}
+
+WIDE = 256  # from this width on products are most of the work, in bf16, too
+
+_PLAIN: ContextVar[bool] = ContextVar("plain_forms", default=False)
+
+
+@contextlib.contextmanager
+def plain_forms() -> Iterator[None]:
+    """Let every block compute its plain form within the context; compiled code does not ask."""
+    token = _PLAIN.set(True)
+    try:
+        yield
+    finally:
+        _PLAIN.reset(token)
+
+
+def compute(block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: Any) -> Tensor:
+    """Return ``block(x, **arguments)``.
+
+    Args:
+        block: a module, or any function.
+        x: its input.
+        saves_memory: compute the hidden layer of an FFN again in the backward pass.
+        arguments: the further arguments of the block.
+    """
+    if _must_be_plain():
+        return block(x, **arguments)
+    if saves_memory and isinstance(block, FeedForward) and torch.is_grad_enabled():
+        return checkpoint(block, x, use_reentrant=False)  # type: ignore[no-any-return]
+    kernel = KERNELS.get(x.device.type, {}).get(type(block))  # type: ignore[arg-type]
+    return block(x, **arguments) if kernel is None else kernel(block, x, **arguments)
+
+
+def form_in_blocks(
+    block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: Any
+) -> Form | None:
+    """Return how to compute a pre-norm block in blocks of positions, None where that is not done.
+
+    Args:
+        block: as in `compute`.
+        x: the running state, before the norm.
+        saves_memory: do so also where it costs time.
+        arguments: the further arguments of the block.
+    """
+    in_blocks = IN_BLOCKS.get(x.device.type, {}).get(type(block))  # type: ignore[arg-type]
+    is_cached = arguments.get("cache") is not None
+    if in_blocks is None or is_cached or not pays_in_blocks(x, saves_memory=saves_memory):
+        return None
+    if _must_be_plain():
+        return None
+    return SAVING.get(type(block), in_blocks) if saves_memory else in_blocks  # type: ignore[arg-type]
+
+
+def reduce(
+    norm: nn.Module | None, reduction: nn.Module, x: Tensor, source_bias: Tensor | None
+) -> Tensor:
+    """Return the Reduction of LN(x), [B, T, S, E] -> [B, T, E]; without `norm` of x."""
+    in_blocks = form_in_blocks(reduction, x)
+    if in_blocks is not None:
+        return in_blocks(reduction, x, norm, source_bias)
+    return reduction(x if norm is None else norm(x), source_bias)  # type: ignore[no-any-return]
+
+
+def pays_in_blocks(x: Tensor, *, saves_memory: bool = False) -> bool:
+    """Say whether training in blocks is as fast as the plain form, or wanted to save memory.
+
+    In bf16 products are so fast that in narrow models computing again costs 10 to 30 % of the
+    time (measured at widths 128 and 64).
+    """
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return False
+    return saves_memory or product_dtype(x) == x.dtype or x.shape[-1] >= WIDE
+
+
+def _must_be_plain() -> bool:
+    return not torch.compiler.is_compiling() and (is_recording() or _PLAIN.get())

@@ -1,0 +1,40 @@
+"""Softmax over some positions, and the biases that keep it from the others.
+
+Masks are boolean, True where a position takes part; what is added to scores is a bias of 0 there
+and of -inf elsewhere.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def padding_bias(mask: Tensor) -> Tensor | None:
+    """Turn a mask into a bias of 0 on real positions and -inf on padding.
+
+    Args:
+        mask: True on real positions, [B, L].
+
+    Returns:
+        [B, L] float32; None when nothing is padded (known without waiting on a CPU only).
+    """
+    if mask.device.type == "cpu" and bool(mask.all()):
+        return None
+    return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, float("-inf"))
+
+
+def causal_bias(length: int, device: torch.device) -> Tensor:
+    """Return [L, L]: 0 where a position sees another, -inf where that one comes later."""
+    return torch.full((length, length), float("-inf"), device=device).triu_(1)
+
+
+def softmax(scores: Tensor, dim: int) -> Tensor:
+    """Return the softmax along `dim`, computed and returned in float32 at least.
+
+    Args:
+        scores: of any shape; along `dim` one is finite, or the result would be nan.
+        dim: the axis whose weights add up to 1.
+    """
+    dtype = torch.promote_types(scores.dtype, torch.float32)
+    return torch.softmax(scores, dim, dtype=dtype)
