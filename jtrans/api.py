@@ -5,6 +5,7 @@ Everything heavy is imported when it is used.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -194,16 +195,14 @@ def load_recipe(
     recipe: str | Path | Mapping[str, Any] | Config, settings: Mapping[str, Any] | None = None
 ) -> Config:
     """Return the configuration of a recipe with some settings changed, see `train`."""
-    from jtrans.config import Config, build_config, load_config, merge_values
+    from jtrans.config import Config, build_config, load_config, set_value
     from jtrans.models.zoo import system_configs
 
     if isinstance(recipe, (str, Path)):
         return load_config(str(recipe), system_configs(), options=settings)
-    values = recipe.model_dump() if isinstance(recipe, Config) else dict(recipe)
+    values = recipe.model_dump() if isinstance(recipe, Config) else copy.deepcopy(dict(recipe))
     for key, value in (settings or {}).items():
-        for section in reversed(key.split(".")):
-            value = {section: value}
-        values = merge_values(values, value)
+        set_value(values, key, value)
     return build_config(values, system_configs(), where="the recipe given")
 
 

@@ -20,9 +20,10 @@ from jtrans.config import (
     explain_fault,
     find_config,
     load_config,
-    merge_values,
     recipe_names,
+    set_value,
 )
+from jtrans.config.load import merge_values
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.models.systems import ReformerFastConfig
 from jtrans.models.zoo import system_configs
@@ -189,6 +190,17 @@ def test_an_old_key_of_the_base_gives_way_to_the_new_one_above_it(write: Any) ->
 @pytest.mark.parametrize("override", ["training.pass_joint=7", "training={pass_joint=7}"])
 def test_old_keys_can_be_set(override: str) -> None:
     assert load(DEMO, override).training.micro_batch_joint == 7
+
+
+def test_an_option_under_an_old_key_wins_over_the_file() -> None:
+    config = load(DEMO, **{"training.pass_joint": 7})
+    assert config.training.micro_batch_joint == 7
+
+
+def test_setting_a_key_replaces_it_under_its_old_name() -> None:
+    values: dict[str, Any] = {"training": {"pass_joint": 5}}
+    assert set_value(values, "training.pass_joint", 7) == "training.micro_batch_joint"
+    assert values == {"training": {"micro_batch_joint": 7}}
 
 
 def test_old_keys_of_plain_values_are_read() -> None:

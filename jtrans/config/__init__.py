@@ -5,8 +5,8 @@ from jtrans.config.load import RECIPES as RECIPES
 from jtrans.config.load import build_config as build_config
 from jtrans.config.load import find_config as find_config
 from jtrans.config.load import load_config as load_config
-from jtrans.config.load import merge_values as merge_values
 from jtrans.config.load import recipe_names as recipe_names
+from jtrans.config.load import set_value as set_value
 from jtrans.config.schema import Config as Config
 from jtrans.config.schema import ConfigSection as ConfigSection
 from jtrans.config.schema import Count as Count

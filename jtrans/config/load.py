@@ -75,7 +75,7 @@ def load_config(
         name: a recipe's name or a path ending in .toml.
         systems: the configuration class of each system (`models.zoo.system_configs`).
         overrides: `--set` values, each `section.key=value`; the value is TOML, or plain text.
-        options: values of named options, by dotted key; None values are ignored.
+        options: other settings by dotted key, which win over these; None values are ignored.
 
     Raises:
         ConfigError: unknown file, key, type or value, naming the nearest valid key.
@@ -87,10 +87,10 @@ def load_config(
         values = merge_values(_read_base(path, str(base)), values)
     origins: dict[str, str] = {}
     for key, value in _parse_overrides(overrides):
-        _assign(values, key, value, origins, "from --set")
+        origins[set_value(values, key, value)] = "from --set"
     for key, value in (options or {}).items():
         if value is not None:
-            _assign(values, key, value, origins, "from an option")
+            origins[set_value(values, key, value)] = "from an option"
     return build_config(values, systems, where=str(path), origins=origins)
 
 
@@ -233,7 +233,7 @@ def _parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
     for old, new in RENAMED.items():
         if {old, new} <= keys:
             raise _named_twice(old, new, "--set")
-    return [(RENAMED.get(key, key), value) for key, value in parsed]
+    return parsed
 
 
 def _parse_override(override: str) -> tuple[str, Any]:
@@ -252,9 +252,9 @@ def _parse_override(override: str) -> tuple[str, Any]:
         return key, text.strip()  # plain text needs no quotes
 
 
-def _assign(
-    values: dict[str, Any], key: str, value: Any, origins: dict[str, str], origin: str
-) -> None:
+def set_value(values: dict[str, Any], key: str, value: Any) -> str:
+    """Set a dotted key in place (old names included), and return its present name."""
+    key = RENAMED.get(key, key)
     *sections, last = key.split(".")
     place = values
     for section in sections:
@@ -262,5 +262,8 @@ def _assign(
         if not isinstance(inner, dict):
             inner = place[section] = {}
         place = inner
+    for old, new in RENAMED.items():
+        if new == key:
+            place.pop(old.rpartition(".")[2], None)
     place[last] = value
-    origins[key] = origin
+    return key
