@@ -14,6 +14,7 @@ from jtrans.cli.options import Json
 from jtrans.errors import ConfigError, JtransError
 
 if TYPE_CHECKING:
+    from jtrans.analysis.study.study import Study
     from jtrans.cli.score_report import ScoreReport
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.runs import Run
@@ -55,6 +56,7 @@ def quickstart(
       jtrans quickstart --out runs/first --minutes 15
     """
     _check_place(out)  # before torch is loaded
+    from jtrans.analysis.report.report import write_report
     from jtrans.nn.device import resolve_device
 
     resolve_device(device)  # refuse before the first minute of work
@@ -66,12 +68,13 @@ def quickstart(
     console.talk()
     console.talk(f"Translating {len(corpus.raw_lines('test', 'source')):,} test sentences")
     report = _score(runs, device)
-    examples = _examples(runs, corpus)
-    page = _analyze(runs, out / "report", device)
+    study = _study(runs, device)
+    examples = _examples(study)
+    page, _ = write_report(study, out / "report", console.TerminalProgress())
     if as_json:
         shown = [vars(example) for example in examples]
-        found = {"examples": shown, "page": page.as_posix(), "folder": str(out)}
-        console.print_json({**report.to_json(), **found})
+        rest = {"examples": shown, "page": page.as_posix(), "folder": str(out)}
+        console.print_json({**report.to_json(), **rest})
     else:
         _print(report, examples)
         print(f"\nAll figures, and where each system looks: {page}")
@@ -161,34 +164,24 @@ def _score(runs: list[Run], device: str | None) -> ScoreReport:
     return report_on_runs(runs, "test", ["bleu", "chrf"], DecodingChoices(device=device))
 
 
-def _examples(runs: list[Run], corpus: PreparedCorpus) -> list[TranslatedExample]:
-    """Show test sentences of middle length, with the translations that scoring has stored."""
-    from jtrans.decoding.translator import Translator
-
-    sources = corpus.raw_lines("test", "source")
-    references = corpus.raw_lines("test", "target")
-    by_length = sorted(range(len(sources)), key=lambda line: len(sources[line]))
-    chosen = [by_length[len(by_length) * (2 + part) // 6] for part in range(EXAMPLES)]
-    lines = [sources[line] for line in chosen]
-    translated = {run.folder.name: Translator.from_runs([run]).translate(lines) for run in runs}
-    return [
-        TranslatedExample(
-            sources[line],
-            references[line],
-            {name: texts[n] for name, texts in translated.items()},
-        )
-        for n, line in enumerate(chosen)
-    ]
-
-
-def _analyze(runs: list[Run], folder: Path, device: str | None) -> Path:
-    from jtrans.analysis.report.report import write_report
+def _study(runs: list[Run], device: str | None) -> Study:
     from jtrans.analysis.study.study import load_subjects
 
-    progress = console.TerminalProgress()
-    study = load_subjects(runs, "test", device=device, precision="auto", progress=progress)
-    page, _ = write_report(study, folder, progress)
-    return page
+    return load_subjects(runs, "test", device=device, progress=console.TerminalProgress())
+
+
+def _examples(study: Study) -> list[TranslatedExample]:
+    """Show test sentences of middle length, with the translations that were scored."""
+    by_length = sorted(range(len(study)), key=lambda line: len(study.source_lines[line]))
+    chosen = [by_length[len(by_length) * (2 + part) // 6] for part in range(EXAMPLES)]
+    return [
+        TranslatedExample(
+            study.source_lines[line],
+            study.reference_lines[line],
+            {subject.runs[0].folder.name: subject.hypotheses[line] for subject in study.subjects},
+        )
+        for line in chosen
+    ]
 
 
 def _print(report: ScoreReport, examples: list[TranslatedExample]) -> None:

@@ -299,7 +299,10 @@ def _score_given(run: Run, decoding: DecodingChoices, force: str, src: str, as_j
     """Print the log-probability of every given translation and of each of its tokens."""
     targets, sources = _lines(force), _lines(src)
     _check_count(force, targets, src, sources)
-    scored = decoding.load([run]).score(sources, targets, console.TerminalProgress())
+    decoding.check([run])
+    from jtrans.decoding.translator import Translator
+
+    scored = Translator.load([run], decoding).score(sources, targets, console.TerminalProgress())
     if as_json:
         sentences = [
             {

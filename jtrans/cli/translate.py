@@ -115,12 +115,14 @@ def translate(
         max_length=max_length,
         nbest=n_best,
     )
-    decoding.search_options(opened[0])  # refuse before the input is read
+    decoding.check(opened)
     source = LineInput(input_file)
     is_json = input_format == "jsonl"
     if source.lines is not None and is_json:
         _read_items(source.lines, 0, source.name, is_json=True)  # refuse bad lines at once
-    translator = decoding.load(opened)
+    from jtrans.decoding.translator import Translator
+
+    translator = Translator.load(opened, decoding)
     has_bar = output_file != "-" or not sys.stdout.isatty()
     counted = _Counted(source.total if has_bar else None, console.TerminalProgress())
     with _output(output_file) as stream:

@@ -1,7 +1,7 @@
 """What a user can choose about decoding. Loads no torch, so that wrong values fail at once.
 
-`SearchOptions` says how to search; `DecodingChoices` holds all that a command line decides, and
-turns it, together with a run's own settings, into search options and a translator.
+`SearchOptions` says how to search; `DecodingChoices` holds all that a command line decides. The
+two are the one way from a run's own settings and a user's options to a search.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from jtrans.errors import DecodingError, did_you_mean
 
 if TYPE_CHECKING:
     from jtrans.config import Config
-    from jtrans.decoding.translator import Translator
     from jtrans.runs import Run
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
@@ -151,25 +150,15 @@ class DecodingChoices:
         """Return the search options for a run."""
         return SearchOptions.from_run(run, **self.search)
 
-    def load(self, runs: Sequence[Run]) -> Translator:
-        """Load a run, or several as an ensemble that searches with the options of the first.
+    def check(self, runs: Sequence[Run]) -> None:
+        """Refuse what can be refused before torch is loaded.
 
         Raises:
-            JtransError: a checkpoint, search option or device that cannot be used.
+            JtransError: a search option that cannot be used, or a run without the checkpoint.
         """
-        options = self.search_options(runs[0])
+        self.search_options(runs[0])
         for run in runs:
-            run.checkpoint(self.checkpoint)  # refuse before torch is loaded
-        from jtrans.decoding.translator import Translator
-
-        return Translator.from_runs(
-            runs,
-            self.checkpoint,
-            self.device,
-            self.precision,
-            options=options,
-            batch_tokens=self.batch_tokens,
-        )
+            run.checkpoint(self.checkpoint)
 
 
 def _refusal(message: str, hint: str) -> DecodingError:

@@ -12,7 +12,7 @@ import torch
 from jtrans.decoding.batches import BATCH_TOKENS, by_length, padded
 from jtrans.decoding.beam import Hypothesis, beam_search
 from jtrans.decoding.load import load_model
-from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.options import DecodingChoices, SearchOptions
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.errors import DecodingError, InternalError, WorkError
 from jtrans.models.base import TranslationModel
@@ -171,6 +171,18 @@ class Translator:
             options or SearchOptions.from_run(runs[0]),
             batch_tokens=batch_tokens or BATCH_TOKENS,
             precision=resolve_precision(device, precision),
+        )
+
+    @classmethod
+    def load(cls, runs: Sequence[Run], decoding: DecodingChoices) -> Translator:
+        """Load one run, or several as an ensemble, as a user chose to decode (see `from_runs`)."""
+        return cls.from_runs(
+            runs,
+            decoding.checkpoint,
+            decoding.device,
+            decoding.precision,
+            options=decoding.search_options(runs[0]),
+            batch_tokens=decoding.batch_tokens,
         )
 
     def translate(self, lines: Sequence[str], progress: Progress | None = None) -> list[str]:

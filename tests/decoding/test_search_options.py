@@ -4,9 +4,12 @@ import math
 from typing import Any
 
 import pytest
+from plugins.random_runs import MakeRun
 
-from jtrans.decoding.options import WIDEST_BEAM, SearchOptions
-from jtrans.errors import DecodingError
+from jtrans.decoding.options import WIDEST_BEAM, DecodingChoices, SearchOptions
+from jtrans.errors import CheckpointError, DecodingError
+from jtrans.models.zoo import system_configs
+from jtrans.runs import Run
 
 
 @pytest.mark.parametrize(
@@ -66,3 +69,20 @@ def test_both_forms_of_the_length_penalty_count_the_end_symbol() -> None:
     assert SearchOptions(length_penalty=0.5).normalise(-6.0, 4) == pytest.approx(-3.0)
     gnmt = SearchOptions(length_penalty=1.0, length_penalty_form="gnmt")
     assert gnmt.normalise(-6.0, 7) == pytest.approx(-3.0)
+
+
+def test_what_a_user_chooses_replaces_the_runs_own_settings(make_run: MakeRun) -> None:
+    run = Run.open(make_run(config={"decoding": {"beam": 3, "max_length": "20"}}))
+    assert SearchOptions.from_run(run) == SearchOptions(beam=3, max_length="20")
+    choices = DecodingChoices(search={"beam": 7, "max_length": None})
+    assert choices.search_options(run) == SearchOptions(beam=7, max_length="20")
+    assert SearchOptions.from_config(run.config(system_configs()), beam=1).beam == 1
+
+
+def test_impossible_choices_are_refused_before_a_model_is_loaded(make_run: MakeRun) -> None:
+    run = Run.open(make_run())
+    DecodingChoices().check([run])
+    with pytest.raises(DecodingError, match="beam 0"):
+        DecodingChoices(search={"beam": 0}).check([run])
+    with pytest.raises(CheckpointError, match="no checkpoint 7"):
+        DecodingChoices("7").check([run])

@@ -145,8 +145,10 @@ class Member:
     @cached_property
     def translator(self) -> Translator:
         """The loaded model, ready to translate."""
+        from jtrans.decoding.translator import Translator
+
         self.progress.say("Loading", self.name)
-        return self.decoding.load([self.run])
+        return Translator.load([self.run], self.decoding)
 
     @property
     def model(self) -> TranslationModel:
