@@ -367,8 +367,9 @@ def load(
         JtransError: the run, checkpoint or device does not exist or cannot be used.
     """
     from jtrans.decoding.options import DecodingChoices
+    from jtrans.decoding.translator import Translator
     from jtrans.runs import Run, find_run
 
     opened = run if isinstance(run, Run) else find_run(str(run))
     choices = DecodingChoices(checkpoint, device, precision)
-    return LoadedRun(opened, choices.load([opened]))
+    return LoadedRun(opened, Translator.load([opened], choices))

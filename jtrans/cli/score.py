@@ -302,7 +302,8 @@ def _score_given(run: Run, decoding: DecodingChoices, force: str, src: str, as_j
     decoding.check([run])
     from jtrans.decoding.translator import Translator
 
-    scored = Translator.load([run], decoding).score(sources, targets, console.TerminalProgress())
+    translator = Translator.load([run], decoding)
+    scored = translator.teacher_forced_scores(sources, targets, console.TerminalProgress())
     if as_json:
         sentences = [
             {

@@ -223,10 +223,10 @@ class Translator:
         for lines in chunks:
             yield self.translate_nbest(lines, progress=progress)
 
-    def score(
+    def teacher_forced_scores(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
     ) -> list[ScoredLine]:
-        """Return how probable the model finds given translations (teacher-forced scores).
+        """Return how probable the model finds given translations, token by token.
 
         Args:
             sources: raw source lines.

@@ -71,7 +71,9 @@ def test_a_translation_carries_its_tokens_and_their_log_probabilities(
 def test_log_probabilities_are_those_of_teacher_forcing(translator: Translator) -> None:
     lines = [line for line in LINES if line.strip()]
     translations = [best[0] for best in translator.translate_nbest(lines)]
-    scored = translator.score(lines, [translation.text for translation in translations])
+    scored = translator.teacher_forced_scores(
+        lines, [translation.text for translation in translations]
+    )
     for translation, line in zip(translations, scored, strict=True):
         assert line.tokens == translation.tokens
         assert line.token_log_probs == pytest.approx(translation.token_log_probs, abs=1e-5)
@@ -80,13 +82,15 @@ def test_log_probabilities_are_those_of_teacher_forcing(translator: Translator) 
 def test_forcing_keeps_order_and_gives_nothing_for_empty_pairs(translator: Translator) -> None:
     sources = ["ein mann liest schnell .", "", "hund"]
     targets = ["a man", "", "a dog runs fast ."]
-    scored = translator.score(sources, targets)
+    scored = translator.teacher_forced_scores(sources, targets)
     assert [line.tokens for line in scored] == [
         ["a", "man", "</s>"],
         [],
         ["a", "dog", "runs", "fast", ".", "</s>"],
     ]
-    alone = [translator.score([s], [t])[0] for s, t in zip(sources, targets, strict=True)]
+    alone = [
+        translator.teacher_forced_scores([s], [t])[0] for s, t in zip(sources, targets, strict=True)
+    ]
     for line, single in zip(scored, alone, strict=True):
         assert line.token_log_probs == pytest.approx(single.token_log_probs, abs=1e-5)
 
