@@ -42,6 +42,7 @@ def info(as_json: Json = False) -> None:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in _PACKAGES},
+        "systems": _systems(),
         "devices": _devices(),
         "folders": _folders(),
         "environment": {
@@ -71,6 +72,13 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _systems() -> dict[str, str]:
+    """Return which distribution brings which system."""
+    from jtrans.models.zoo import installed_systems
+
+    return {f"system {item.point.name}": item.distribution for item in installed_systems()}
 
 
 def _devices() -> list[str]:

@@ -192,6 +192,11 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
         return declared[0]
 
 
+def installed_systems() -> list[InstalledSystem]:
+    """Return all systems of other distributions, whether they can be used or not."""
+    return [InstalledSystem(point) for point in metadata.entry_points(group=ENTRY_POINTS)]
+
+
 def system_configs() -> SystemConfigs:
     """Return the configuration class of every system, installed ones included."""
     return SystemConfigs()

@@ -1,0 +1,108 @@
+"""Every command on a system of another distribution, that of docs/adding-a-system.md."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from plugins.command_line import Jtrans
+from plugins.installed_systems import BringSystem
+
+from jtrans.data.prepared import PreparedCorpus
+
+RECIPE = """
+[model]
+system = "mine"
+width = 8
+
+[training]
+batch_tokens = 60
+max_updates = 4
+validate_every = 2
+validate_sentences = 4
+
+[decoding]
+beam = 2
+max_length = "S+2"
+"""
+
+
+def test_every_command_works_on_an_installed_system(
+    jtrans: Jtrans, bring_system: BringSystem, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    bring_system()
+    (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
+    train = ("train", "mine.toml", "--data", corpus.folder)
+
+    def done(*arguments: object, stdin: bytes | None = None) -> str:
+        result = jtrans(*arguments, stdin=stdin)
+        assert result.code == 0, (arguments, result.err)
+        return result.out
+
+    assert "mine" in done("models")
+    assert "model.width" in done("models", "mine")
+    assert done("recipes", "mine.toml") == RECIPE
+    assert jtrans(*train, "--set", "model.widht=3").err.count("did you mean model.width?") == 1
+
+    estimate = json.loads(done(*train, "--dry-run", "--json"))
+    assert estimate["system"] == "mine" and estimate["positions_per_second"] is None
+    bench = ("--recipe", "mine.toml", "--data", corpus.folder, "--quick", "--json")
+    measured = json.loads(done("bench", "train", *bench))
+    assert 0 < measured["product_share"] < 1
+
+    trained = json.loads(done(*train, "--run", "one", "--json"))
+    assert trained["reason"] == "max_updates" and trained["update"] == 4
+    continued = json.loads(
+        done(*train, "--run", "one", "--set", "training.max_updates=6", "--json")
+    )
+    assert continued["update"] == 6
+    done(*train, "--run", "two", "--set", "training.seed=7", "--set", "model.width=12")
+    done("average", "one", "--last", "2")
+
+    line = corpus.raw_lines("test", "source")[0]
+    translate = ("translate", "one", "--checkpoint", "average", "--beam", "1")
+    assert len(done(*translate, stdin=f"{line}\n".encode()).splitlines()) == 1
+    ensemble = done("translate", "one", "one", stdin=f"{line}\n\n".encode())
+    assert ensemble.splitlines()[1:] == [""]
+    scores = json.loads(done("score", "one", "two", "--json"))
+    assert len(scores["systems"]) == 2
+    sides = corpus.raw_lines("test", "source"), corpus.raw_lines("test", "target")
+    for name, lines in zip(("forced.de", "forced.en"), sides, strict=True):
+        (tmp_path / name).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    forced = ("score", "one", "--force", "forced.en", "--src", "forced.de", "--json")
+    assert json.loads(done(*forced))
+
+    for figure in ("length", "position", "frequency"):
+        assert json.loads(done("analyze", figure, "one", "two", "--json"))
+    assert "decoder.0.cross" in done("analyze", "alignment", "one", "--json")
+    pairs = json.loads(done("analyze", "attention", "one", "--sentence", line, "--json"))
+    [view] = pairs["sentences"][0]["views"]
+    assert view["kind"] == "decoder.cross"
+    assert json.loads(done("analyze", "compare", "one", "two", "--json"))
+    report = json.loads(done("analyze", "report", "one", "two", "--out", "report", "--json"))
+    assert report
+    assert "decoder.cross" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert "my-systems 1.0" in done("info")
+
+
+def test_a_broken_system_stops_only_what_uses_it(
+    jtrans: Jtrans, bring_system: BringSystem, tmp_path: Path
+) -> None:
+    bring_system("import nowhere")
+    (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
+    refused = jtrans("train", "mine.toml", "--data", "nowhere")
+    assert refused.code == 2
+    assert "mine of my-systems 1.0 is broken" in refused.err
+    assert jtrans("recipes", "demo/transformer").code == 0
+    assert "no prepared corpus" in jtrans("train", "demo/transformer", "--data", "nowhere").err
+
+
+@pytest.mark.parametrize("command", [["train", "demo/transformer"], ["models", "transformer"]])
+def test_a_name_that_is_taken_is_refused_where_it_is_used(
+    command: list[str], jtrans: Jtrans, bring_system: BringSystem
+) -> None:
+    bring_system(point="transformer = my_systems:Mine")
+    refused = jtrans(*command)
+    assert refused.code == 2
+    assert "transformer: jtrans, my-systems 1.0" in refused.err
