@@ -7,8 +7,13 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/venv.sh" test
 cd "$root"
 
+run() {
+    echo "+ $*"
+    "$@"
+}
+
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} GOMP_SPINCOUNT=1000
-echo "+ ruff check .";            ruff check .
-echo "+ ruff format --check .";   ruff format --check --quiet .
-echo "+ mypy";                    mypy
-echo "+ pytest -n 2 $*";          python -m pytest -n 2 "$@"
+run ruff check .
+run ruff format --check --quiet .
+run mypy # the package, scripts and tests
+run python -m pytest -n 2 "$@"

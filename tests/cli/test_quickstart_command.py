@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from plugins.command_line import Jtrans
 
-from jtrans.cli import quickstart
-
 
 class BegunError(Exception):
     """The work would begin now."""
@@ -18,10 +16,10 @@ class BegunError(Exception):
 def _stop_at_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop before the corpus is prepared."""
 
-    def begin(folder: Path) -> None:
-        raise BegunError(folder)
+    def begin(corpus: str, *, out: Path, **_options: object) -> None:
+        raise BegunError(out)
 
-    monkeypatch.setattr(quickstart, "_prepare", begin)
+    monkeypatch.setattr("jtrans.api.prepare", begin)
 
 
 def _write(path: Path, text: str = "") -> None:

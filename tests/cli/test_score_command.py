@@ -13,8 +13,6 @@ from plugins.random_runs import MakeRun
 from plugins.small_corpus import make_nouns
 
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.decoding.load import load_model
-from jtrans.runs import Run
 
 
 def _run_of(corpus: PreparedCorpus, make_run: MakeRun, name: str = "run", **more: Any) -> Path:
@@ -59,33 +57,20 @@ def test_scores_are_those_of_the_translations_in_a_file(
         assert by_file[metric] == pytest.approx(system[metric])
 
 
-@pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The runs whose models were loaded."""
-    names: list[str] = []
-
-    def noted(run: Run, *arguments: Any) -> Any:
-        names.append(run.name)
-        return load_model(run, *arguments)
-
-    monkeypatch.setattr("jtrans.decoding.translator.load_model", noted)
-    return names
-
-
 def test_translations_are_kept_and_used_again(
-    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, loaded: list[str]
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, loaded_runs: list[str]
 ) -> None:
     run = _run_of(corpus, make_run)
     first = jtrans("score", run).out
     [cached] = (run / "translations").iterdir()
     assert cached.name.startswith("test.step-00000010.")
     assert jtrans("score", run).out == first
-    assert loaded == ["run"]
+    assert loaded_runs == ["run"]
 
 
 @pytest.mark.parametrize("change", ["options", "weights", "damage", "text"])
 def test_translations_of_something_else_are_not_used(
-    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, loaded: list[str], change: str
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, loaded_runs: list[str], change: str
 ) -> None:
     run = _run_of(corpus, make_run)
     jtrans("score", run)
@@ -103,7 +88,7 @@ def test_translations_of_something_else_are_not_used(
         shutil.rmtree(run / "checkpoints")
         shutil.copytree(other / "checkpoints", run / "checkpoints")
     assert jtrans("score", run, *options).code == 0
-    assert loaded == ["run", "run"]
+    assert loaded_runs == ["run", "run"]
 
 
 def test_a_lower_casing_run_is_scored_without_case(

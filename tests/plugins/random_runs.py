@@ -84,3 +84,18 @@ def run_on(make_run: MakeRun) -> RunOn:
         return Run.open(make_run(name, pipeline=corpus.pipeline, **facts, **more))
 
     return make
+
+
+@pytest.fixture
+def loaded_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the runs whose models are loaded in this test."""
+    from jtrans.decoding.load import load_model  # it loads torch
+
+    names: list[str] = []
+
+    def noted(run: Run, *arguments: Any) -> Any:
+        names.append(run.name)
+        return load_model(run, *arguments)
+
+    monkeypatch.setattr("jtrans.decoding.translator.load_model", noted)
+    return names

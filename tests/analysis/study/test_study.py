@@ -6,7 +6,6 @@ import shutil
 import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,24 +17,10 @@ from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.study.study import Study, load_subjects
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.decoding.load import load_model
 from jtrans.errors import CheckpointError, ConfigError, CorpusError
 from jtrans.runs import Run
 
 RunOn = Callable[..., Run]
-
-
-@pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The runs whose models were loaded."""
-    names: list[str] = []
-
-    def noted(run: Run, *arguments: Any) -> Any:
-        names.append(run.name)
-        return load_model(run, *arguments)
-
-    monkeypatch.setattr("jtrans.decoding.translator.load_model", noted)
-    return names
 
 
 def _study(*runs: Run, **more: object) -> Study:
@@ -43,20 +28,20 @@ def _study(*runs: Run, **more: object) -> Study:
 
 
 def test_a_second_analysis_does_no_model_work(
-    corpus: PreparedCorpus, run_on: RunOn, loaded: list[str]
+    corpus: PreparedCorpus, run_on: RunOn, loaded_runs: list[str]
 ) -> None:
     run = run_on(corpus)
     first = [*position_figures(_study(run)), *length_figures(_study(run))]
-    assert set(loaded) == {"run"}
-    loaded.clear()
+    assert set(loaded_runs) == {"run"}
+    loaded_runs.clear()
     again = _study(Run.open(run.folder))
     assert [*position_figures(again), *length_figures(again)] == first
-    assert loaded == []
+    assert loaded_runs == []
 
 
 @pytest.mark.parametrize("change", ["weights", "damage", "text", "empty"])
 def test_measurements_of_something_else_are_not_used(
-    corpus: PreparedCorpus, run_on: RunOn, loaded: list[str], change: str
+    corpus: PreparedCorpus, run_on: RunOn, loaded_runs: list[str], change: str
 ) -> None:
     run = run_on(corpus)
     before = _study(run).subjects[0].teacher_forced
@@ -73,7 +58,7 @@ def test_measurements_of_something_else_are_not_used(
         shutil.rmtree(run.checkpoints_folder)
         shutil.copytree(other.checkpoints_folder, run.checkpoints_folder)
     after = _study(Run.open(run.folder), data=data).subjects[0].teacher_forced
-    assert loaded == ["run", "run"]
+    assert loaded_runs == ["run", "run"]
     same = np.array_equal(before.ids, after.ids) and np.allclose(before.log_probs, after.log_probs)
     assert same == (change in ("damage", "empty"))
 
