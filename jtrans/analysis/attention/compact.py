@@ -9,43 +9,47 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jtrans.analysis.attention.explain import Explanation, explain
+from jtrans.analysis.attention.explain import Explanation, LayerMap, explain
 from jtrans.analysis.attention.views import kind_title
 from jtrans.analysis.study.members import is_same_segmentation
 from jtrans.progress import Progress
 from jtrans.text.vocabulary import UNK
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from jtrans.analysis.study.members import Member
     from jtrans.text.pipeline import TextSide
 
 
 @dataclass(frozen=True)
 class CompactMap:
-    """One attention, averaged over heads, as bytes."""
+    """One attention, averaged over heads.
+
+    Args:
+        kind: such as ``joint.source``.
+        title: the kind in words.
+        axes: what the axes are; the last one is attended over.
+        shape: their sizes.
+        data: the weights as bytes in base64.
+    """
 
     kind: str
-    layer: int | None
-    axes: tuple[str, ...]
-    weights: NDArray[np.uint8]
+    title: str
+    axes: list[str]
+    shape: list[int]
+    data: str
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for a page: the weights as base64."""
-        data = base64.b64encode(np.ascontiguousarray(self.weights).tobytes()).decode("ascii")
-        return {
-            "kind": self.kind,
-            "title": kind_title(self.kind),
-            "axes": list(self.axes),
-            "shape": list(self.weights.shape),
-            "data": data,
-        }
+    @classmethod
+    def of(cls, layer_map: LayerMap) -> CompactMap:
+        """Average a map over heads or features."""
+        weights = np.rint(layer_map.mean() * 255).astype(np.uint8)
+        data = base64.b64encode(weights.tobytes()).decode("ascii")
+        title = kind_title(layer_map.kind)
+        return cls(layer_map.kind, title, list(layer_map.axes), list(weights.shape), data)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class CompactExplanation:
         text: the translation as raw text.
         source: pieces, the end mark last.
         predicted: target pieces, the end mark last.
-        cell: (target, source) to begin with.
+        cell: target and source position to begin with.
         maps: all attentions.
     """
 
@@ -65,22 +69,24 @@ class CompactExplanation:
     text: str
     source: list[str]
     predicted: list[str]
-    cell: tuple[int, int]
+    cell: list[int]
     maps: list[CompactMap]
 
     @classmethod
     def of(cls, explanation: Explanation, line: int | None, text: str) -> CompactExplanation:
         """Average an explanation over heads."""
-        maps = [
-            CompactMap(m.kind, m.layer, m.axes, np.rint(m.mean() * 255).astype(np.uint8))
-            for m in explanation.maps
-        ]
-        cell = explanation.strongest_cell()
+        cell = list(explanation.strongest_cell())
+        maps = [CompactMap.of(layer_map) for layer_map in explanation.maps]
         return cls(line, text, explanation.source, explanation.predicted, cell, maps)
 
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> CompactExplanation:
+        """Read what `to_json` returned."""
+        return cls(**{**values, "maps": [CompactMap(**item) for item in values["maps"]]})
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain values for a page."""
-        return {**vars(self), "maps": [compact_map.to_json() for compact_map in self.maps]}
+        """Return plain values for JSON."""
+        return asdict(self)
 
 
 def explain_lines(
@@ -92,14 +98,15 @@ def explain_lines(
         member: a run; its model is loaded only when the run's folder does not hold the result.
         lines: counted from 0.
         common: the target side that the words of all translations follow.
-        progress: told how far the work is.
+        progress: reports how far the work is.
     """
     texts = [member.hypotheses[line] for line in lines]
-    cache = member.cached("attention", lines=list(lines), translations=texts)
-    arrays = cache.read()
-    cached = None if arrays is None else _unpack(arrays)
-    if cached is not None:
-        return cached
+    cached = member.cached("attention", lines=list(lines), translations=texts)
+    try:
+        stored = json.loads(str((cached.read() or {})["explanations"]))
+        return [CompactExplanation.from_json(values) for values in stored]
+    except (KeyError, TypeError, ValueError):
+        pass  # not there, or damaged
     explanations = []
     for done, (line, text) in enumerate(zip(lines, texts, strict=True), start=1):
         explanation = explain(
@@ -110,7 +117,8 @@ def explain_lines(
         )
         explanations.append(CompactExplanation.of(explanation, line, text))
         progress.advance("Attention", done, len(lines))
-    cache.write(_pack(explanations), progress)
+    content = json.dumps([explanation.to_json() for explanation in explanations])
+    cached.write({"explanations": np.array(content)}, progress)
     return explanations
 
 
@@ -125,31 +133,3 @@ def _translation_pieces(member: Member, line: int, common: TextSide) -> list[str
         # not to be split into letters: the model did write this one token
         pieces += [word] if word == unknown else side.split([word])
     return pieces
-
-
-def _pack(explanations: Sequence[CompactExplanation]) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
-    described = []
-    for n, explanation in enumerate(explanations):
-        maps = []
-        for m, layer in enumerate(explanation.maps):
-            arrays[f"weights{n}.{m}"] = layer.weights
-            maps.append({"kind": layer.kind, "layer": layer.layer, "axes": layer.axes})
-        described.append({**vars(explanation), "maps": maps})
-    return {**arrays, "about": np.array(json.dumps(described))}
-
-
-def _unpack(arrays: dict[str, NDArray[Any]]) -> list[CompactExplanation] | None:
-    try:
-        explanations = []
-        for n, values in enumerate(json.loads(str(arrays["about"]))):
-            values.pop("is_joint", None)  # written by earlier versions
-            maps = [
-                CompactMap(m["kind"], m["layer"], tuple(m["axes"]), arrays[f"weights{n}.{number}"])
-                for number, m in enumerate(values["maps"])
-            ]
-            cell = (values["cell"][0], values["cell"][1])
-            explanations.append(CompactExplanation(**{**values, "maps": maps, "cell": cell}))
-    except (KeyError, TypeError, ValueError):
-        return None  # damaged: computed again
-    return explanations

@@ -136,22 +136,14 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
     counts = training_words(corpus)
     frequencies = np.array([counts[word] for words in study.reference_words for word in words])
     bins = binning.make(frequencies, Bins.between(WORD_EDGES))
-    series = []
-    totals = np.zeros((len(study), len(bins)))
-    for subject in study.subjects:
-        matches = [
+    matches = {
+        subject.index: [
             matches_by_bin(member.hypothesis_words, study.reference_words, counts, bins)
             for member in subject.members
         ]
-        totals = matches[0][:, :, 2]
-        series.append(
-            pooled_series(
-                subject,
-                [f_measure(own.sum(axis=0)) for own in matches],
-                [f_measure(study.bootstrap.sums(own)) for own in matches],
-                (matches[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0),
-            )
-        )
+        for subject in study.subjects
+    }
+    totals = matches[study.subjects[0].index][0][:, :, 2]
     return Figure(
         name="frequency-f-measure",
         title="F-measure of words by training frequency",
@@ -160,7 +152,10 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
         y_label="F-measure",
         bins=bins.labels,
         counts=totals.sum(axis=0).astype(int).tolist(),
-        series=series,
+        series=[
+            pooled_series(subject, study.bootstrap, matches[subject.index], f_measure)
+            for subject in study.subjects
+        ],
         note="As in compare-mt: hypothesis words that match the reference, clipped; the bin is "
         f"that of the word's frequency in the training data of {corpus.name}."
         + study.text.only_first,

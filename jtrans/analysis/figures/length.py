@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jtrans.analysis.figures.bins import Binning, Bins
 from jtrans.analysis.figures.results import Figure, Table
-from jtrans.analysis.figures.series import pooled_series, ratio_series
+from jtrans.analysis.figures.series import binned_series
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of
 from jtrans.evaluation.scores import tokenizer_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from jtrans.analysis.study.members import FileMember, Member
     from jtrans.analysis.study.study import Study, Subject
 
 Words = Sequence[str]
@@ -68,22 +69,12 @@ def _ngrams(words: Words, order: int) -> Counter[tuple[str, ...]]:
 
 
 def _ratio_figure(study: Study) -> Figure:
-    references = study.text.words_of_references
-    series = []
-    for subject in study.subjects:
-        lengths = [[len(words) for words in m.hypothesis_words] for m in subject.members]
-        closest = [
-            [closest_length(n, refs) for n, refs in zip(own, references, strict=True)]
-            for own in lengths
-        ]
-        series.append(
-            ratio_series(
-                subject,
-                study.bootstrap,
-                [np.array(own)[:, None] for own in lengths],
-                [np.array(own)[:, None] for own in closest],
-            )
-        )
+    def lengths(member: Member | FileMember) -> NDArray[Any]:
+        own = [len(words) for words in member.hypothesis_words]
+        closest = map(closest_length, own, study.text.words_of_references)
+        return np.column_stack([own, list(closest)])
+
+    place = np.zeros(len(study), dtype=np.int64)
     return Figure(
         name="length-ratio",
         title="Length ratio",
@@ -92,7 +83,7 @@ def _ratio_figure(study: Study) -> Figure:
         y_label="hypothesis words / reference words",
         bins=[study.split],
         counts=[len(study)],
-        series=series,
+        series=binned_series(study, _of_members(study, lengths), place, 1),
         note="Words before BPE, summed over the test set; of several references the one closest in "
         "length.",
         kind="bars",
@@ -102,20 +93,10 @@ def _ratio_figure(study: Study) -> Figure:
 
 
 def _score_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
-    ones = _by_bin(np.ones(len(study)), place, len(bins))
-    series = []
-    for subject in study.subjects:
-        scores = [
-            [
-                sentence_score(words, references)
-                for words, references in zip(
-                    member.hypothesis_words, study.text.words_of_references, strict=True
-                )
-            ]
-            for member in subject.members
-        ]
-        sums = [_by_bin(np.array(own), place, len(bins)) for own in scores]
-        series.append(ratio_series(subject, study.bootstrap, sums, [ones] * len(sums)))
+    def scores(member: Member | FileMember) -> NDArray[Any]:
+        own = map(sentence_score, member.hypothesis_words, study.text.words_of_references)
+        return np.column_stack([list(own), np.ones(len(study))])
+
     return Figure(
         name="length-score",
         title="Sentence score by source length",
@@ -124,7 +105,7 @@ def _score_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
         y_label="mean sentence score",
         bins=bins.labels,
         counts=np.bincount(place, minlength=len(bins)).tolist(),
-        series=series,
+        series=binned_series(study, _of_members(study, scores), place, len(bins)),
         note="As in the reference scripts of the paper: the mean of sentence BLEU with add-one "
         "smoothing. It flatters short sentences and cannot be compared with corpus BLEU.",
         count_label="sentences",
@@ -132,16 +113,8 @@ def _score_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
 
 
 def _bleu_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
-    series = []
-    sentences = np.bincount(place, minlength=len(bins))
     case = "lower-cased" if study.lowercase else "cased"
-    for subject in study.subjects:
-        values, samples = [], []
-        for counts in sentence_counts(study, subject):
-            sums = _by_bin(counts, place, len(bins))
-            values.append(bleu_of(sums.sum(axis=0)))
-            samples.append(bleu_of(study.bootstrap.sums(sums)))
-        series.append(pooled_series(subject, values, samples, sentences))
+    counts = [(subject, sentence_counts(study, subject)) for subject in study.subjects]
     return Figure(
         name="length-bleu",
         title="BLEU by source length",
@@ -149,8 +122,8 @@ def _bleu_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
         x_label="source words",
         y_label="BLEU",
         bins=bins.labels,
-        counts=sentences.tolist(),
-        series=series,
+        counts=np.bincount(place, minlength=len(bins)).tolist(),
+        series=binned_series(study, counts, place, len(bins), score=bleu_of),
         note="Corpus BLEU of the sentences of each bin (sacreBLEU, tokenizer "
         f"{tokenizer_name(study.target_language)}, {case}).",
         digits=1,
@@ -171,8 +144,10 @@ def sentence_counts(study: Study, subject: Subject) -> list[NDArray[np.int64]]:
     ]
 
 
-def _by_bin(values: NDArray[Any], place: NDArray[Any], count: int) -> NDArray[np.float64]:
-    """Put the value(s) of every sentence into its bin: [n, ...] -> [n, bins, ...]."""
-    sums = np.zeros((len(values), count, *values.shape[1:]))
-    sums[np.arange(len(values)), place] = values
-    return sums
+def _of_members(
+    study: Study, measure: Callable[[Member | FileMember], NDArray[Any]]
+) -> list[tuple[Subject, list[NDArray[Any]]]]:
+    """Return every system with what is measured of the sentences of each seed."""
+    return [
+        (subject, [measure(member) for member in subject.members]) for subject in study.subjects
+    ]

@@ -13,7 +13,7 @@ import numpy as np
 
 from jtrans.analysis.figures.bins import BINS, Binning, Bins
 from jtrans.analysis.figures.results import Figure, Table
-from jtrans.analysis.figures.series import by_bin, ratio_series
+from jtrans.analysis.figures.series import binned_series
 from jtrans.analysis.figures.words import word_numbers
 from jtrans.errors import CorpusError
 
@@ -68,16 +68,15 @@ def accuracy_figure(
         place: the bin of every item, -1 to leave it out.
         words: the rest of the figure, ``bins`` among it.
     """
-    shape = (len(study), len(words["bins"]))
-    counts = by_bin(np.ones(len(place)), sentence, place, shape)
-    series = []
-    for subject, members in zip(study.with_model, hits, strict=True):
-        sums = [by_bin(own, sentence, place, shape) for own in members]
-        series.append(ratio_series(subject, study.bootstrap, sums, [counts] * len(sums)))
+    values = [
+        (subject, [np.column_stack([own, np.ones(len(own))]) for own in members])
+        for subject, members in zip(study.with_model, hits, strict=True)
+    ]
+    bins = len(words["bins"])
     return Figure(
         y_label="accuracy",
-        counts=counts.sum(axis=0).astype(int).tolist(),
-        series=series,
+        counts=np.bincount(place[place >= 0], minlength=bins).tolist(),
+        series=binned_series(study, values, place, bins, sentence=sentence),
         **words,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from jtrans.analysis.figures.results import Series
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from jtrans.analysis.study.study import Subject
+    from jtrans.analysis.study.study import Study, Subject
     from jtrans.evaluation.bootstrap import Bootstrap
+
+    Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 LEVEL = 95.0  # percent
 FEWEST = 2  # sentences: one alone says nothing of how much sentences differ
@@ -25,7 +27,7 @@ Values = list[float | None]
 def by_bin(
     values: NDArray[Any], sentence: NDArray[Any], place: NDArray[Any], shape: tuple[int, int]
 ) -> NDArray[np.float64]:
-    """Sum values by sentence and bin.
+    """Sum values by sentence and bin: [items, ...] -> [sentences, bins, ...].
 
     Args:
         values: of each item.
@@ -34,10 +36,9 @@ def by_bin(
         shape: numbers of sentences and bins.
     """
     has_bin = place >= 0
-    cell = sentence[has_bin] * shape[1] + place[has_bin]
-    sums = np.zeros(shape[0] * shape[1])
-    np.add.at(sums, cell, values[has_bin])
-    return sums.reshape(shape)
+    sums = np.zeros((*shape, *values.shape[1:]))
+    np.add.at(sums, (sentence[has_bin], place[has_bin]), values[has_bin])
+    return sums
 
 
 def divide(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
@@ -47,22 +48,56 @@ def divide(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.flo
     return result
 
 
+def ratio(sums: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the first of two summed columns divided by the second, [..., 2] -> [...]."""
+    return divide(sums[..., 0], sums[..., 1])
+
+
+def binned_series(
+    study: Study,
+    values: Iterable[tuple[Subject, Sequence[NDArray[Any]]]],
+    place: NDArray[Any],
+    bins: int,
+    *,
+    score: Score = ratio,
+    sentence: NDArray[Any] | None = None,
+) -> list[Series]:
+    """Return a series per system from what is counted of every item.
+
+    Args:
+        study: the systems.
+        values: per system and seed, what is summed of every item, [items, columns].
+        place: the bin of each item, -1 to leave it out.
+        bins: how many there are.
+        score: makes values of sums, [..., columns] -> [...].
+        sentence: the sentence of each item; None where the items are the sentences.
+    """
+    sentence = np.arange(len(study)) if sentence is None else sentence
+    shape = (len(study), bins)
+    return [
+        pooled_series(
+            subject, study.bootstrap, [by_bin(v, sentence, place, shape) for v in seeds], score
+        )
+        for subject, seeds in values
+    ]
+
+
 def pooled_series(
-    subject: Subject,
-    values: Sequence[NDArray[np.float64]],
-    samples: Sequence[NDArray[np.float64]],
-    sentences: NDArray[Any],
+    subject: Subject, bootstrap: Bootstrap, sums: Sequence[NDArray[Any]], score: Score
 ) -> Series:
-    """Return the series of a system from the numbers of its seeds.
+    """Return the series of a system, over its seeds.
 
     Args:
         subject: the system.
-        values: per seed, the value of each bin; nan where there is none.
-        samples: per seed, the same for every drawn test set, [samples, bins].
-        sentences: how many sentences have something in each bin.
+        bootstrap: over the sentences.
+        sums: per seed, [sentences, bins, columns]; a column after the first is above 0 where a
+            sentence has something in a bin.
+        score: makes values of sums, [..., columns] -> [...]; nan where there is nothing.
     """
-    mean = np.mean(np.stack(values), axis=0)
-    drawn = np.mean(np.stack(samples), axis=0)
+    values = np.stack([score(own.sum(axis=0)) for own in sums])  # [seeds, bins]
+    mean = np.mean(values, axis=0)
+    drawn = np.mean(np.stack([score(bootstrap.sums(own)) for own in sums]), axis=0)
+    sentences = (sums[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0)
     low, high = [], []
     for place, count in enumerate(sentences):
         column = drawn[:, place][np.isfinite(drawn[:, place])]
@@ -71,39 +106,10 @@ def pooled_series(
         low.append(None if ends is None else float(ends[0]))
         high.append(None if ends is None else float(ends[1]))
     spread: Values = []
-    if len(values) > 1:
+    if len(sums) > 1:
         spread = [
             statistics.stdev(column) if np.isfinite(column).all() else None
-            for column in np.stack(values, axis=1).tolist()
+            for column in values.T.tolist()
         ]
-    return Series(subject.name, known(mean), low, high, subject.index, spread)
-
-
-def known(values: NDArray[np.float64]) -> Values:
-    """Return numbers, None for nan: "no data" has one form only."""
-    return [float(value) if np.isfinite(value) else None for value in values]
-
-
-def ratio_series(
-    subject: Subject,
-    bootstrap: Bootstrap,
-    numerators: Sequence[NDArray[Any]],
-    denominators: Sequence[NDArray[Any]],
-) -> Series:
-    """Return the series of sums divided by sums, such as hits by tokens.
-
-    Args:
-        subject: the system.
-        bootstrap: over the sentences.
-        numerators: per seed, by sentence and bin.
-        denominators: the same.
-    """
-    values = [
-        divide(top.sum(axis=0), bottom.sum(axis=0))
-        for top, bottom in zip(numerators, denominators, strict=True)
-    ]
-    samples = [
-        divide(bootstrap.sums(top), bootstrap.sums(bottom))
-        for top, bottom in zip(numerators, denominators, strict=True)
-    ]
-    return pooled_series(subject, values, samples, (denominators[0] > 0).sum(axis=0))
+    known = [float(value) if np.isfinite(value) else None for value in mean]
+    return Series(subject.name, known, low, high, subject.index, spread)

@@ -27,7 +27,7 @@ def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str 
 
     Args:
         items: what to write.
-        folder: is made when it is not there.
+        folder: created where it is missing.
         prefix: before the name of every file, such as ``test.``.
 
     Returns:
@@ -74,7 +74,7 @@ def write_pair(pair: ExplainedPair, folder: Path, split: str, progress: Progress
 
     Args:
         pair: to write.
-        folder: is made when it is not there.
+        folder: created where it is missing.
         split: its name, for the names of files.
         progress: warned of characters no font has.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 class SystemSummary:
     """What is known of a system besides its scores.
 
+    Of a file of translations, only name and index are known.
+
     Args:
         name: of the system.
         index: of its colour.
-        kind: of network, such as ``reformer-fast``; None for a file of translations.
+        kind: of network, such as ``reformer-fast``.
         parameters: trainable numbers.
         checkpoint: that was used.
         updates: of training up to that checkpoint.
@@ -37,13 +39,13 @@ class SystemSummary:
 
     name: str
     index: int
-    kind: str | None
-    parameters: int | None
-    checkpoint: str | None
-    updates: int | None
-    minutes: float | None
-    tokens_per_second: float | None
-    runs: list[str]
+    kind: str | None = None
+    parameters: int | None = None
+    checkpoint: str | None = None
+    updates: int | None = None
+    minutes: float | None = None
+    tokens_per_second: float | None = None
+    runs: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,13 @@ class ReportData:
         languages: source and target.
         corpus: its name.
         split: its name.
-        sentences: how many it has.
-        references: how many each sentence has.
+        sentences: of the split.
+        references: of each sentence.
         lowercase: whether scores compare without case.
         warnings: what a reader must know.
         systems: in order.
         scores: of all systems.
-        curves: validation curves by what they show, ``BLEU`` and ``loss``.
+        curves: of validation BLEU and loss, by these names.
         sections: figures and tables.
         different: examples where systems differ most.
         drawn: examples drawn at random.
@@ -99,7 +101,7 @@ def gather(study: Study, progress: Progress) -> ReportData:
 
     Args:
         study: the systems.
-        progress: told how far the work is.
+        progress: reports how far the work is.
 
     Raises:
         JtransError: a run that cannot be used.
@@ -165,7 +167,7 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
 
 def _summary(subject: Subject) -> SystemSummary:
     if not subject.has_model:
-        return SystemSummary(subject.name, subject.index, None, None, None, None, None, None, [])
+        return SystemSummary(subject.name, subject.index)
     from jtrans.models.zoo import system_configs
 
     first = subject.run_members[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,7 @@ def explored_sentences(
     result: list[ExploredSentence] = []
     size = 0
     for line, *pairs in zip(lines, *explained, strict=True):
-        size += sum(layer_map.weights.size for pair in pairs for layer_map in pair.maps)
+        size += sum(math.prod(item.shape) for pair in pairs for item in pair.maps)
         if size > MOST_BYTES:
             break
         texts = (study.source_lines[line], study.reference_lines[line])

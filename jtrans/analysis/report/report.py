@@ -14,7 +14,6 @@ from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import UNSPACED
 from jtrans.analysis.report.explorer import explorer
 from jtrans.analysis.report.pages import render
-from jtrans.analysis.report.scores import MetricValue
 from jtrans.evaluation.systems import ALL_METRICS, TITLES
 from jtrans.files import write_text
 
@@ -45,8 +44,8 @@ def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, 
 
     Args:
         study: the systems.
-        folder: is made when it is not there.
-        progress: told how far the work is.
+        folder: created where it is missing.
+        progress: reports how far the work is.
 
     Returns:
         The path of the page, and what it shows.
@@ -73,7 +72,7 @@ def page(data: ReportData) -> str:
         language_name=" → ".join(LANGUAGES.get(code, code) for code in data.languages),
         names=[(system.name, system.index) for system in data.systems],
         metrics=[(metric, TITLES[metric]) for metric in ALL_METRICS],
-        score_cells={system.name: _score_cells(data, system.name) for system in data.systems},
+        better=_significantly_better(data),
         verdicts=verdicts(data),
         curves=_curves(data),
         sections=[
@@ -113,22 +112,12 @@ def scores_table(data: ReportData) -> Table:
     return Table("scores", "Scores", columns, rows, note)
 
 
-def _score_cells(data: ReportData, name: str) -> list[dict[str, str]]:
-    values = data.scores.systems[name]
-    better = {
-        item.metric
-        for item in data.scores.comparisons
-        if item.system == name and item.is_better and item.is_significant
-    }
-    return [_score_cell(values[metric], TITLES[metric] in better) for metric in ALL_METRICS]
-
-
-def _score_cell(value: MetricValue, is_better: bool) -> dict[str, str]:
+def _significantly_better(data: ReportData) -> set[tuple[str, str]]:
+    """Return (system, title of a metric) wherever a system beats the first by more than chance."""
     return {
-        "value": f"{value.value:.1f}",
-        "star": "*" if is_better else "",
-        "interval": "" if value.interval is None else f"{value.interval:.1f}",
-        "spread": "" if value.spread is None else f"{value.spread:.1f}",
+        (item.system, item.metric)
+        for item in data.scores.comparisons
+        if item.is_better and item.is_significant
     }
 
 
@@ -147,19 +136,15 @@ def _entry(item: Figure | Table) -> dict[str, Any]:
     from markupsafe import Markup
 
     columns, rows = shown_table(item)
-    entry: dict[str, Any] = {
-        "title": item.title,
-        "note": item.note,
+    series = item.series if isinstance(item, Figure) else []
+    return {
+        "item": item,
         "columns": columns,
         "rows": rows,
         "right": [is_numeric(row[n] for row in rows) for n in range(len(columns))],
-        "svg": None,
+        "svg": Markup(draw(item)) if isinstance(item, Figure) else None,
+        "names": [(own.system, own.index) for own in series],
     }
-    if isinstance(item, Figure):
-        entry["svg"] = Markup(draw(item))
-        entry["question"] = item.question
-        entry["names"] = [(series.system, series.index) for series in item.series]
-    return entry
 
 
 def as_json(data: ReportData) -> dict[str, Any]:
