@@ -98,11 +98,11 @@ def _devices() -> list[str]:
     for name in names:
         device = torch.device(name)
         precision = resolve_precision(device, "auto")
-        facts = prepare_device(device)
+        decoding = prepare_device(device)
         training = prepare_device(device, for_training=True)
-        described = facts.describe(precision)
-        if training.products != facts.products:
-            described += f" ({training.products} in training)"
+        described = decoding.describe(precision)
+        if training.matmul_backend != decoding.matmul_backend:
+            described += f" ({training.matmul_backend} in training)"
         if device.type == "cpu" and has_fast_bf16(device):
             described += "; has instructions for --precision bf16"
         if device.type == "cuda" and not HAS_TRITON:

@@ -1,48 +1,47 @@
-"""Which device computes, in which precision, and through which matrix-product library."""
+"""Which device computes, and in which precision."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import logging
 import os
 import re
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from jtrans.errors import ConfigError, did_you_mean
+from jtrans.nn.cpu import matmul_backend
+from jtrans.nn.cpu.malloc import keep_freed_memory
 
 _log = logging.getLogger(__name__)
 _CHOICES = ("auto", "cpu", "cuda", "mps")
 _DEVICE = re.compile(r"(?P<kind>cpu|cuda|mps)(?::(?P<index>0|[1-9][0-9]{0,2}))?")
-_FP32_ERROR = 1e-5  # relative error of a real float32 product of 256 terms stays far below
 
 
 @dataclass(frozen=True)
-class DeviceFacts:
-    """What was found out about a device.
+class DeviceInfo:
+    """A device that was made ready.
 
     Args:
         name: for example ``cpu`` or the GPU's name.
         threads: CPU threads that compute.
-        products: library of float32 matrix products: ``MKL``, ``oneDNN``, or ``cuBLAS``.
+        matmul_backend: what multiplies float32 matrices: ``MKL``, ``oneDNN`` or ``cuBLAS``.
     """
 
     name: str
     threads: int
-    products: str
+    matmul_backend: str
 
     def describe(self, precision: str) -> str:
         """Return one line, for example ``cpu, 2 threads, fp32 by oneDNN``."""
         unit = "thread" if self.threads == 1 else "threads"
         threads = f", {self.threads} {unit}" if self.name == "cpu" else ""
-        by = f" by {self.products}" if precision == "fp32" and self.products else ""
+        backend = self.matmul_backend if precision == "fp32" else ""
+        by = f" by {backend}" if backend else ""
         return f"{self.name}{threads}, {precision}{by}"
 
 
@@ -94,8 +93,8 @@ def has_fast_bf16(device: torch.device) -> bool:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
-        facts = ask()  # older versions of torch cannot tell
-        return bool(facts.get("avx512_bf16") or facts.get("amx_bf16"))
+        capabilities = ask()  # older versions of torch cannot say
+        return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
     return False
 
 
@@ -107,131 +106,45 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
 
 
 @functools.cache
-def prepare_device(device: torch.device, *, for_training: bool = False) -> DeviceFacts:
-    """Make the device ready and say what it is; on a CPU choose the faster float32 products.
+def prepare_device(device: torch.device, *, for_training: bool = False) -> DeviceInfo:
+    """Make the device ready and describe it; on a CPU choose the faster matmul backend.
 
-    The choice changes results by rounding only: a library that is not real float32 here (on
-    some processors the same switch computes in bfloat16) is not taken.
+    The choice changes results by rounding only.
 
     Args:
-        device: what to compute on.
+        device: where to compute.
         for_training: oneDNN prepares itself for every new shape of a product. Training reuses
-            the shapes of a pass in every layer, so there it need only be a twentieth faster;
-            in a search the shapes change from step to step.
+            the shapes of a micro-batch in every layer, so there it need only be a twentieth
+            faster; in a search the shapes change from step to step.
     """
-    facts = _prepare(device, 1.05 if for_training else 1.6)
-    _log.info("device %s", facts.describe("fp32"))
-    return facts
+    info = _prepare(device, 1.05 if for_training else 1.6)
+    _log.info("device %s", info.describe("fp32"))
+    return info
 
 
-def _prepare(device: torch.device, margin: float) -> DeviceFacts:
+def _prepare(device: torch.device, margin: float) -> DeviceInfo:
     if device.type == "cuda":
-        return DeviceFacts(torch.cuda.get_device_name(device), 0, "cuBLAS")
+        return DeviceInfo(torch.cuda.get_device_name(device), 0, "cuBLAS")
     if device.type != "cpu":
-        return DeviceFacts(device.type, 0, "")
+        return DeviceInfo(device.type, 0, "")
     # oneDNN keeps code and buffers for every shape it meets, 1,024 of them by default: sentence
-    # lengths vary, so that is gigabytes. With too few, every layer of a training pass prepares
+    # lengths vary, so that is gigabytes. With too few, every layer of a micro-batch prepares
     # its products again. Read when oneDNN is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    _keep_freed_memory()
-    return DeviceFacts("cpu", torch.get_num_threads(), _choose_products(margin))
+    keep_freed_memory()
+    backend = matmul_backend.take_faster_backend(margin)
+    return DeviceInfo("cpu", torch.get_num_threads(), backend)
 
 
-def _choose_products(margin: float) -> str:
-    if not torch.backends.mkldnn.is_available():
-        return "BLAS"
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(1024, 256, generator=generator)
-    w = torch.randn(1024, 256, generator=generator)
-    exact = x.double() @ w.double().t()
-    seconds = {"highest": float("inf"), "medium": float("inf")}
-    for _ in range(10):  # in turns, so that other work on the machine slows both alike
-        for precision in seconds:
-            torch.set_float32_matmul_precision(precision)
-            seconds[precision] = min(seconds[precision], _seconds(x, w))
-    product = torch.nn.functional.linear(x, w)  # oneDNN's: "medium" was last
-    is_fp32 = float((product.double() - exact).norm() / exact.norm()) < _FP32_ERROR
-    if is_fp32 and margin * seconds["medium"] < seconds["highest"]:
-        return "oneDNN"
-    torch.set_float32_matmul_precision("highest")
-    return "MKL"
-
-
-def use_products(facts: DeviceFacts, products: str | None) -> DeviceFacts:
-    """Compute with the library an earlier start of a run chose, so that it goes on bit by bit.
-
-    Which of two nearly equal libraries is faster changes with what else the machine does.
+def use_matmul_backend(info: DeviceInfo, recorded: str | None) -> DeviceInfo:
+    """Compute with the backend that a run recorded, where it is as exact here.
 
     Args:
-        facts: of the device.
-        products: what the run recorded; None, or a library that is not here, leaves the choice.
+        info: what `prepare_device` returned.
+        recorded: the run's backend; None leaves the choice.
 
     Returns:
-        The facts with the library in use.
+        The device with the backend in use.
     """
-    switch = {"MKL": "highest", "oneDNN": "medium"}
-    if facts.products not in switch:
-        return facts
-    torch.set_float32_matmul_precision(switch[facts.products])
-    if products == facts.products or products not in switch:
-        return facts
-    torch.set_float32_matmul_precision(switch[products])
-    if not _is_real_float32():  # the run comes from another machine
-        torch.set_float32_matmul_precision(switch[facts.products])
-        return facts
-    return replace(facts, products=products)
-
-
-@contextlib.contextmanager
-def short_products(dtype: torch.dtype) -> Iterator[None]:
-    """Within it, batches of small float32 products on a CPU go to oneDNN where that is exact.
-
-    For the products of attention over short lines it is two to four times as fast as MKL,
-    whichever is the better for large ones.
-    """
-    before = torch.get_float32_matmul_precision()
-    if dtype != torch.float32 or before != "highest" or not is_onednn_real_float32():
-        yield
-        return
-    torch.set_float32_matmul_precision("medium")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-@functools.cache
-def is_onednn_real_float32() -> bool:
-    """Say whether oneDNN's float32 products are that here; with AMX they are bfloat16's."""
-    if not torch.backends.mkldnn.is_available():
-        return False
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    try:
-        return _is_real_float32()
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-def _is_real_float32() -> bool:
-    x = torch.randn(256, 256, generator=torch.Generator().manual_seed(1))
-    exact = x.double() @ x.double().t()
-    product = torch.nn.functional.linear(x, x)
-    return float((product.double() - exact).norm() / exact.norm()) < _FP32_ERROR
-
-
-def _seconds(x: torch.Tensor, w: torch.Tensor) -> float:
-    start = time.perf_counter()
-    torch.nn.functional.linear(x, w)
-    return time.perf_counter() - start
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc keep freed blocks: fresh pages for every large tensor cost more than the work."""
-    if not sys.platform.startswith("linux"):
-        return
-    trim_threshold, mmap_threshold = -1, -3  # from malloc.h
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(mmap_threshold, 32 * 2**20)  # the largest it takes
-        libc.mallopt(trim_threshold, 2**31 - 1)
+    backend = matmul_backend.take_backend(recorded, info.matmul_backend)
+    return replace(info, matmul_backend=backend)

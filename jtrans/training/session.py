@@ -19,11 +19,11 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import (
-    DeviceFacts,
+    DeviceInfo,
     prepare_device,
     resolve_device,
     resolve_precision,
-    use_products,
+    use_matmul_backend,
 )
 from jtrans.nn.layer import compile_layers, set_recompute
 from jtrans.runs import Run
@@ -86,12 +86,14 @@ def train(
     if existing and not restart:
         changes = compare(existing, config, corpus)
         initial = None if existing.checkpoints() else initial
-    trainer, facts = make_trainer(
+    recorded = existing.info if existing and not restart else {}
+    trainer, device_info = make_trainer(
         Run(run),
         config,
         corpus,
         device=device,
-        products=existing.info.get("products") if existing and not restart else None,
+        # "products" in runs of earlier versions
+        matmul_backend=recorded.get("matmul_backend", recorded.get("products")),
         initial=initial,
         events=events,
         should_stop=should_stop,
@@ -104,8 +106,10 @@ def train(
         trainer.resume()
         if not trainer.is_finished:
             trainer.run.update_config(config)
-            trainer.run.update_info(data=str(corpus.folder.resolve()), products=facts.products)
-            events.start(_start(trainer, config, facts.describe(trainer.precision), changes))
+            trainer.run.update_info(
+                data=str(corpus.folder.resolve()), matmul_backend=device_info.matmul_backend
+            )
+            events.start(_start(trainer, config, device_info.describe(trainer.precision), changes))
         return trainer.train()
 
 
@@ -126,18 +130,19 @@ def make_trainer(
     corpus: PreparedCorpus,
     *,
     device: str | None = None,
-    products: str | None = None,
+    matmul_backend: str | None = None,
     initial: Run | None = None,
     events: TrainingEvents,
     should_stop: Callable[[], bool] = lambda: False,
-) -> tuple[Trainer, DeviceFacts]:
-    """Build model and trainer, and return the trainer with facts about the device.
+) -> tuple[Trainer, DeviceInfo]:
+    """Build model and trainer, and return the trainer with its device.
 
     Nothing is written.
     """
     place = resolve_device(device)
     precision = resolve_precision(place, config.training.precision)
-    facts = use_products(prepare_device(place, for_training=True), products)
+    device_info = prepare_device(place, for_training=True)
+    device_info = use_matmul_backend(device_info, matmul_backend)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when deterministic
     torch.use_deterministic_algorithms(config.training.deterministic)
     # weights and dropout draw from the global generators, which checkpoints save and restore
@@ -162,7 +167,7 @@ def make_trainer(
         events=events,
         should_stop=should_stop,
     )
-    return trainer, facts
+    return trainer, device_info
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ def scaling_suite(chosen: argparse.Namespace) -> None:
 
     from jtrans.nn.device import prepare_device
 
-    facts = prepare_device(torch.device("cpu"), for_training=True)
+    info = prepare_device(torch.device("cpu"), for_training=True)
     passes = {(E, L): make_pass(E, L) for E in WIDTHS for L in LENGTHS}
     seconds: dict[tuple[int, int], list[float]] = {key: [] for key in passes}
     rounds = 2 if chosen.quick else 5
@@ -65,7 +65,7 @@ def scaling_suite(chosen: argparse.Namespace) -> None:
     worst = max(row["cost"]["median"] for row in found)
     print(f"the dearest position costs {worst:.2f}; the limit is {LIMIT}")
     command = "python -m scripts.bench.train --suite scaling"
-    device = facts.describe("fp32")
+    device = info.describe("fp32")
     write(chosen.json, command=command, device=device, limit=LIMIT, rows=found)
 
 

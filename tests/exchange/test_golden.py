@@ -26,7 +26,8 @@ from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.exchange.reformer_fairseq import import_checkpoint
 from jtrans.models.base import TranslationModel
 from jtrans.nn import fast
-from jtrans.nn.device import autocast, is_onednn_real_float32
+from jtrans.nn.cpu.matmul_backend import is_onednn_real_float32
+from jtrans.nn.device import autocast
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.gpu import attention as gpu_attention
 from jtrans.nn.layer import set_recompute
@@ -73,11 +74,11 @@ def golden(
     with np.load(folder / "expected_logits.npz") as arrays:
         logits = [arrays[f"logits_{i}"] for i in range(len(pairs))]
     ours = [np.concatenate([each[:, OUR_ORDER], each[:, 4:]], axis=1) for each in logits]
-    products = torch.get_float32_matmul_precision()
+    before = torch.get_float32_matmul_precision()
     yield Golden(
         load_model(imported.run, device=torch.device("cpu")), imported.pipeline, pairs, ours
     )
-    torch.set_float32_matmul_precision(products)
+    torch.set_float32_matmul_precision(before)
 
 
 @torch.no_grad()
@@ -105,8 +106,8 @@ WAYS: dict[str, tuple[dict[str, Any], float]] = {
     "plain": ({"plain": True}, 1e-5),
     "fused attention": ({"fused": True}, 1e-5),
     "in blocks": ({}, 1e-5),
-    "in blocks, MKL": ({"products": "highest"}, 1e-5),
-    "in blocks, oneDNN": ({"products": "medium"}, 1e-5),
+    "in blocks, MKL": ({"matmul": "highest"}, 1e-5),
+    "in blocks, oneDNN": ({"matmul": "medium"}, 1e-5),
     "hidden layers recomputed": ({"recompute": "hidden"}, 1e-5),
     "layers recomputed": ({"recompute": "layer"}, 1e-5),
     "short-axis operator": ({"operator": True}, 1e-5),
@@ -121,7 +122,7 @@ def test_every_way_of_training_gives_the_original_s_logits(
     golden: Golden, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switches, tolerance = WAYS[way]
-    if switches.get("products") == "medium" and not is_onednn_real_float32():
+    if switches.get("matmul") == "medium" and not is_onednn_real_float32():
         pytest.skip("oneDNN does not compute real float32 products here")
     cpu = torch.device("cpu")
     model = copy.deepcopy(golden.model).train().requires_grad_()
@@ -135,8 +136,8 @@ def test_every_way_of_training_gives_the_original_s_logits(
         monkeypatch.setattr(fast, "IN_BLOCKS", {})
         monkeypatch.setitem(fast.KERNELS, "cpu", fast.KERNELS["cuda"])
         monkeypatch.setattr(gpu_attention, "is_supported", lambda *_, **__: "operator" in switches)
-    products = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(switches.get("products", products))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(switches.get("matmul", before))
     try:
         with autocast(cpu, switches.get("precision", "fp32")):
             memory = model.encode(*padded(golden.sources, cpu))
@@ -144,7 +145,7 @@ def test_every_way_of_training_gives_the_original_s_logits(
             target_in, mask = padded(inputs, cpu)
             logits = model.project(model.decode(target_in, memory))
     finally:
-        torch.set_float32_matmul_precision(products)
+        torch.set_float32_matmul_precision(before)
     assert logits.requires_grad
     found = logits.detach().float()
     for row, length, expected in zip(found, mask.sum(1).tolist(), golden.logits, strict=True):

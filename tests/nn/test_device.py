@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from jtrans.errors import ConfigError
-from jtrans.nn import device as device_module
+from jtrans.nn.cpu import matmul_backend
 from jtrans.nn.device import (
-    DeviceFacts,
+    DeviceInfo,
     autocast,
     prepare_device,
     resolve_device,
     resolve_precision,
-    use_products,
+    use_matmul_backend,
 )
 
 CPU = torch.device("cpu")
@@ -27,7 +27,7 @@ def _no_wish(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fresh_choice() -> Iterator[None]:
-    """Choose the library of products anew, and put the old choice back afterwards."""
+    """Choose the matmul backend anew, and put the old choice back afterwards."""
     before = torch.get_float32_matmul_precision()
     prepare_device.cache_clear()
     yield
@@ -129,17 +129,17 @@ def test_a_faster_product_that_is_not_float32_is_not_taken(
 
     monkeypatch.setattr(torch.nn.functional, "linear", rough)
     monkeypatch.setattr(
-        device_module,
-        "_seconds",
+        matmul_backend,
+        "product_seconds",
         lambda *_: 2.0 if torch.get_float32_matmul_precision() == "highest" else 1.0,
     )
-    facts = prepare_device(CPU)
+    info = prepare_device(CPU)
     assert torch.get_float32_matmul_precision() == "highest"
-    assert facts.products == "MKL"
+    assert info.matmul_backend == "MKL"
 
 
 @pytest.mark.parametrize(
-    ("seconds", "chosen", "products"),
+    ("seconds", "chosen", "backend"),
     [
         ({"highest": 1.0, "medium": 2.0}, "highest", "MKL"),
         ({"highest": 2.0, "medium": 1.0}, "medium", "oneDNN"),
@@ -147,42 +147,44 @@ def test_a_faster_product_that_is_not_float32_is_not_taken(
     ],
 )
 @pytest.mark.usefixtures("fresh_choice")
-def test_the_clearly_faster_library_is_taken(
-    seconds: dict[str, float], chosen: str, products: str, monkeypatch: pytest.MonkeyPatch
+def test_the_clearly_faster_backend_is_taken(
+    seconds: dict[str, float], chosen: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        device_module, "_seconds", lambda *_: seconds[torch.get_float32_matmul_precision()]
+        matmul_backend, "product_seconds", lambda *_: seconds[torch.get_float32_matmul_precision()]
     )
-    monkeypatch.setattr(device_module, "_FP32_ERROR", float("inf"))
-    assert prepare_device(CPU).products == products
+    monkeypatch.setattr(matmul_backend, "FP32_ERROR", float("inf"))
+    assert prepare_device(CPU).matmul_backend == backend
     assert torch.get_float32_matmul_precision() == chosen
 
 
-@pytest.mark.parametrize(("ratio", "products"), [(1.2, "oneDNN"), (1.0, "MKL")])
+@pytest.mark.parametrize(("ratio", "backend"), [(1.2, "oneDNN"), (1.0, "MKL")])
 @pytest.mark.usefixtures("fresh_choice")
-def test_training_takes_a_library_that_is_a_little_faster(
-    ratio: float, products: str, monkeypatch: pytest.MonkeyPatch
+def test_training_takes_a_backend_that_is_a_little_faster(
+    ratio: float, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = {"highest": ratio, "medium": 1.0}
     monkeypatch.setattr(
-        device_module, "_seconds", lambda *_: seconds[torch.get_float32_matmul_precision()]
+        matmul_backend, "product_seconds", lambda *_: seconds[torch.get_float32_matmul_precision()]
     )
-    monkeypatch.setattr(device_module, "_FP32_ERROR", float("inf"))
-    assert prepare_device(CPU, for_training=True).products == products
+    monkeypatch.setattr(matmul_backend, "FP32_ERROR", float("inf"))
+    assert prepare_device(CPU, for_training=True).matmul_backend == backend
 
 
 @pytest.mark.usefixtures("fresh_choice")
 def test_preparing_twice_measures_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = prepare_device(CPU)
-    monkeypatch.setattr(device_module, "_choose_products", lambda _: pytest.fail("measured again"))
+    monkeypatch.setattr(
+        matmul_backend, "take_faster_backend", lambda _: pytest.fail("measured again")
+    )
     assert prepare_device(CPU) == first
 
 
-def test_facts_are_told_in_one_line() -> None:
-    facts = DeviceFacts("cpu", 2, "oneDNN")
-    assert facts.describe("fp32") == "cpu, 2 threads, fp32 by oneDNN"
-    assert facts.describe("bf16") == "cpu, 2 threads, bf16"
-    assert DeviceFacts("NVIDIA H200", 0, "cuBLAS").describe("bf16") == "NVIDIA H200, bf16"
+def test_a_device_is_described_in_one_line() -> None:
+    info = DeviceInfo("cpu", 2, "oneDNN")
+    assert info.describe("fp32") == "cpu, 2 threads, fp32 by oneDNN"
+    assert info.describe("bf16") == "cpu, 2 threads, bf16"
+    assert DeviceInfo("NVIDIA H200", 0, "cuBLAS").describe("bf16") == "NVIDIA H200, bf16"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -210,24 +212,24 @@ def test_products_run_in_the_chosen_precision(precision: str, dtype: torch.dtype
         assert torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3)).dtype == dtype
 
 
-@pytest.mark.parametrize(("products", "switch"), [("MKL", "highest"), ("oneDNN", "medium")])
+@pytest.mark.parametrize(("backend", "switch"), [("MKL", "highest"), ("oneDNN", "medium")])
 @pytest.mark.usefixtures("fresh_choice")
-def test_a_run_goes_on_with_the_library_it_began_with(products: str, switch: str) -> None:
-    other = {"MKL": "oneDNN", "oneDNN": "MKL"}[products]
-    facts = DeviceFacts("cpu", 1, other)
-    kept = use_products(facts, products)
-    if kept.products == products:  # both libraries compute in real float32 here
+def test_a_run_continues_with_the_backend_it_began_with(backend: str, switch: str) -> None:
+    other = {"MKL": "oneDNN", "oneDNN": "MKL"}[backend]
+    info = DeviceInfo("cpu", 1, other)
+    chosen = use_matmul_backend(info, backend)
+    if chosen.matmul_backend == backend:  # both backends compute in real float32 here
         assert torch.get_float32_matmul_precision() == switch
-    again = use_products(facts, None)  # a new run of the same process chooses as measured
-    assert again.products == other
+    again = use_matmul_backend(info, None)  # a new run of the same process chooses as measured
+    assert again.matmul_backend == other
     assert torch.get_float32_matmul_precision() != switch
 
 
 @pytest.mark.usefixtures("fresh_choice")
-def test_a_recorded_library_that_is_not_float32_here_is_not_taken(
+def test_a_recorded_backend_that_is_not_float32_here_is_not_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(device_module, "_is_real_float32", lambda: False)
-    assert use_products(DeviceFacts("cpu", 1, "MKL"), "oneDNN").products == "MKL"
+    monkeypatch.setattr(matmul_backend, "is_real_float32", lambda: False)
+    assert use_matmul_backend(DeviceInfo("cpu", 1, "MKL"), "oneDNN").matmul_backend == "MKL"
     assert torch.get_float32_matmul_precision() == "highest"
-    assert use_products(DeviceFacts("cpu", 1, "MKL"), "cuBLAS").products == "MKL"
+    assert use_matmul_backend(DeviceInfo("cpu", 1, "MKL"), "cuBLAS").matmul_backend == "MKL"

@@ -16,7 +16,7 @@ from jtrans.errors import (
     DecodingError,
     JtransError,
 )
-from jtrans.nn.device import DeviceFacts
+from jtrans.nn.device import DeviceInfo
 from jtrans.runs import Run
 from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.session import find_existing, make_trainer, train
@@ -267,26 +267,30 @@ def test_search_options_that_cannot_be_used_are_refused_before_training(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("products", ["MKL", "oneDNN"])
-def test_a_run_continues_with_the_products_it_began_with(
-    products: str,
+@pytest.mark.parametrize("backend", ["MKL", "oneDNN"])
+@pytest.mark.parametrize("key", ["matmul_backend", "products"])  # the old name of the key
+def test_a_run_continues_with_the_matmul_backend_it_began_with(
+    key: str,
+    backend: str,
     corpus: PreparedCorpus,
     make_config: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wanted: list[str | None] = []
+    asked: list[str | None] = []
 
-    def use(facts: DeviceFacts, recorded: str | None) -> DeviceFacts:
-        wanted.append(recorded)
-        return replace(facts, products=recorded or products)
+    def use(info: DeviceInfo, recorded: str | None) -> DeviceInfo:
+        asked.append(recorded)
+        return replace(info, matmul_backend=recorded or backend)
 
-    monkeypatch.setattr("jtrans.training.session.use_products", use)
-    for updates in (1, 2):
-        train(make_config(max_updates=updates), data=corpus.folder, run=tmp_path / "run")
+    monkeypatch.setattr("jtrans.training.session.use_matmul_backend", use)
+    train(make_config(max_updates=1), data=corpus.folder, run=tmp_path / "run")
+    path = tmp_path / "run" / "run.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("matmul_backend", key), "utf-8")
+    train(make_config(max_updates=2), data=corpus.folder, run=tmp_path / "run")
     train(make_config(), data=corpus.folder, run=tmp_path / "run", restart=True)
-    assert wanted == [None, products, None]
-    assert Run.open(tmp_path / "run").info["products"] == products
+    assert asked == [None, backend, None]
+    assert Run.open(tmp_path / "run").info["matmul_backend"] == backend
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors", "state.json"])

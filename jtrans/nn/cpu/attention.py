@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.cpu.blocks import Part, narrow, product_dtype, residual_in_blocks, rows
-from jtrans.nn.device import short_products
+from jtrans.nn.cpu.matmul_backend import onednn_for_short_products
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.separable import SourceAttention, TargetAttention, over_lines
 from jtrans.nn.softmax import causal_bias, softmax
@@ -136,7 +136,7 @@ class _Attention:
         projected = torch.addmm(self.b_in, rows(y), self.w_in.t()).view(*y.shape[:-1], -1)
         parted = _parted(projected, self.heads, 3)
         qkv = self._take(projected.numel()).view(parted.shape).copy_(parted)
-        with short_products(self.dtype):
+        with onednn_for_short_products(self.dtype):
             weights, mask = self._attend(qkv, part)
             mixed = _mix(_dropped(weights, mask, self.dtype), qkv)
         return torch.addmm(self.b_out, mixed, self.w_out.t())
@@ -176,7 +176,7 @@ class _Attention:
         scale = qkv.shape[-1] ** -0.5
         d_qkv = torch.empty_like(qkv)
         d_q, d_k, d_v = (_flat(each) for each in d_qkv)
-        with short_products(self.dtype):
+        with onednn_for_short_products(self.dtype):
             p, mask = self._attend(qkv, part)
             weights = _dropped(p, mask, self.dtype)
             mixed = _mix(weights, qkv)

@@ -1,0 +1,108 @@
+"""Which library multiplies float32 matrices on a CPU: MKL, or oneDNN where that is as exact.
+
+On some processors oneDNN computes in bfloat16 instead, by the same switch; there it is not taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+FP32_ERROR = 1e-5  # relative error of a real float32 product of 256 terms stays far below
+PRECISIONS = {"MKL": "highest", "oneDNN": "medium"}  # torch's switch between them
+
+
+def take_faster_backend(margin: float) -> str:
+    """Measure both, use the faster one from now on, and return its name.
+
+    Args:
+        margin: how many times as fast as MKL oneDNN has to be.
+    """
+    if not torch.backends.mkldnn.is_available():
+        return "BLAS"
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(1024, 256, generator=generator)
+    w = torch.randn(1024, 256, generator=generator)
+    seconds = dict.fromkeys(PRECISIONS, float("inf"))
+    for _ in range(10):  # in turns, so that other work on the machine slows both alike
+        for backend, precision in PRECISIONS.items():
+            torch.set_float32_matmul_precision(precision)
+            seconds[backend] = min(seconds[backend], product_seconds(x, w))
+    if margin * seconds["oneDNN"] < seconds["MKL"] and is_real_float32():  # oneDNN was last
+        return "oneDNN"
+    torch.set_float32_matmul_precision(PRECISIONS["MKL"])
+    return "MKL"
+
+
+def take_backend(recorded: str | None, measured: str) -> str:
+    """Use the backend an earlier start of a run used, so that it continues bit by bit.
+
+    Which of two nearly equal backends is faster changes with what else the machine does.
+
+    Args:
+        recorded: what the run recorded; None, or a backend that is not here, leaves the choice.
+        measured: the one that is faster here.
+
+    Returns:
+        The backend in use.
+    """
+    if measured not in PRECISIONS:
+        return measured
+    if recorded in PRECISIONS and recorded != measured:
+        torch.set_float32_matmul_precision(PRECISIONS[recorded])
+        if is_real_float32():  # or the run comes from another machine
+            return recorded
+    torch.set_float32_matmul_precision(PRECISIONS[measured])
+    return measured
+
+
+@contextlib.contextmanager
+def onednn_for_short_products(dtype: torch.dtype) -> Iterator[None]:
+    """Within it, batches of small float32 products go to oneDNN where that is exact.
+
+    For the products of attention over short lines it is two to four times as fast as MKL,
+    whichever is the better for large ones.
+    """
+    before = torch.get_float32_matmul_precision()
+    is_used = before != PRECISIONS["MKL"]
+    if dtype != torch.float32 or is_used or not is_onednn_real_float32():
+        yield
+        return
+    torch.set_float32_matmul_precision(PRECISIONS["oneDNN"])
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@functools.cache
+def is_onednn_real_float32() -> bool:
+    """Say whether oneDNN's float32 products are that here; with AMX they are bfloat16's."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(PRECISIONS["oneDNN"])
+    try:
+        return is_real_float32()
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def is_real_float32() -> bool:
+    """Say whether float32 products are exact with the backend in use."""
+    x = torch.randn(256, 256, generator=torch.Generator().manual_seed(1))
+    exact = x.double() @ x.double().t()
+    product = torch.nn.functional.linear(x, x)
+    return float((product.double() - exact).norm() / exact.norm()) < FP32_ERROR
+
+
+def product_seconds(x: Tensor, w: Tensor) -> float:
+    """Time one product with the backend in use."""
+    start = time.perf_counter()
+    torch.nn.functional.linear(x, w)
+    return time.perf_counter() - start
