@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jtrans.analysis.study.members import Member
-    from jtrans.analysis.study.study import Study
+    from jtrans.analysis.study.study import Study, Subject
     from jtrans.models.base import AttentionMap
 
+NOTE = (
+    "Word alignments (links) from the weights of each layer, averaged over heads (Reduction: over "
+    "features), with the reference as decoder input. Row: the position that predicts the word, or "
+    "the one that has just read it."
+)
+BEST_NOTE = "The layer and row with the lowest alignment error rate (AER) of each system."
 READINGS = ("predicting", "reading")
 BATCH_TOKENS = 256  # explain holds all weights of a batch: S times S for every target position
 
@@ -85,30 +92,27 @@ def alignment_tables(
         )
     if gold is not None:
         _check_words(study)
-    rows: list[list[Cell]] = []
-    best: list[list[Cell]] = []
-    for subject in study.with_model:
-        own: list[list[Cell]] = []
-        for member in subject.run_members:
-            for alignment in layer_alignments(member, layer):
-                total = sum(map(len, alignment.sentences))
-                row: list[Cell] = [member.name, alignment.layer, alignment.reading, total]
-                own.append(row if gold is None else [*row, *error_rates(alignment.sentences, gold)])
-        rows += own
-        if gold is not None:
-            best.append(min(own, key=lambda row: _or_infinity(row[4])))
+    rows = [_rows_of(subject, gold, layer) for subject in study.with_model]
     columns = ["system", "layer", "row", "links"]
     columns += ["AER", "precision", "recall"] if gold is not None else []
-    note = (
-        "Word alignments (links) from the weights of each layer, averaged over heads (Reduction: "
-        "over features), with the reference as decoder input. Row: the position that predicts the "
-        "word, or the one that has just read it."
-    ) + study.text.only_first
-    tables = [Table("alignment-layers", "Alignment by layer", columns, rows, note)]
+    note = NOTE + study.text.only_first
+    tables = [Table("alignment-layers", "Alignment by layer", columns, list(chain(*rows)), note)]
     if gold is not None:
-        best_note = "The layer and row with the lowest alignment error rate (AER) of each system."
-        tables.insert(0, Table("alignment", "Best layer", columns, best, best_note))
+        best = [min(own, key=lambda row: _or_infinity(row[4])) for own in rows]
+        tables.insert(0, Table("alignment", "Best layer", columns, best, BEST_NOTE))
     return tables
+
+
+def _rows_of(
+    subject: Subject, gold: Sequence[GoldAlignment] | None, layer: str | None
+) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for member in subject.run_members:
+        for alignment in layer_alignments(member, layer):
+            total = sum(map(len, alignment.sentences))
+            rates = error_rates(alignment.sentences, gold) if gold is not None else ()
+            rows.append([member.name, alignment.layer, alignment.reading, total, *rates])
+    return rows
 
 
 def find_gold(study: Study, path: Path | None = None) -> list[GoldAlignment] | None:

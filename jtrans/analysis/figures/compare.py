@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jtrans.analysis.figures.bins import Binning, Bins
-from jtrans.analysis.figures.length import sentence_counts
+from jtrans.analysis.figures.length import ngrams, sentence_counts
 from jtrans.analysis.figures.results import Cell, Table
 from jtrans.errors import ConfigError
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_of
@@ -219,11 +220,7 @@ def _limits(references: Sequence[Sequence[str]]) -> Counter[Ngram]:
 
 
 def _all_ngrams(words: Sequence[str]) -> Counter[Ngram]:
-    return Counter(
-        ngram
-        for order in range(1, MAX_ORDER + 1)
-        for ngram in zip(*(words[start:] for start in range(order)), strict=False)
-    )
+    return Counter(chain(*(ngrams(words, order) for order in range(1, MAX_ORDER + 1))))
 
 
 def _tidy(number: float) -> float | int:

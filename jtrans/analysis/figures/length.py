@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,15 +57,16 @@ def sentence_score(hypothesis: Words, references: Sequence[Words]) -> float:
     for order in range(1, MAX_ORDER + 1):
         limits: Counter[tuple[str, ...]] = Counter()
         for reference in references:
-            limits |= _ngrams(list(reference) or [""], order)
-        given = _ngrams(words, order)
+            limits |= Counter(ngrams(list(reference) or [""], order))
+        given = Counter(ngrams(words, order))
         total += math.log(((given & limits).total() + 1) / (given.total() + 1))
     shortest = min(max(1, len(reference)) for reference in references)
     return math.exp(total / MAX_ORDER + min(0.0, 1.0 - shortest / len(words)))
 
 
-def _ngrams(words: Words, order: int) -> Counter[tuple[str, ...]]:
-    return Counter(zip(*(words[start:] for start in range(order)), strict=False))
+def ngrams(words: Words, order: int) -> Iterator[tuple[str, ...]]:
+    """Return the n-grams of a sentence, first word first."""
+    return zip(*(words[start:] for start in range(order)), strict=False)
 
 
 def _ratio_figure(study: Study) -> Figure:

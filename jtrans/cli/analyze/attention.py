@@ -152,8 +152,6 @@ def attention(
 
       jtrans analyze attention runs/base runs/fast --sentences 3,17 --layer all
     """
-    from jtrans.analysis.report.explorer import attention_page
-    from jtrans.files import write_text
     from jtrans.runs import find_run
 
     text.check()
@@ -166,23 +164,7 @@ def attention(
         _explain(run, own, text.target, selection, checkpoint, device)
         for run, own in zip(opened, lines, strict=True)
     ]
-    page = (out or opened[0].reports_folder) / PAGE
-    files = [*_write_pairs(opened, pairs, text.split, out), page]
-    write_text(page, attention_page(pairs))
-    if as_json:
-        console.print_json(
-            {
-                "analysis": "attention",
-                "split": text.split,
-                "sentences": [pair.to_json() for own in pairs for pair in own],
-                "files": [path.as_posix() for path in files],
-            }
-        )
-        return
-    for own in pairs:
-        for pair in own:
-            _print(pair)
-    console.talk(f"{'Written':<12} {len(files)} files; to explore: {page}")
+    _show(pairs, _write(opened, pairs, text.split, out), text.split, as_json)
 
 
 def number_or_all(option: str, value: str | None) -> int | str | None:
@@ -243,10 +225,13 @@ def _explain(
     ]
 
 
-def _write_pairs(
+def _write(
     runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]], split: str, out: Path | None
 ) -> list[Path]:
+    """Write the files of every pair, and the page that shows all; return the files, it last."""
     from jtrans.analysis.output.files import write_pair
+    from jtrans.analysis.report.explorer import attention_page
+    from jtrans.files import write_text
 
     progress = console.TerminalProgress()
     files = []
@@ -256,7 +241,28 @@ def _write_pairs(
             folder = out / run.name.replace("/", "-")
         for pair in own:
             files += write_pair(pair, folder, split, progress)
-    return files
+    page = (out or runs[0].reports_folder) / PAGE
+    write_text(page, attention_page(pairs))
+    return [*files, page]
+
+
+def _show(
+    pairs: Sequence[Sequence[ExplainedPair]], files: Sequence[Path], split: str, as_json: bool
+) -> None:
+    if as_json:
+        console.print_json(
+            {
+                "analysis": "attention",
+                "split": split,
+                "sentences": [pair.to_json() for own in pairs for pair in own],
+                "files": [path.as_posix() for path in files],
+            }
+        )
+        return
+    for own in pairs:
+        for pair in own:
+            _print(pair)
+    console.talk(f"{'Written':<12} {len(files)} files; to explore: {files[-1]}")
 
 
 def _print(pair: ExplainedPair) -> None:
