@@ -150,11 +150,11 @@ def _distinct(size: int, sentences: Sentences, lengths: range) -> list[GrammarPa
     targets: set[str] = set()
     failures = 0
     while len(pairs) < size:
-        made = as_pair(sentences())
-        source, target = made.source.lower(), made.target.lower()
+        pair = as_pair(sentences())
+        source, target = pair.source.lower(), pair.target.lower()
         is_new = source not in sources and target not in targets
-        if is_new and len(made.source_words) in lengths and len(made.target_words) in lengths:
-            pairs.append(made)
+        if is_new and len(pair.source_words) in lengths and len(pair.target_words) in lengths:
+            pairs.append(pair)
             sources.add(source)
             targets.add(target)
             failures = 0

@@ -30,7 +30,6 @@ from scripts.grammar.chinese.phrases import (
     WO,
     Nominal,
     Pronoun,
-    english,
     silent,
     together,
 )
@@ -52,7 +51,7 @@ from scripts.grammar.chinese.verbs import (
 )
 from scripts.grammar.shared.english import english_be, english_progressive
 from scripts.grammar.shared.names import NamePhrase
-from scripts.grammar.shared.words import NOTHING, Phrase, literal, pair, weave
+from scripts.grammar.shared.words import NOTHING, Phrase, english_words, literal, pair, weave
 
 OFTEN = tuple(word for word in FREQUENCY if not word.startswith("有时候"))
 
@@ -152,7 +151,7 @@ def contrast(speaker: Speaker) -> Phrase:
     """Say two things of one: 她不但聪明，而且很努力; 她又聪明又努力."""
     subject, adjectives = _subject_and_qualities(speaker)
     one, two = (pair(a.chinese, "ADJ", a.english) for a in speaker.two(adjectives))
-    be = Phrase(target=english(english_be(subject.agreement), one.source[0].units))
+    be = Phrase(target=english_words(english_be(subject.agreement), one.source[0].units))
     who = subject.phrase("subject")
     if speaker.happens(0.5):
         link = pair("不但", "SCONJ", "not only"), pair("而且", "CCONJ", "but also")
@@ -171,7 +170,7 @@ def report(speaker: Speaker) -> Phrase:
     denial = "not" if verb.english in ("know", "believe", "think") and speaker.happens(0.2) else ""
     clause = clause_of(verb, subject, Tense.PRESENT, {}, denial=denial)
     content = statement(_content(speaker, subject, verb.english, denial))
-    that = Phrase(target=english("that", clause.verb.source[0].units))
+    that = Phrase(target=english_words("that", clause.verb.source[0].units))
     if content.target[0].text == "that":  # I think that hat is old
         that = NOTHING
     return stop(statement(clause) + that + content)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scripts.grammar.chinese.phrases import english
 from scripts.grammar.chinese.verbs import Modal, Mood, Tense, Verb
 from scripts.grammar.shared.english import (
     Agreement,
@@ -14,10 +13,7 @@ from scripts.grammar.shared.english import (
     english_progressive,
     english_was,
 )
-from scripts.grammar.shared.words import Unit, Word
-
-Units = tuple[Unit, ...]
-English = tuple[tuple[Word, ...], tuple[Word, ...]]  # auxiliary, rest
+from scripts.grammar.shared.words import English, Units, Word, english_words
 
 
 @dataclass(frozen=True)
@@ -48,22 +44,22 @@ def english_verb(
     if isinstance(mood, Modal):
         auxiliary, rest = _modal(verb, mood, agreement, meaning, needs_do)
     elif mood is Tense.PROGRESSIVE:
-        auxiliary = english(english_be(agreement), meaning.helper)
-        rest = english(english_progressive(verb.english), meaning.verb)
+        auxiliary = english_words(english_be(agreement), meaning.helper)
+        rest = english_words(english_progressive(verb.english), meaning.verb)
     elif mood is Tense.PERFECT:
-        auxiliary = english(english_present("have", is_third), meaning.helper)
-        rest = english(verb.participle or _past(verb), meaning.verb)
+        auxiliary = english_words(english_present("have", is_third), meaning.helper)
+        rest = english_words(verb.participle or _past(verb), meaning.verb)
     elif needs_do:
         do = "did" if mood is Tense.PAST else english_present("do", is_third)
         units = (meaning.denial or meaning.helper) if mood is Tense.PAST else meaning.verb
-        auxiliary, rest = english(do, units), english(verb.english, meaning.verb)
+        auxiliary, rest = english_words(do, units), english_words(verb.english, meaning.verb)
     elif mood is Tense.PAST:
         units = meaning.verb if never else meaning.verb + meaning.helper
-        auxiliary, rest = (), english(_past(verb), units)
+        auxiliary, rest = (), english_words(_past(verb), units)
     else:
-        auxiliary, rest = (), english(english_present(verb.english, is_third), meaning.verb)
+        auxiliary, rest = (), english_words(english_present(verb.english, is_third), meaning.verb)
     if is_inverted:  # why does he not sleep
-        return auxiliary, english(
+        return auxiliary, english_words(
             meaning.denied_by, meaning.denial
         ) + rest if meaning.denial else rest
     return deny(auxiliary, meaning), rest
@@ -72,7 +68,7 @@ def english_verb(
 def english_copula(agreement: Agreement, meaning: Meaning, *, is_past: bool = False) -> English:
     """Inflect to be, which is its own auxiliary."""
     form = english_was(agreement) if is_past else english_be(agreement)
-    return deny(english(form, meaning.verb), meaning), ()
+    return deny(english_words(form, meaning.verb), meaning), ()
 
 
 def deny(auxiliary: tuple[Word, ...], meaning: Meaning) -> tuple[Word, ...]:
@@ -91,13 +87,13 @@ def _past(verb: Verb) -> str:
 def _modal(
     verb: Verb, modal: Modal, agreement: Agreement, meaning: Meaning, needs_do: bool
 ) -> English:
-    infinitive = english(verb.english, meaning.verb)
+    infinitive = english_words(verb.english, meaning.verb)
     first, _, rest = modal.english.partition(" ")
     if modal.is_auxiliary or first == "be":
         form = english_be(agreement) if first == "be" else first
-        return english(form, meaning.helper), english(rest, meaning.helper) + infinitive
+        return english_words(form, meaning.helper), english_words(rest, meaning.helper) + infinitive
     is_third = agreement.person == 3 and not agreement.is_plural
     if needs_do:
-        do = english(english_present("do", is_third), meaning.helper)
-        return do, english(modal.english, meaning.helper) + infinitive
-    return (), english(english_present(modal.english, is_third), meaning.helper) + infinitive
+        do = english_words(english_present("do", is_third), meaning.helper)
+        return do, english_words(modal.english, meaning.helper) + infinitive
+    return (), english_words(english_present(modal.english, is_third), meaning.helper) + infinitive

@@ -12,7 +12,7 @@ from typing import Literal
 from scripts.grammar.chinese.lexicon import Adjective, Noun, Place
 from scripts.grammar.shared.english import Agreement, indefinite_article
 from scripts.grammar.shared.names import NamePhrase, Sayable
-from scripts.grammar.shared.words import NOTHING, Phrase, Unit, Word, pair
+from scripts.grammar.shared.words import NOTHING, Phrase, Unit, Word, english_words, pair
 
 Part = Literal["subject", "object"]
 ONE, MORE = Agreement(3), Agreement(3, True)
@@ -29,7 +29,8 @@ def together(words: str, target: str) -> Phrase:
     """Make Chinese words, WORD/TAG with blanks between, that mean something only together."""
     units = (Unit(),)
     chinese = (word.split("/") for word in words.split())
-    return Phrase(tuple(Word(text, units, tag) for text, tag in chinese), english(target, units))
+    source = tuple(Word(text, units, tag) for text, tag in chinese)
+    return Phrase(source, english_words(target, units))
 
 
 def source_of(phrase: Phrase) -> Phrase:
@@ -40,11 +41,6 @@ def source_of(phrase: Phrase) -> Phrase:
 def target_of(phrase: Phrase) -> Phrase:
     """Return the English side."""
     return Phrase(target=phrase.target)
-
-
-def english(text: str, units: tuple[Unit, ...]) -> tuple[Word, ...]:
-    """Make English words that all express the same units."""
-    return tuple(Word(word, units) for word in text.split())
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +120,7 @@ class NounPhrase:
         determiner = self.determiner
         if not determiner.chinese:
             article = "" if self.owner else determiner.english
-            return Phrase(target=english(article, of_noun))
+            return Phrase(target=english_words(article, of_noun))
         spelled, measure = determiner.english, self.noun.measure
         if self.noun.is_mass and determiner.english_mass:
             spelled = determiner.english_mass
@@ -211,7 +207,7 @@ def place_as_subject(place: Place) -> Phrase:
     """Say where without 在, before 有: 公园里."""
     noun = bare_place(place)
     if not place.localizer:
-        return Phrase(noun.source, english(place.at, noun.source[0].units) + noun.target)
+        return Phrase(noun.source, english_words(place.at, noun.source[0].units) + noun.target)
     localizer = pair(place.localizer, "ADP", place.at)
     return Phrase(noun.source + localizer.source, localizer.target + noun.target)
 

@@ -17,7 +17,6 @@ from scripts.grammar.chinese.phrases import (
     WHICH,
     Nominal,
     NounPhrase,
-    english,
     together,
 )
 from scripts.grammar.chinese.speaker import Speaker
@@ -37,7 +36,7 @@ from scripts.grammar.chinese.verbs import (
 )
 from scripts.grammar.shared.english import english_be
 from scripts.grammar.shared.names import NamePhrase
-from scripts.grammar.shared.words import NOTHING, Phrase, literal, weave
+from scripts.grammar.shared.words import NOTHING, Phrase, english_words, literal, weave
 
 Asked = tuple[Clause, Phrase]  # the clause, and the English question word that comes first
 PLACED_ACTIVE_VERBS = tuple(verb for verb in PLACED_VERBS if not verb.object)
@@ -81,7 +80,7 @@ def price_question(speaker: Speaker) -> Phrase:
     adjective = speaker.adjective(noun) if speaker.happens(0.5) else None
     thing = NounPhrase(noun, speaker.pick((THIS, THAT)), adjective)
     much = together("多少/NUM 钱/NOUN", "how much")
-    be = Phrase(target=english(english_be(thing.agreement), much.source[1].units))
+    be = Phrase(target=english_words(english_be(thing.agreement), much.source[1].units))
     words = thing.phrase("subject")
     return asks(weave([words, much], [much, be, words]), with_ma=False)
 

@@ -46,7 +46,6 @@ from scripts.grammar.chinese.phrases import (
     Nominal,
     NounPhrase,
     Spelled,
-    english,
     place_as_subject,
     place_phrase,
     silent,
@@ -73,7 +72,15 @@ from scripts.grammar.chinese.verbs import (
 from scripts.grammar.shared.english import english_be
 from scripts.grammar.shared.long import joined
 from scripts.grammar.shared.names import NamePhrase
-from scripts.grammar.shared.words import NOTHING, Phrase, Word, literal, pair, weave
+from scripts.grammar.shared.words import (
+    NOTHING,
+    Phrase,
+    Word,
+    english_words,
+    literal,
+    pair,
+    weave,
+)
 
 Rule = Callable[[Speaker], Phrase]
 REQUESTED = tuple(v for v in VERBS if v.chinese in set("洗买等") | {"打开", "修理", "照顾", "帮助"})
@@ -110,11 +117,11 @@ def comparison(speaker: Speaker) -> Phrase:
     if way == "more":
         degree = adjective.comparative or f"more {adjective.english}"
     quality = pair(adjective.chinese, "ADJ", degree)
-    be = Phrase(target=english(english_be(first.agreement), quality.source[0].units))
+    be = Phrase(target=english_words(english_be(first.agreement), quality.source[0].units))
     link, denial, same = pair("比", "ADP", "than"), NOTHING, NOTHING
     if way == "less":
         link = pair("没有", "VERB", "as")
-        denial = Phrase(target=english("not", link.source[0].units))
+        denial = Phrase(target=english_words("not", link.source[0].units))
     elif way == "same":
         link = pair("跟", "ADP", "as")
         same = silent("一样", "ADV", link)
@@ -210,7 +217,7 @@ def weather(speaker: Speaker) -> Phrase:
         time = speaker.past_time()
         rain = pair(*speaker.pick((("下雨", "VERB", "it rained"), ("下雪", "VERB", "it snowed"))))
         fell = rain + silent("了", "AUX", rain)
-        at = Phrase(target=english("in", city.source[0].units))
+        at = Phrase(target=english_words("in", city.source[0].units))
         return stop(weave([time, city, fell], [fell, at, city, time]))
     noun, of = pair("天气", "NOUN", "the weather"), pair("的", "PART", "in")
     subject = Spelled(weave([city, of, noun], [noun, of, city]))
@@ -307,9 +314,9 @@ def long_sentence(speaker: Speaker, longest: int) -> Phrase:
         return comma() + pair(*links[place % 2]) + speaker.pick(STATEMENTS)(speaker)
 
     while True:
-        made = joined(part, longest)
-        if not _names_twice(made):
-            return made
+        phrase = joined(part, longest)
+        if not _names_twice(phrase):
+            return phrase
 
 
 def _names_twice(phrase: Phrase) -> bool:

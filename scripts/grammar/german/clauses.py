@@ -22,7 +22,18 @@ from scripts.grammar.shared.english import (
     english_progressive,
     english_was,
 )
-from scripts.grammar.shared.words import NOTHING, Phrase, Unit, Word, fuse, pair, weave
+from scripts.grammar.shared.words import (
+    NOTHING,
+    English,
+    Phrase,
+    Unit,
+    Units,
+    Word,
+    english_words,
+    fuse,
+    pair,
+    weave,
+)
 
 
 class Tense(Enum):
@@ -184,7 +195,7 @@ def verb_group(
         finite = Word(mood.present[row], helper, "AUX")
         closing = Word(verb.particle + verb.base, meaning, "VERB")
         english = _modal_english(mood, agreement, needs_auxiliary, helper)
-        english = english[0], english[1] + _words(verb.english, meaning)
+        english = english[0], english[1] + english_words(verb.english, meaning)
     elif mood is Tense.PAST:
         forms = SEIN if verb.participle.startswith("ist ") else HABEN
         finite = Word(forms[row], helper, "AUX")
@@ -206,17 +217,9 @@ def copula_group(agreement: Agreement, parts: Parts, *, is_past: bool = False) -
     """Inflect to be, which is its own auxiliary in English."""
     unit = (Unit(),)
     forms, english = (WAR, english_was) if is_past else (SEIN, english_be)
-    words = _words(english(agreement), unit), ()
+    words = english_words(english(agreement), unit), ()
     finite = Word(forms[agreement.row], unit, "AUX")
     return VerbGroup(finite, *_with_adverbs(words, parts, denial(parts)))
-
-
-Units = tuple[Unit, ...]
-English = tuple[tuple[Word, ...], tuple[Word, ...]]  # auxiliary, rest
-
-
-def _words(text: str, units: Units) -> tuple[Word, ...]:
-    return tuple(Word(word, units) for word in text.split())
 
 
 def _is_third(agreement: Agreement) -> bool:
@@ -228,15 +231,15 @@ def _present_english(
 ) -> English:
     if mood is Tense.NOW:
         return (
-            _words(english_be(agreement), units),
-            _words(english_progressive(verb.english), units),
+            english_words(english_be(agreement), units),
+            english_words(english_progressive(verb.english), units),
         )
     if mood is Tense.FUTURE:
-        return _words("will", units), _words(verb.english, units)
+        return english_words("will", units), english_words(verb.english, units)
     if needs_auxiliary:
         do = english_present("do", _is_third(agreement))
-        return _words(do, units), _words(verb.english, units)
-    return (), _words(english_present(verb.english, _is_third(agreement)), units)
+        return english_words(do, units), english_words(verb.english, units)
+    return (), english_words(english_present(verb.english, _is_third(agreement)), units)
 
 
 def _liking_english(
@@ -244,14 +247,14 @@ def _liking_english(
 ) -> English:
     do = english_present("do", _is_third(agreement)) if needs_auxiliary else ""
     is_third = _is_third(agreement) and not needs_auxiliary
-    likes = _words(english_present("like to", is_third), like)
-    return _words(do, meaning), likes + _words(verb.english, meaning)
+    likes = english_words(english_present("like to", is_third), like)
+    return english_words(do, meaning), likes + english_words(verb.english, meaning)
 
 
 def _past_english(verb: Verb, needs_auxiliary: bool, helper: Units, meaning: Units) -> English:
     if needs_auxiliary:
-        return _words("did", helper), _words(verb.english, meaning)
-    return (), _words(verb.past or english_past(verb.english), helper + meaning)
+        return english_words("did", helper), english_words(verb.english, meaning)
+    return (), english_words(verb.past or english_past(verb.english), helper + meaning)
 
 
 def _modal_english(
@@ -259,11 +262,11 @@ def _modal_english(
 ) -> English:
     if modal.is_auxiliary:
         first, _, rest = modal.english.partition(" ")
-        return _words(first, units), _words(rest, units)
+        return english_words(first, units), english_words(rest, units)
     if needs_auxiliary:
         do = english_present("do", _is_third(agreement))
-        return _words(do, units), _words(modal.english, units)
-    return (), _words(english_present(modal.english, _is_third(agreement)), units)
+        return english_words(do, units), english_words(modal.english, units)
+    return (), english_words(english_present(modal.english, _is_third(agreement)), units)
 
 
 def denial(parts: Parts) -> Unit | None:

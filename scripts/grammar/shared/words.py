@@ -16,12 +16,15 @@ class Unit:
     __slots__ = ()
 
 
+Units = tuple[Unit, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """A word, the units it expresses, and, on the source side, part of speech and entity."""
 
     text: str
-    units: tuple[Unit, ...]
+    units: Units
     tag: str = ""
     entity: str = "O"  # PER, LOC or none
 
@@ -38,6 +41,7 @@ class Phrase:
 
 
 NOTHING = Phrase()
+English = tuple[tuple[Word, ...], tuple[Word, ...]]  # a verb group: auxiliary, rest
 
 
 def pair(source: str, tag: str, target: str, entity: str = "O") -> Phrase:
@@ -67,3 +71,8 @@ def weave(source: Iterable[Phrase], target: Iterable[Phrase]) -> Phrase:
 def fuse(first: Word, second: Word, text: str = "") -> Word:
     """Make one word of two: can + not, an + ruft, in + dem = im."""
     return Word(text or first.text + second.text, first.units + second.units, second.tag)
+
+
+def english_words(text: str, units: Units) -> tuple[Word, ...]:
+    """Make English words that all express the same units."""
+    return tuple(Word(word, units) for word in text.split())
