@@ -1,7 +1,7 @@
 """What can go wrong, as a user meets it.
 
-Every error says *what happened*, *where*, and *what to do*. Errors are raised where the
-facts are known and shown once, by the command line: one paragraph, then the exit code.
+Every error says *what happened*, *where*, and *what to do*. Errors are raised where this is
+known, and shown once, by the command line: one paragraph, then the exit code.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class JtransError(Exception):
     """An error a user can cause and mend.
 
     Args:
-        message: what happened, with the user's own value and the limit it broke.
-        where: file, line, key or option it happened in.
-        hint: one thing to do, if possible a command to paste.
-        kind: stable identifier such as ``config.unknown-key`` (``--json`` prints it).
+        message: what happened, with the user's value and the limit it exceeds.
+        where: the file, line, key or option.
+        hint: what to do, if possible a command to paste.
+        kind: a stable identifier such as ``config.unknown-key`` (``--json`` prints it).
         exit_code: 2 for bad input (nothing was started), 1 for work that failed.
     """
 

@@ -31,7 +31,9 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusals to write into errors a user can act on.
+    """Turn failures to write into errors that a user can act on.
+
+    Where one stands inside another, the error names the path of the outer one.
 
     Raises:
         WorkError: the disk is full (exit code 1).
@@ -39,10 +41,10 @@ def disk_errors(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except JtransError:
-        raise
-    except Exception as error:
-        number = _error_number(error)
+    except Exception as raised:
+        error = raised.__cause__ if isinstance(raised, JtransError) else raised
+        is_ours = not isinstance(raised, JtransError) or raised.kind.startswith("disk.")
+        number = _error_number(error) if is_ours else None
         if number in (errno.ENOSPC, errno.EDQUOT):
             raise WorkError(
                 f"the disk is full: cannot write {path}",
@@ -64,11 +66,11 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
 
 
-def _error_number(error: Exception) -> int | None:
+def _error_number(error: BaseException | None) -> int | None:
     if isinstance(error, OSError):
         return error.errno
-    # safetensors is written in Rust: the number stands only in the text of its own exception
-    match = re.search(r"\(os error (\d+)\)", str(error))
+    # only the text has the number with safetensors, written in Rust, and from another process
+    match = re.search(r"(?:\(os error |\[Errno )(\d+)[)\]]", str(error))
     return int(match[1]) if match else None
 
 
@@ -120,7 +122,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def path_hint(path: Path) -> str:
-    """Say what to do about a file that cannot be opened: the name nearest to it, where to look."""
+    """Return a hint for a file that cannot be opened, such as the nearest name in its folder."""
     folder = path.parent
     if path.exists():
         return "check the path, and that you may read it"

@@ -1,4 +1,4 @@
-"""How long work tells its caller where it is, without knowing that a terminal exists."""
+"""How long work reports its progress, without knowing that a terminal exists."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Receives what long work has to say; the command line draws it."""
+    """Receives what long work reports; the command line shows it."""
 
     def say(self, label: str, text: str) -> None:
         """Show one finished line, for example ``say("Reading", "train 29,000")``."""
         ...
 
     def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
-        """Say that `done` of `total` units of `task` are finished; equal numbers end the bar.
+        """Report that `done` of `total` units of `task` are finished; equal numbers end the bar.
 
         Args:
-            task: what is being done, the name of the bar.
-            done: finished so far.
-            total: all there is to do; None where nobody knows.
-            unit: "bytes" for sizes, which are shown with their rate; empty for things counted.
+            task: the name of the bar.
+            done: the units finished so far.
+            total: all units; None where the number is not known.
+            unit: "bytes" for sizes, which are shown with their rate; empty for counts.
         """
         ...
 
@@ -29,7 +29,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """A `Progress` that says nothing."""
+    """A `Progress` that shows nothing."""
 
     def say(self, label: str, text: str) -> None:
         """Ignore the line."""

@@ -65,6 +65,16 @@ def test_a_folder_that_could_not_be_filled_leaves_nothing(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_full_disk_is_named_by_the_outermost_path(tmp_path: Path) -> None:
+    with (
+        pytest.raises(JtransError, match="cannot write outer"),
+        disk_errors(Path("outer")),
+        whole_folder(tmp_path / "new"),
+        disk_errors(Path("inner")),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
 # Lines and digests
 
 

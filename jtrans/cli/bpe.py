@@ -17,7 +17,7 @@ bpe = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Learn and apply byte pair encoding on plain files; same files as subword-nmt.\n\n"
+    help="Learn and apply byte pair encoding on plain files, as subword-nmt does.\n\n"
     "[bold]Examples[/bold]\n\n"
     "  jtrans bpe learn --merges 10000 --input a.de --input a.en --output codes\n\n"
     "  jtrans bpe apply --codes codes < a.de > a.bpe.de",
@@ -34,7 +34,7 @@ def learn(
         typer.Option(
             "--input",
             metavar="FILE",
-            help="Text with spaces between words, UTF-8; give it again for joint BPE.",
+            help="UTF-8 text with spaces between words; repeat it for joint BPE.",
             show_default=False,
         ),
     ],
@@ -70,7 +70,7 @@ def learn(
     console.talk(f"{'BPE':<12} {learned:,} merges learned from {words:,} words")
     if learned < merges:
         console.warn(
-            f"{merges:,} merges were asked for, {learned:,} learned: "
+            f"only {learned:,} of {merges:,} merges were learned: "
             f"all further pairs occur fewer than {min_frequency} times (--min-frequency)"
         )
     console.talk(f"{'Written':<12} {output}")
@@ -78,7 +78,7 @@ def learn(
 
 
 def _hint(kind: str, min_frequency: int) -> str:
-    """Say what to do when there was nothing to learn, in options of this command."""
+    """Return what to do when there is nothing to learn, in the options of this command."""
     if kind == "corpus.too-small" and min_frequency > 1:
         return "give more text (--input may repeat), or lower --min-frequency"
     return "give more text with words: --input FILE may repeat"
@@ -106,7 +106,7 @@ def apply(
     from jtrans.text.bpe import Bpe, read_codes, text_lines
 
     bpe_codes = Bpe(read_codes(codes))
-    # Bytes: the terminal's encoding and line ends must not get in between.
+    # Bytes: the encoding and line ends of the terminal must not interfere.
     write = sys.stdout.buffer.write
     for line in text_lines(sys.stdin.buffer, "standard input"):
         write(bpe_codes.apply(line).encode("utf-8"))

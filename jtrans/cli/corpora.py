@@ -1,4 +1,4 @@
-"""`jtrans corpora`: the catalogue of corpora that `jtrans prepare NAME` knows."""
+"""`jtrans corpora`: the catalogue of corpora for `jtrans prepare NAME`."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ def corpora(
     columns = ["corpus", "sentences", "download", "here", "licence", "what it is"]
     console.print_table(columns, [_row(entry) for entry in entries], right=columns[1:3])
     one_way = [entry.name for entry in entries if not entry.both_ways]
-    turned = next(entry.name for entry in entries if entry.both_ways)
+    example = next(entry.name for entry in entries if entry.both_ways)
     console.talk(
-        f"Each can be turned round ({turned}: {swap_name(turned)}), but not {', '.join(one_way)}."
+        f"Each has the other direction, too ({example}: {swap_name(example)}), "
+        f"except {', '.join(one_way)}."
     )
     console.next_step(f"jtrans prepare {entries[0].name}")
 
@@ -61,7 +62,7 @@ def _row(entry: Entry) -> list[str]:
         f"{sum(entry.sentences.values()):,}",
         _download_size(entry),
         _here(entry),
-        re.split(r" \(|[,;]", entry.licence)[0],  # the whole of it: jtrans corpora NAME
+        re.split(r" \(|[,;]", entry.licence)[0],  # in full: jtrans corpora NAME
         entry.title,
     ]
 
@@ -77,8 +78,8 @@ def _download_size(entry: Entry) -> str:
 def _here(entry: Entry) -> str:
     if _prepared(entry):
         return "prepared"
-    facts = [_downloaded(entry, source) for source in entry.sources]
-    return f"{sum(map(bool, facts))} of {len(facts)} files" if any(facts) else ""
+    paths = [_downloaded(entry, source) for source in entry.sources]
+    return f"{sum(map(bool, paths))} of {len(paths)} files" if any(paths) else ""
 
 
 def _prepared(entry: Entry) -> Path | None:
@@ -109,7 +110,7 @@ def _details(entry: Entry) -> list[list[str]]:
         ["here", str(_prepared(entry) or _here(entry) or "nothing yet")],
     ]
     if entry.both_ways:
-        rows.insert(2, ["turned round", swap_name(entry.name)])
+        rows.insert(2, ["other direction", swap_name(entry.name)])
     for source in entry.sources:
         rows += _source_rows(entry, source)
     for split, parts in entry.parts.items():
@@ -118,17 +119,17 @@ def _details(entry: Entry) -> list[list[str]]:
 
 
 def _read_from(part: SplitPart) -> str:
-    """Say which files a part of a split is read from, as the ends of their paths."""
-    ways = [
+    """Name the files that a part of a split is read from, by the ends of their paths."""
+    files = [
         f"{choice.source} and {choice.target}" if choice.target else choice.source
         for choice in part.choices
     ]
     readers = dict.fromkeys(choice.reader for choice in part.choices)
-    return f"{' or '.join(ways)} ({' or '.join(readers)})"
+    return f"{' or '.join(files)} ({' or '.join(readers)})"
 
 
 def _source_rows(entry: Entry, source: OriginalFile) -> list[list[str]]:
-    """Say of one file where it comes from, how it is checked, and whether it is here."""
+    """Show where a file comes from, how it is checked, and whether it is here."""
     rows = [["file", f"{source.file}{f': {source.title}' if source.title else ''}"]]
     for mirror in source.mirrors:
         size = f" ({mirror.size:,} bytes)" if mirror.size else ""

@@ -1,7 +1,7 @@
 """Setting valid and test aside from a corpus that comes as one piece, the same for everybody.
 
-Which pairs are taken depends on their text alone, not on their order or number: a newer
-release of the corpus keeps nearly all of them.
+Which pairs are held out depends on their text alone, not on their order or number: with a newer
+release of the corpus they are nearly the same.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from collections.abc import Mapping, Sequence
 from jtrans.corpora.parallel import ParallelText
 from jtrans.files import text_digest
 
-# Shorter target sentences say little about a system.
+# Shorter target sentences reveal little about a system.
 SHORTEST_WORDS = 3
 
 
 def split_off(text: ParallelText, sizes: Mapping[str, int]) -> dict[str, ParallelText]:
     """Split a corpus into train and the splits of `sizes`.
 
-    No sentence of either language, case and punctuation ignored, stands in two splits. Of
-    sentences with several translations, held-out splits take one pair and the rest is left out.
+    No sentence of either language is in two splits, ignoring case and punctuation. Of a sentence
+    with several translations, a held-out split takes one pair, and the others are left out.
 
     Args:
         text: all pairs.
-        sizes: pairs wanted for each held-out split, such as valid and test.
+        sizes: the number of pairs for each held-out split, such as valid and test.
 
     Returns:
         The splits, train first.
     """
     groups = _groups(text)
-    wanted = [name for name, size in sizes.items() for _ in range(size)]
+    unfilled = [name for name, size in sizes.items() for _ in range(size)]
     chosen: dict[str, list[int]] = {"train": [], **{name: [] for name in sizes}}
     for rank, members in enumerate(sorted(groups, key=lambda group: _rank(text, group))):
         good = [i for i in members if len(text.target[i].split()) >= SHORTEST_WORDS]
-        if wanted and good and rank < len(groups) // 2:
-            chosen[wanted.pop()].append(min(good))
+        if unfilled and good and rank < len(groups) // 2:
+            chosen[unfilled.pop()].append(min(good))
         else:
             chosen["train"].extend(members)
     return {

@@ -1,8 +1,8 @@
 r"""The lines of a text file as a sequence that does not fill the memory.
 
-Lines end at "\n" only, a "\r" before it is dropped. Other separators that Unicode or a terminal
-knows (U+2028, form feed, a lone "\r") occur inside sentences: tools that split at them lose the
-alignment of all that follows. Here they stay in their line, and are counted.
+Lines end at "\n" only; a "\r" before it is dropped. The other line separators of Unicode and of
+terminals (U+2028, form feed, a lone "\r") occur inside sentences: tools that split at them lose
+the pairing of all that follows. Here they stay in their line, and are counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jtrans.corpora.packed import PACKINGS, read_chunks
 from jtrans.errors import CorpusError
 from jtrans.files import disk_errors
 
-# What other tools take for the end of a line, by the name shown to users.
+# What other tools take for the end of a line, with the name shown to users.
 ODD_SEPARATORS = {
     b"\x0b": "vertical tab",
     b"\x0c": "form feed",
@@ -42,10 +42,10 @@ _log = logging.getLogger(__name__)
 
 
 class LineFile(Sequence[str]):
-    """The lines of one UTF-8 file, plain or packed, checked once and then decoded as asked for.
+    """The lines of a UTF-8 file, plain or packed: checked once, decoded when they are asked for.
 
     Attributes:
-        oddities: how many separators of which kind stand inside lines.
+        oddities: how many separators are inside lines, by their name.
 
     Raises:
         CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text.
@@ -103,9 +103,9 @@ class LineFile(Sequence[str]):
             chunk = self._data[position : self._chunk_end(position, size)]
             _check_text(path, chunk, lines)
             self._count_oddities(chunk)
-            found = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + position
-            ends.append(found.astype(np.int64))
-            lines += len(found)
+            feeds = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + position
+            ends.append(feeds.astype(np.int64))
+            lines += len(feeds)
             position += len(chunk)
         if size and self._data[size - 1 : size] != b"\n":
             ends.append(np.array([size], np.int64))
@@ -118,7 +118,7 @@ class LineFile(Sequence[str]):
         return np.concatenate(ends)
 
     def _chunk_end(self, position: int, size: int) -> int:
-        """Return the end of a line near `SCAN_BYTES` on, so that no character is cut."""
+        """Return the end of a line about `SCAN_BYTES` further on, so that no character is split."""
         end = position + SCAN_BYTES
         if end >= size:
             return size
@@ -137,7 +137,7 @@ class LineFile(Sequence[str]):
 
 
 class Chain(Sequence[str]):
-    """Several sequences of lines, one after the other."""
+    """Several sequences of lines as one."""
 
     def __init__(self, parts: Iterable[Sequence[str]]) -> None:
         self._parts = [part for part in parts if len(part)]
@@ -187,7 +187,7 @@ def read_line_file(path: Path) -> list[str]:
 
 
 def notes_of(files: Iterable[LineFile]) -> dict[str, int]:
-    """Tell what stands inside the lines of files, as the notes of a text: its kind, how often."""
+    """Return how often which separator is inside a line of the files, as the notes of a text."""
     notes: dict[str, int] = {}
     for file in files:
         for name, count in file.oddities.items():
@@ -196,7 +196,7 @@ def notes_of(files: Iterable[LineFile]) -> dict[str, int]:
 
 
 def one_line(text: str) -> str:
-    """Put text from a format that allows line ends inside a sentence on one line."""
+    """Put the text of a sentence, in which a format allows line ends, on one line."""
     return " ".join(text.split("\n")).strip() if "\n" in text else text.strip()
 
 
@@ -208,7 +208,7 @@ def _map(path: Path) -> bytes | mmap.mmap:
                 size = handle.seek(0, 2)
                 return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
         except OSError:
-            pass  # a file that cannot be mapped may still be read; if not, that says why
+            pass  # a file that cannot be mapped may be readable; if not, reading says why
     with (
         disk_errors(Path(tempfile.gettempdir())),
         tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as spool,

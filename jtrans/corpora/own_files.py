@@ -29,8 +29,8 @@ def read_corpus(
     Args:
         name: what to call the corpus.
         languages: source and target, the endings of the files.
-        train: prefixes of the training files (or files that hold both sides); their pairs are
-            put one after the other.
+        train: prefixes of the training files (or files that hold both sides); their pairs
+            follow one another.
         valid: the same for validation; here and in tests PREFIX.0.en, PREFIX.1.en ... are
             several references.
         test: the same for tests. A single one becomes the split "test"; several are named

@@ -1,4 +1,4 @@
-"""Files packed with gzip, xz or zstandard, read as they are; the name's ending decides."""
+"""Reading of files packed with gzip, xz or zstandard, as the ending of their name says."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def without_packing(name: str) -> str:
 
 
 def find_packed(path: Path) -> Path | None:
-    """Return `path`, or `path` with the ending of a packing where only that exists."""
+    """Return `path`, or else `path` with the ending of a packing; None: neither exists."""
     candidates = (path, *(path.with_name(path.name + ending) for ending in PACKINGS))
     return next((candidate for candidate in candidates if candidate.exists()), None)
 
@@ -33,7 +33,7 @@ def read_chunks(path: Path) -> Iterator[bytes]:
     """Yield the unpacked contents of a file.
 
     Raises:
-        CorpusError: the file is missing, a folder, not readable or not whole.
+        CorpusError: the file is missing, a folder, not readable or cut short.
     """
     try:
         with path.open("rb") as handle:
@@ -72,7 +72,7 @@ def _unpacked(path: Path, handle: BinaryIO) -> Iterator[bytes]:
 
 
 def _zstandard(path: Path, handle: BinaryIO) -> Iterator[bytes]:
-    """Yield what a .zst file holds; its frames may follow one another."""
+    """Yield the contents of a .zst file, of any number of frames."""
     decoder: Any = None
     new_decoder, failure = _zstandard_decoder(path)
     try:
@@ -90,7 +90,7 @@ def _zstandard(path: Path, handle: BinaryIO) -> Iterator[bytes]:
 
 
 def _zstandard_decoder(path: Path) -> tuple[Any, type[Exception]]:
-    """Return what makes a decoder, and its error: Python's own, or of the package zstandard."""
+    """Return how to make a decoder, and its error: Python's own, or of the package zstandard."""
     try:
         own: Any = importlib.import_module("compression.zstd")  # from Python 3.14 on
         return own.ZstdDecompressor, own.ZstdError

@@ -1,4 +1,4 @@
-"""Checking that two sides have as many lines, and guessing where they came apart if not."""
+"""Checks that two sides have equally many lines, and a guess where the pairing breaks if not."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from jtrans.errors import CorpusError
 
-# More than this factor apart (natural logarithm), a pair is simply wrong: how wrong says nothing.
+# The highest cost of a pair for its lengths (difference of logarithms): more is simply wrong.
 WRONG = 2.0
-# What other numbers, and another mark at the end, weigh beside that.
+# The cost of different numbers, and of different marks at the end.
 OTHER_NUMBERS, OTHER_END = 1.0, 0.5
 
 _DIGITS = re.compile(r"[0-9]+")
@@ -36,7 +36,7 @@ def check_counts(source: Sequence[str], target: Sequence[str], names: tuple[str,
             f"{names[0]} has {len(source):,} lines, {names[1]} has {len(target):,}: "
             "line i of one must be the translation of line i of the other; "
             + _guess(source, target, names),
-            hint="compare the two there, and make them again from the same source",
+            hint="compare the two there, and make them again from the same original",
             kind="corpus.line-counts",
         )
     if not source:
@@ -48,11 +48,11 @@ def check_counts(source: Sequence[str], target: Sequence[str], names: tuple[str,
 
 
 def probable_break(longer: Sequence[str], shorter: Sequence[str]) -> int:
-    """Guess after how many lines two sides come apart.
+    """Guess after how many lines the pairing breaks.
 
-    Supposes one gap: up to it line i belongs to line i, behind it to line i + the difference
-    of the counts. Where that makes the pairs agree best, the gap probably is: in their lengths,
-    in the numbers they hold, and in whether they ask or exclaim.
+    It assumes one gap: before it line i belongs to line i, after it to line i + the difference
+    of the counts. The gap is probably where the pairs then agree best in their lengths, in the
+    numbers they contain, and in whether they end in a question or an exclamation mark.
     """
     gap, pairs = len(longer) - len(shorter), len(shorter)
     if not pairs:
@@ -63,11 +63,11 @@ def probable_break(longer: Sequence[str], shorter: Sequence[str]) -> int:
 
 
 def _disagreement(longer: Sequence[str], shorter: Sequence[str], shift: int) -> _Floats:
-    """Say how badly each line of `shorter` agrees with the one `shift` further on in `longer`."""
+    """Return how badly line i of `shorter` agrees with line i + `shift` of `longer`, [lines]."""
     a, b = _lengths(longer), _lengths(shorter)
     part = slice(shift, shift + len(b))
-    usual = np.log((a.sum() + 1) / (b.sum() + 1))
-    cost: _Floats = np.minimum(np.abs(np.log((a[part] + 1) / (b + 1)) - usual), WRONG)
+    mean = np.log((a.sum() + 1) / (b.sum() + 1))
+    cost: _Floats = np.minimum(np.abs(np.log((a[part] + 1) / (b + 1)) - mean), WRONG)
     cost += OTHER_NUMBERS * (_marks(longer, _numbers)[part] != _marks(shorter, _numbers))
     cost += OTHER_END * (_marks(longer, _end)[part] != _marks(shorter, _end))
     return cost
@@ -81,12 +81,10 @@ def _guess(source: Sequence[str], target: Sequence[str], names: tuple[str, str])
     good = probable_break(longer, shorter)
     extra = len(longer) - len(shorter)
     if good == len(shorter):
-        return (
-            f"by what the lines have in common, the end is missing: line {good + 1:,} on of {other}"
-        )
+        return f"judging by their contents, the end is missing: {other} from line {good + 1:,} on"
     lines = f"line {good + 1:,}" if extra == 1 else f"lines {good + 1:,} to {good + extra:,}"
     return (
-        f"by what the lines have in common, the pairing probably breaks at line {good + 1:,} "
+        f"judging by their contents, the pairing probably breaks at line {good + 1:,} "
         f"({lines} of {name} missing in {other})"
     )
 
@@ -100,9 +98,9 @@ def _marks(lines: Sequence[str], mark: Callable[[str], int]) -> np.ndarray[Any, 
 
 
 def _numbers(line: str) -> int:
-    """Return the same for lines with the same numbers, however they are grouped and ordered."""
-    found = _DIGITS.findall(line)
-    return zlib.crc32(" ".join(sorted(found)).encode("utf-8")) if found else 0
+    """Return the same for lines with the same numbers, in any order."""
+    numbers = _DIGITS.findall(line)
+    return zlib.crc32(" ".join(sorted(numbers)).encode("utf-8")) if numbers else 0
 
 
 def _end(line: str) -> int:

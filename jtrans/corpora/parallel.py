@@ -1,4 +1,4 @@
-"""Parallel text in memory: what every source of text delivers and preparation takes."""
+"""Parallel text in memory, which every source of text delivers and preparation takes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from jtrans.corpora.lines import Chain
 
 @dataclass(frozen=True)
 class Gold:
-    """What is known for certain about the words of a split, one entry for each pair.
+    """Gold annotation of a split, one entry for each pair.
 
     Attributes:
-        source_words: the source words that the rest counts, with single spaces between.
+        source_words: the source words that the rest refers to, separated by single spaces.
         target_words: the same for the target.
-        alignments: which source word means which target word, "0-0 1-2".
+        alignments: the word alignments, "0-0 1-2".
         source_tags: parts of speech of the source words, "DET NOUN".
         source_entities: entity types of the source words, "O PER" or "O B-PER"; empty where
-            not known.
+            they are not known.
     """
 
     source_words: Sequence[str]
@@ -37,10 +37,10 @@ class ParallelText:
         source: source lines, without line ends.
         target: target lines, as many.
         origin: where the lines were read, as the user named it.
-        gold: word alignments and tags, where known.
+        gold: word alignments and tags, where they are known.
         references: all translations of each line, `target` being the first, where a test set
             has several; empty where it has one.
-        notes: what was met and mended on the way, and how often ("U+2028 inside a line": 3).
+        notes: oddities met while reading, and how often ("U+2028 inside a line": 3).
     """
 
     source: Sequence[str]
@@ -63,7 +63,7 @@ class Corpus:
         languages: source and target.
         splits: the text by name.
         valid_every: n, where there is no valid split: of the training pairs that cleaning keeps,
-            number n, 2n, 3n ... go there (`jtrans/preparation/select.py`).
+            numbers n, 2n, 3n ... go there (`jtrans.preparation.select`).
     """
 
     name: str
@@ -73,7 +73,7 @@ class Corpus:
 
 
 def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
-    """Put texts one after the other; several references only where all have as many."""
+    """Concatenate texts; several references stay only where all texts have equally many."""
     if len(parts) == 1:
         return parts[0]
     notes: Counter[str] = Counter()
@@ -91,7 +91,7 @@ def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
 
 
 def describe_notes(splits: Mapping[str, ParallelText]) -> list[str]:
-    """Tell what was met in each split, "train: U+2028 inside a line 3", where anything was."""
+    """Return a line for each split with notes: "train: U+2028 inside a line 3"."""
     return [
         f"{split}: " + " · ".join(f"{name} {count:,}" for name, count in sorted(text.notes.items()))
         for split, text in splits.items()

@@ -1,4 +1,4 @@
-"""Warnings about text that is not what its languages say: sides exchanged, another script."""
+"""Warnings about text that does not fit its languages: swapped sides, another script."""
 
 from __future__ import annotations
 
@@ -13,51 +13,53 @@ if TYPE_CHECKING:
 
 SAMPLE = 1000
 LONGEST = 1000
-# Of the lines with letters in a sample, so many may lack letters of their script unremarked.
+# The share of lines of a sample that may be in another script without a warning.
 FEW = 0.5
-# Words of a side that the other side of train knows, for each one its own side knows: more is
-# no accident. Names and punctuation stand on both sides of good text.
+# For each word of a split that its own side of train has, so many that the other side has: more
+# is no accident. Names and punctuation are on both sides of good text.
 MANY_FOREIGN = 2.0
 
 Samples = tuple[list[str], list[str]]
 
 
-def notice_languages(corpus: Corpus, progress: Progress) -> None:
-    """Warn of sides that look exchanged, or written in another script than their language's.
+def check_languages(corpus: Corpus, progress: Progress) -> None:
+    """Warn of sides that look swapped, or are not in the script of their language.
 
-    Exchanged sides show by script; or by the commonest words of the languages that
-    `jtrans.text.language` knows some of. For all others only a difference between the splits
-    shows: valid or a test split whose source has the words of train's target, and conversely.
+    Swapped sides are recognised by their script, or by the commonest words of the languages in
+    `jtrans.text.language`. In other languages only a difference between the splits can be
+    recognised: valid or a test split whose source has the words of train's target, and vice versa.
     """
-    one, other = corpus.languages
+    source, target = corpus.languages
     train: Samples | None = None
     for name, text in corpus.splits.items():
         samples = _sample(text)
         if look_swapped(*samples, corpus.languages):
             progress.warn(
-                f"the sides of {name} look exchanged: its source looks like {other}, its target "
-                f"like {one}; check the names of its files, or the order of its columns"
+                f"the sides of {name} look swapped: its source looks like {target}, its target "
+                f"like {source}; check the names of its files, or the order of its columns"
             )
             continue
         if name == "train":
             train = samples
         elif train is not None and _is_crossed(samples, train):
             progress.warn(
-                f"the sides of {name} look exchanged: its source has the words of train's "
+                f"the sides of {name} look swapped: its source has the words of train's "
                 "target, its target those of train's source; check the names of its files"
             )
             continue
-        _notice_script(name, samples, corpus.languages, progress)
+        _check_script(name, samples, corpus.languages, progress)
 
 
 def _sample(text: ParallelText) -> Samples:
-    places = range(0, len(text), max(1, len(text) // SAMPLE))
-    source, target = ([lines[i][:LONGEST] for i in places] for lines in (text.source, text.target))
+    positions = range(0, len(text), max(1, len(text) // SAMPLE))
+    source, target = (
+        [lines[i][:LONGEST] for i in positions] for lines in (text.source, text.target)
+    )
     return source, target
 
 
 def _is_crossed(samples: Samples, train: Samples) -> bool:
-    """Say whether each side of a split has the words of the other side of train."""
+    """Return whether each side of a split has the words of the other side of train."""
     known = [{word for line in lines for word in line.lower().split()} for lines in train]
     for own, lines in enumerate(samples):
         words = [word for line in lines for word in line.lower().split()]
@@ -67,7 +69,7 @@ def _is_crossed(samples: Samples, train: Samples) -> bool:
     return True
 
 
-def _notice_script(
+def _check_script(
     name: str, samples: Samples, languages: Sequence[str], progress: Progress
 ) -> None:
     for sample, language in zip(samples, languages, strict=True):

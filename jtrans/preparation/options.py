@@ -1,4 +1,4 @@
-"""`PrepareOptions`: everything that can be chosen about how a corpus is prepared."""
+"""`PrepareOptions`: how a corpus is prepared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jtrans.config import ConfigSection, Count, explain_fault
 from jtrans.errors import ConfigError
 from jtrans.preparation.clean import Rules
 
-# What a pipeline has decided already, for text that is prepared with it.
+# What a reused pipeline has already decided.
 PIPELINE_OPTIONS = (
     "source_segment",
     "target_segment",
@@ -40,32 +40,32 @@ class PrepareOptions(ConfigSection):
     """How a corpus is prepared; the defaults are those of the command line.
 
     Attributes:
-        source_segment: a segmenter's name; "auto" takes the language's own.
+        source_segment: the name of a segmenter; "auto" takes the default of the language.
         target_segment: the same for the target.
         lowercase: whether both sides are lower-cased after segmentation.
-        truecase: whether the first words of sentences are written as within sentences, as
-            learned from the training text; capitals are restored on the way back.
-        jieba_dictionary: path of a file with words that jieba shall know; empty for none.
+        truecase: whether the first words of sentences are written as within sentences, which
+            is learned from the training text; capitals are restored in output.
+        jieba_dictionary: path of a file with extra words for jieba; empty for none.
         bpe: "joint" (merges learned on both sides together), "separate" or "none".
         bpe_merges: merges to learn (of each side, when separate).
-        bpe_min_frequency: pairs of symbols rarer than this are not merged.
-        vocabulary: "separate" dictionaries of the two sides, or one "joint" (which
+        bpe_min_frequency: rarer pairs of symbols are not merged.
+        vocabulary: "separate" for the two sides, or one "joint" vocabulary (which
             `tie = "all"` of a model needs).
         min_count: rarer tokens are left out of the vocabulary.
         max_length: words allowed on either side of a training pair.
         max_ratio: how many times longer one side of a training pair may be.
         deduplicate: whether repeated training pairs are dropped.
-        drop_leaked: whether training pairs that stand in valid or test are dropped.
+        drop_leaked: whether training pairs that are also in valid or test are dropped.
         drop_identical: whether training pairs with the same text on both sides are dropped.
-        drop_wrong_script: whether training pairs are dropped where a side has letters, but none
-            of its language's script.
+        drop_wrong_script: whether training pairs are dropped that have a side with letters, but
+            none of the script of its language.
         labels: where parts of speech and entities of the source words come from,
-            "spacy:MODEL" or "conllu:FILE"; empty for those the corpus brings, or none.
-        pipeline: a folder (prepared corpus or run) whose text pipeline is taken as it is, instead
-            of learning one: it decides all that `PIPELINE_OPTIONS` names. Empty to learn one.
+            "spacy:MODEL" or "conllu:FILE"; empty for those of the corpus, if it has some.
+        pipeline: a folder (prepared corpus or run) whose text pipeline is reused; it decides all
+            that `PIPELINE_OPTIONS` names. Empty to learn one.
 
     Raises:
-        ConfigError: a value is unknown or too small.
+        ConfigError: an option is unknown, or has a value that cannot be used.
     """
 
     source_segment: str = "auto"
@@ -104,5 +104,5 @@ class PrepareOptions(ConfigSection):
 
     @property
     def rules(self) -> Rules:
-        """Return the part that says which training pairs stay."""
+        """The rules of cleaning among the options."""
         return Rules(**{item.name: getattr(self, item.name) for item in fields(Rules)})

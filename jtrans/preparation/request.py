@@ -18,7 +18,7 @@ from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.files import disk_errors, lines_digest, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
-from jtrans.preparation.languages import notice_languages
+from jtrans.preparation.languages import check_languages
 from jtrans.preparation.options import PIPELINE_OPTIONS
 from jtrans.text.pipeline import TextPipeline, TextSide
 
@@ -111,7 +111,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         record["labels_digest"] = labels_digest(options.labels)
     if dictionary is not None:
         record["dictionary_digest"] = text_digest(dictionary)
-    notice_languages(corpus, progress)
+    check_languages(corpus, progress)
     return Request(corpus, options, sides, record, pipeline)
 
 

@@ -1,4 +1,4 @@
-"""What a split is like in numbers: corpus.json keeps it, `jtrans prepare` shows it."""
+"""The numbers of a split, as corpus.json keeps and `jtrans prepare` shows them."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Sentences are counted by their number of pieces (EOS left out), in bins that end here.
+# The ends of the bins in which sentences are counted by their number of pieces, without EOS.
 LENGTH_BINS = (10, 20, 30, 40, 50, 75, 100)
 SIDES = ("source", "target")
 
 
-def _two() -> dict[str, int]:
+def _zeros() -> dict[str, int]:
     return dict.fromkeys(SIDES, 0)
 
 
-def _bins() -> dict[str, list[int]]:
+def _empty_bins() -> dict[str, list[int]]:
     return {side: [0] * (len(LENGTH_BINS) + 1) for side in SIDES}
 
 
 @dataclass
 class Statistics:
-    """Counts of a split, or of a part of one; parts add up.
+    """Counts of a split or of a part of it; the counts of parts can be added.
 
     Attributes:
         pairs: sentence pairs.
         words: words before BPE, by side.
-        tokens: pieces with EOS, by side.
-        unknown: pieces the vocabulary does not have, by side.
+        tokens: pieces, with EOS, by side.
+        unknown: pieces that are not in the vocabulary, by side.
         lengths: sentences in each bin of `LENGTH_BINS` and above, by side.
-        joint: sum of S x T over the pairs, EOS counted: what a joint model works through.
+        joint: sum of S x T over the pairs, with EOS: the positions of a joint model.
         unlabelled: sentences without labels, where the corpus has labels.
     """
 
     pairs: int = 0
-    words: dict[str, int] = field(default_factory=_two)
-    tokens: dict[str, int] = field(default_factory=_two)
-    unknown: dict[str, int] = field(default_factory=_two)
-    lengths: dict[str, list[int]] = field(default_factory=_bins)
+    words: dict[str, int] = field(default_factory=_zeros)
+    tokens: dict[str, int] = field(default_factory=_zeros)
+    unknown: dict[str, int] = field(default_factory=_zeros)
+    lengths: dict[str, list[int]] = field(default_factory=_empty_bins)
     joint: int = 0
     unlabelled: int = 0
 
@@ -66,7 +66,7 @@ class Statistics:
         self.add_lengths(side, lengths)
 
     def add_lengths(self, side: str, lengths: NDArray[np.int64]) -> None:
-        """Count sentences of one side by their tokens, EOS counted."""
+        """Count sentences of one side by their number of tokens, EOS included."""
         self.tokens[side] += int(lengths.sum())
         bins = np.searchsorted(LENGTH_BINS, lengths - 1)
         counted = np.bincount(bins, minlength=len(LENGTH_BINS) + 1).tolist()
@@ -86,7 +86,7 @@ class Statistics:
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """Return what corpus.json keeps of a split."""
+        """Return the entry of a split in corpus.json."""
         return {
             "pairs": self.pairs,
             "tokens": self.tokens,
@@ -101,7 +101,7 @@ class Statistics:
 
 
 def joint_size(train: Statistics) -> dict[str, Any]:
-    """Return what a joint model has to work through: sum of S x T, EOS counted."""
+    """Return the number of positions of a joint model: sum of S x T, EOS included."""
     return {
         "sum": train.joint,
         "mean_source": round(train.tokens["source"] / train.pairs, 3),
@@ -123,15 +123,15 @@ def describe(
 
     Args:
         splits: the statistics of each split.
-        types: different words of train, source and target; None where nobody knows.
+        types: different words of train, source and target; None where they are not known.
         languages: source and target.
     """
     train = splits["train"]
     names = dict(zip(SIDES, languages, strict=True))
     unknown = " · ".join(
-        f"unknown in {name} {100 * one.unknown_share:.2f} %"
-        for name, one in splits.items()
-        if name != "train" or any(one.unknown.values())
+        f"unknown in {name} {100 * split.unknown_share:.2f} %"
+        for name, split in splits.items()
+        if name != "train" or any(split.unknown.values())
     )
     size = joint_size(train)
     different = [f" ({count:,} different)" for count in types] if types else ["", ""]

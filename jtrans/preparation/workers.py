@@ -1,4 +1,4 @@
-"""Work shared by processes: a function over many jobs, results in order, memory bounded."""
+"""Work shared among processes: a function of many jobs, with results in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jtrans.errors import WorkError
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-# Jobs handed out ahead of the one waited for, for each worker: none idles, few are in memory.
+# Jobs handed out ahead, for each worker: none is idle, and few jobs are in memory.
 AHEAD = 2
 
 
@@ -36,9 +36,9 @@ def run_jobs(
     """Yield `function` of each job, in order.
 
     Args:
-        function: of a module, so that it can be sent to another process.
-        jobs: taken one by one as work goes on: all of them need not fit into memory.
-        workers: processes to use; 1 works in this one.
+        function: at the top level of a module, so that it can be sent to another process.
+        jobs: taken one by one as work goes on: they need not all fit into memory.
+        workers: number of processes; 1 works in this one.
 
     Raises:
         WorkError: a worker process died.
@@ -63,7 +63,7 @@ def run_jobs(
     except BrokenProcessPool as error:
         raise WorkError(
             "a worker process died (out of memory?)",
-            hint="run again with --workers 1: what is done is not done again",
+            hint="run again with --workers 1: it continues where this stopped",
             kind="work.worker",
         ) from error
     finally:
@@ -71,14 +71,14 @@ def run_jobs(
 
 
 def _begin(parent: int) -> None:
-    # Ctrl-C reaches the whole process group: the parent alone stops, and ends the workers
+    # Ctrl-C reaches the whole process group: only the parent reacts, and ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 
 
 def _leave_with(parent: int) -> None:
-    """End this worker when its parent is gone: killed, it could not say goodbye."""
+    """End this worker when its parent is gone: a killed one cannot end its workers."""
     while os.getppid() == parent:
         time.sleep(0.2)
     os._exit(1)

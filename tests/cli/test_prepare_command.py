@@ -313,7 +313,7 @@ def test_words_of_a_dictionary_stay_whole(jtrans: Jtrans, tmp_path: Path) -> Non
     assert bad.code == 2 and "not a line of a jieba dictionary" in bad.err
 
 
-def test_sides_exchanged_are_warned_of_once(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:
+def test_swapped_sides_are_warned_of_once(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:
     for name in ("train", "valid"):
         one, other = files / f"{name}.de", files / f"{name}.en"
         text = one.read_bytes()
@@ -321,7 +321,7 @@ def test_sides_exchanged_are_warned_of_once(jtrans: Jtrans, files: Path, tmp_pat
         other.write_bytes(text)
     result = jtrans(*OWN, *OUT)
     assert result.code == 0
-    assert result.err.count("warning: the sides of train look exchanged") == 1
+    assert result.err.count("warning: the sides of train look swapped") == 1
 
 
 @pytest.fixture

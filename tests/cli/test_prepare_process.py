@@ -133,7 +133,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str, str]] = {
     "a line too few": (
         write("train.en", b"One.\nTwo.\n"), [], "has 1,500 lines, corpus/train.en has 2", "compare"
     ),
-    "unknown language": (lambda f: None, ["--languages", "xx-en"], "xx is no language", "xh?"),
+    "unknown language": (lambda f: None, ["--languages", "xx-en"], "xx is not a language", "xh?"),
 }  # fmt: skip
 
 
@@ -161,15 +161,15 @@ def test_one_line_is_prepared_with_a_warning(place: Path) -> None:
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_exchanged_sides_are_warned_of(place: Path, split: str) -> None:
+def test_swapped_sides_are_warned_of(place: Path, split: str) -> None:
     one, other = (place / f"corpus/{split}.{language}" for language in LANGUAGES)
     text = one.read_bytes()
     one.write_bytes(other.read_bytes())
     other.write_bytes(text)
     code, said = run(place, "--out", "out")
     assert code == 0
-    assert said.count(f"warning: the sides of {split} look exchanged") == 1
-    assert said.count("look exchanged") == 1
+    assert said.count(f"warning: the sides of {split} look swapped") == 1
+    assert said.count("look swapped") == 1
 
 
 Mount = Callable[[str], Path]

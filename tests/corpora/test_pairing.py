@@ -57,10 +57,10 @@ def test_a_file_that_ends_too_early_is_told_from_one_with_a_gap() -> None:
     source, target = sides(40, seed=2)
     with pytest.raises(CorpusError) as caught:
         check_counts(source[:30], target, ("a.de", "a.en"))
-    assert "the end is missing: line 31 on of a.de" in caught.value.message
+    assert "the end is missing: a.de from line 31 on" in caught.value.message
 
 
 def test_an_empty_side_breaks_at_the_beginning() -> None:
     assert probable_break(["a", "b"], []) == 0
-    with pytest.raises(CorpusError, match=r"a\.en has 0: .* line 1 on of a\.en"):
+    with pytest.raises(CorpusError, match=r"a\.en has 0: .* a\.en from line 1 on"):
         check_counts(["a"], [], ("a.de", "a.en"))

@@ -282,16 +282,16 @@ def test_a_single_training_pair_is_enough_to_be_prepared(tmp_path: Path) -> None
     assert len(prepare(corpus, tmp_path / "out", options=SMALL, workers=1).pairs("train")) == 1
 
 
-def test_sides_that_look_exchanged_are_warned_of(tmp_path: Path) -> None:
+def test_sides_that_look_swapped_are_warned_of(tmp_path: Path) -> None:
     listener = Listener()
     source, target = sentences(0, 60)
     corpus = make_corpus((target, source))
     prepare(corpus, tmp_path / "out", options=SMALL, workers=1, progress=listener)
-    assert "the sides of train look exchanged" in listener.warnings[0]
-    assert not [text for text in listener.warnings[1:] if "exchanged" in text]
+    assert "the sides of train look swapped" in listener.warnings[0]
+    assert not [text for text in listener.warnings[1:] if "swapped" in text]
 
 
-def test_a_test_set_exchanged_against_train_is_warned_of_in_any_language(tmp_path: Path) -> None:
+def test_a_swapped_test_set_is_warned_of_in_any_language(tmp_path: Path) -> None:
     listener = Listener()
     corpus = make_corpus()
     test = ParallelText(corpus.splits["test"].target, corpus.splits["test"].source)
@@ -299,10 +299,10 @@ def test_a_test_set_exchanged_against_train_is_warned_of_in_any_language(tmp_pat
     corpus = Corpus("mine", ("sv", "da"), {**corpus.splits, "test": test})
     options = PrepareOptions(bpe_merges=30)
     prepare(corpus, tmp_path / "out", options=options, workers=1, progress=listener)
-    exchanged = [text for text in listener.warnings if "look exchanged" in text]
-    assert len(exchanged) == 1
-    assert exchanged[0].startswith(
-        "the sides of test look exchanged: its source has the words of train's target"
+    swapped = [text for text in listener.warnings if "look swapped" in text]
+    assert len(swapped) == 1
+    assert swapped[0].startswith(
+        "the sides of test look swapped: its source has the words of train's target"
     )
 
 

@@ -1,1 +1,1 @@
-"""Every corpus that has a name: one TOML file an entry, and what reads them."""
+"""The corpora with names: one TOML file for each, and the code that reads them."""

@@ -1,8 +1,8 @@
 """The catalogue: every corpus that has a name.
 
-One TOML file in this folder says what a corpus is, where its files are, how they are
-read and how the text is prepared by default. To add a corpus, add a file there; and where its
-raw format is new, a reader (`jtrans.corpora.formats.readers`).
+A TOML file in this folder says what a corpus is, where its files are, how they are read and how
+the text is prepared by default. To add a corpus, add a file; and if its raw format is new, a
+reader (`jtrans.corpora.formats.readers`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def swap(entry: Entry) -> Entry:
     name = swap_name(entry.name)
     changes = {
         "name": name,
-        "title": f"{entry.title} ({entry.name}, the other way round)",
+        "title": f"{entry.title} (the other direction of {entry.name})",
         "languages": (entry.languages[1], entry.languages[0]),
         "options": swap_options(entry.options),
         "ready_options": swap_options(entry.ready_options),

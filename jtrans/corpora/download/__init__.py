@@ -1,1 +1,1 @@
-"""Getting the original files of a corpus: fetching, unpacking, finding them."""
+"""Getting the original files of a corpus: downloading, unpacking and finding them."""

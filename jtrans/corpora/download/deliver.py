@@ -1,4 +1,4 @@
-"""From a name to text: get the original files of a corpus, unpack them, read them."""
+"""From a name to text: get the original files of a corpus, unpack them, and read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jtrans.corpora.download.fetch import downloads_folder, fetch, recorded
-from jtrans.corpora.download.places import PartFiles, Places, find_ready, fits
+from jtrans.corpora.download.search import PartFiles, SearchFolders, find_ready, fits
 from jtrans.corpora.download.unpack import is_archive, unpack
 from jtrans.corpora.entry import Entry, Options, SplitPart
 from jtrans.corpora.formats.plain import read_files
@@ -18,7 +18,7 @@ from jtrans.errors import CorpusError
 from jtrans.files import file_digest, text_digest
 from jtrans.progress import Progress, Silent
 
-# Of the files that were looked for, an error names so many.
+# How many of the files looked for an error names.
 MOST_SHOWN = 6
 
 
@@ -28,7 +28,7 @@ class Delivery:
 
     Attributes:
         corpus: all splits.
-        options: how it is prepared by default, in the form in which it was found.
+        options: how it is prepared by default, which depends on the form of its files.
     """
 
     corpus: Corpus
@@ -42,9 +42,9 @@ def deliver(
 
     Args:
         entry: which one.
-        folder: where its original files are (archives, or what they hold), or the files
-            train.de, train.en, valid.de ...; None downloads what is not here yet.
-        progress: hears of downloads and of what was mended in the text.
+        folder: where its original files are (archives, or what they contain), or the files
+            train.de, train.en, valid.de ...; None downloads what is missing.
+        progress: receives downloads, and oddities of the text.
 
     Raises:
         CorpusError: files are missing, or cannot be read.
@@ -55,21 +55,22 @@ def deliver(
         _check_folder(entry, folder)
     if not entry.sources:
         return Delivery(entry.load(), entry.options)
-    places = _given(entry, folder, progress) if folder else _downloaded(entry, progress)
-    found, missing = _find(entry, places)
+    folders = _local_folders(entry, folder, progress) if folder else _download(entry, progress)
+    files, missing = _find(entry, SearchFolders(folders))
     options = entry.options
     if not missing:
-        splits = _read(entry, found)
+        splits = _read(entry, files)
     elif folder and (ready := find_ready(entry, folder)):
-        splits = {name: read_files([one], [other]) for name, (one, other) in ready.items()}
+        splits = {name: read_files([source], [target]) for name, (source, target) in ready.items()}
         options = {**options, **entry.ready_options}
         progress.say("Ready files", f"{', '.join(splits)} taken from {folder} as they are")
     else:
         raise _missing(entry, folder, missing)
     for line in describe_notes(splits):
         progress.say("Noticed", line)
-    every = None if "valid" in splits else entry.valid_every
-    return Delivery(Corpus(entry.name, entry.languages, splits, valid_every=every), options)
+    valid_every = None if "valid" in splits else entry.valid_every
+    corpus = Corpus(entry.name, entry.languages, splits, valid_every=valid_every)
+    return Delivery(corpus, options)
 
 
 def _check_folder(entry: Entry, folder: Path) -> None:
@@ -82,13 +83,13 @@ def _check_folder(entry: Entry, folder: Path) -> None:
     if not folder.exists():
         raise CorpusError(
             f"no such folder: {folder}",
-            hint="name the folder of the original files, or leave --from out to download them",
+            hint="name the folder of the original files, or leave out --from to download them",
             kind="corpus.missing-folder",
         )
 
 
-def _downloaded(entry: Entry, progress: Progress) -> Places:
-    """Download what is missing, and unpack."""
+def _download(entry: Entry, progress: Progress) -> list[Path]:
+    """Download what is missing, unpack archives, and return the folders."""
     if entry.is_licensed:
         needed = ", ".join(source.file for source in entry.sources if not source.mirrors)
         raise CorpusError(
@@ -98,17 +99,17 @@ def _downloaded(entry: Entry, progress: Progress) -> Places:
         )
     home = downloads_folder() / entry.folder
     files = [fetch(source, home, progress=progress) for source in entry.sources]
-    facts = recorded(home)
+    records = recorded(home)
     folders = [
-        _unpacked(entry, path, str(facts[path.name]["sha256"]))
+        _unpack_once(entry, path, str(records[path.name]["sha256"]))
         for path in files
         if is_archive(path.name)
     ]
-    return Places([home, *folders])
+    return [home, *folders]
 
 
-def _given(entry: Entry, folder: Path, progress: Progress) -> Places:
-    """Take files as they lie in the user's folder, and unpack its archives elsewhere."""
+def _local_folders(entry: Entry, folder: Path, progress: Progress) -> list[Path]:
+    """Return the user's folder, and those into which its archives are unpacked."""
     archives = [folder] if folder.is_file() else []
     if folder.is_dir():
         archives = [path for source in entry.sources for path in _archives(folder, source.names)]
@@ -118,24 +119,23 @@ def _given(entry: Entry, folder: Path, progress: Progress) -> Places:
         digest = file_digest(path)
         known = {mirror.sha256 for mirror in mirrors if mirror.file == path.name} - {""}
         if known and digest not in known:
-            progress.warn(f"{path} is not the file that the catalogue knows (other sha256)")
-        folders.append(_unpacked(entry, path, digest))
-    return Places([*([folder] if folder.is_dir() else []), *folders])
+            progress.warn(f"{path} is not the file in the catalogue (different sha256)")
+        folders.append(_unpack_once(entry, path, digest))
+    return [*([folder] if folder.is_dir() else []), *folders]
 
 
 def _archives(folder: Path, names: tuple[str, ...]) -> list[Path]:
     """Find the archives of one source: by its file names, or its catalogue number."""
     endings = ("", ".tgz", ".tar.gz", ".tar", ".zip")
-    wanted = {f"{name}{ending}".lower() for name in names for ending in endings}
-    found = [path for path in folder.rglob("*") if path.name.lower() in wanted and path.is_file()]
-    return sorted(path for path in found if is_archive(path.name))
+    accepted = {f"{name}{ending}".lower() for name in names for ending in endings}
+    files = [path for path in folder.rglob("*") if path.name.lower() in accepted and path.is_file()]
+    return sorted(path for path in files if is_archive(path.name))
 
 
-def _unpacked(entry: Entry, archive: Path, sha256: str) -> Path:
+def _unpack_once(entry: Entry, archive: Path, sha256: str) -> Path:
     """Unpack what the entry reads, unless that was done before, and return the folder."""
     patterns = sorted({pattern for part in _parts(entry) for pattern in _patterns(part)})
-    made_from = "\n".join([sha256, *patterns])
-    digest = text_digest(made_from)[:12]
+    digest = text_digest("\n".join([sha256, *patterns]))[:12]
     # named after the archive inside: patterns may begin with its name (a catalogue number)
     stem = archive.name.split(".tar")[0].removesuffix(".tgz").removesuffix(".zip")
     folder = downloads_folder() / entry.folder / "unpacked" / digest / stem
@@ -143,7 +143,7 @@ def _unpacked(entry: Entry, archive: Path, sha256: str) -> Path:
         unpack(
             archive,
             folder,
-            wanted=lambda name: any(fits(f"{stem}/{name}", pattern) for pattern in patterns),
+            is_needed=lambda name: any(fits(f"{stem}/{name}", pattern) for pattern in patterns),
         )
     return folder
 
@@ -153,30 +153,33 @@ def _parts(entry: Entry) -> list[SplitPart]:
 
 
 def _patterns(part: SplitPart) -> list[str]:
-    return [text for way in part.choices for text in (way.source, way.target) if text]
+    texts = (text for choice in part.choices for text in (choice.source, choice.target))
+    return [text for text in texts if text]
 
 
-def _find(entry: Entry, places: Places) -> tuple[dict[str, list[PartFiles]], list[SplitPart]]:
+def _find(
+    entry: Entry, folders: SearchFolders
+) -> tuple[dict[str, list[PartFiles]], list[SplitPart]]:
     """Find the files of all parts; also return the parts that lack some."""
-    found: dict[str, list[PartFiles]] = {}
+    files: dict[str, list[PartFiles]] = {}
     missing: list[SplitPart] = []
     for split, parts in entry.parts.items():
         for part in parts:
-            files = places.find_part(part)
-            if files is None:
+            part_files = folders.find_part(part)
+            if part_files is None:
                 missing.append(part)
             else:
-                found.setdefault(split, []).append(files)
-    return found, missing
+                files.setdefault(split, []).append(part_files)
+    return files, missing
 
 
-def _read(entry: Entry, found: Mapping[str, list[PartFiles]]) -> dict[str, ParallelText]:
+def _read(entry: Entry, files: Mapping[str, list[PartFiles]]) -> dict[str, ParallelText]:
     languages = (entry.languages[1], entry.languages[0]) if entry.swapped else entry.languages
     splits = {
         split: join_texts(
-            [read_choice(one.choice, one.sources, one.targets, languages) for one in files]
+            [read_choice(part.choice, part.sources, part.targets, languages) for part in parts]
         )
-        for split, files in found.items()
+        for split, parts in files.items()
     }
     splits = {split: _without_blank_end(text) for split, text in splits.items()}
     if entry.hold_out:
@@ -190,7 +193,7 @@ def _read(entry: Entry, found: Mapping[str, list[PartFiles]]) -> dict[str, Paral
 
 
 def _without_blank_end(text: ParallelText) -> ParallelText:
-    """Drop pairs without any text at the end of a split (Multi30k and others have one)."""
+    """Drop pairs without text at the end of a split (Multi30k and others have one)."""
     size = len(text)
     while size > 1 and not text.source[size - 1].strip() and not text.target[size - 1].strip():
         size -= 1
@@ -206,7 +209,7 @@ def _without_blank_end(text: ParallelText) -> ParallelText:
 
 
 def _missing(entry: Entry, folder: Path | None, missing: list[SplitPart]) -> CorpusError:
-    """Name what is missing: licensed releases by their number, files by their names."""
+    """Return the error that names what is missing: releases by number, files by name."""
     titles = {source.file: source.title for source in entry.sources}
     names = [
         f"{part.origin} ({titles[part.origin]})"
@@ -225,7 +228,7 @@ def _missing(entry: Entry, folder: Path | None, missing: list[SplitPart]) -> Cor
     return CorpusError(
         f"{place} lacks {len(names)} of {len(_parts(entry))} parts of {entry.name}: "
         + "; ".join(dict.fromkeys(names)),
-        hint=f"looked for {looked}, {packed}; then for {ready} and the same of valid "
-        f"right in {place}",
+        hint=f"looked for {looked}, {packed}; then for {ready} and the same for valid "
+        f"directly in {place}",
         kind="corpus.incomplete",
     )

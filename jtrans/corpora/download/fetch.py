@@ -1,8 +1,7 @@
-"""Downloads that end with the right file or with a list of what was tried.
+"""Downloads that end with the right file, or with a list of what was tried.
 
-A file arrives under the name `FILE.part` and gets its own name only when its length and sha256
-are right. What is already there of it is kept over dropped connections, new attempts and new
-runs, and continued from where it ended.
+A file arrives as `FILE.part` and gets its own name only when its length and sha256 are right. A
+partial file survives dropped connections, new attempts and new processes, and is continued.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from jtrans.files import disk_errors, exclusive, file_digest, read_json, write_j
 from jtrans.progress import Progress, Silent
 
 OFFLINE, CACHE = "JTRANS_OFFLINE", "JTRANS_CACHE"
-LOCK_FILE = "checksums.json"
+CHECKSUMS = "checksums.json"
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to put up with a server.
+    """How patient to be with a server.
 
     Attributes:
-        attempts: tries of one address that bring nothing new, before the next address.
-        first_pause_seconds: before the second try; doubled each time.
-        longest_pause_seconds: also for a server that asks for more (Retry-After).
-        timeout_seconds: without a single byte.
-        sleep: waits.
+        attempts: tries of one address without progress, before the next address.
+        first_pause_seconds: the pause before the second try; doubled each time.
+        longest_pause_seconds: the limit, even if a server asks for more (Retry-After).
+        timeout_seconds: how long to wait for the next byte.
+        sleep: the function that waits.
     """
 
     attempts: int = 4
@@ -42,9 +41,9 @@ class Patience:
     timeout_seconds: float = 30.0
     sleep: Callable[[float], None] = time.sleep
 
-    def pause_seconds(self, failures: int, wanted: float | None) -> float:
+    def pause_seconds(self, failures: int, requested: float | None) -> float:
         """Return how long to wait before the next try."""
-        seconds = wanted or self.first_pause_seconds * 2 ** (failures - 1)
+        seconds = requested or self.first_pause_seconds * 2 ** (failures - 1)
         return min(seconds, self.longest_pause_seconds)
 
 
@@ -54,21 +53,21 @@ def downloads_folder() -> Path:
 
 
 def is_offline() -> bool:
-    """Say whether JTRANS_OFFLINE forbids the network."""
+    """Return whether JTRANS_OFFLINE forbids the network."""
     return os.environ.get(OFFLINE, "0") not in ("", "0")
 
 
 def recorded(folder: Path) -> dict[str, dict[str, str | int]]:
     """Return what was downloaded into `folder`: sha256, size and address by file name."""
-    path = folder / LOCK_FILE
+    path = folder / CHECKSUMS
     return dict(read_json(path)) if path.is_file() else {}
 
 
 def present(source: OriginalFile, folder: Path) -> Path | None:
     """Return the downloaded file, if it is in `folder` with the size it had on arrival."""
-    for name, facts in recorded(folder).items():
+    for name, record in recorded(folder).items():
         path = folder / name
-        if name in source.names and path.is_file() and path.stat().st_size == facts["size"]:
+        if name in source.names and path.is_file() and path.stat().st_size == record["size"]:
             return path
     return None
 
@@ -82,20 +81,21 @@ def fetch(
 ) -> Path:
     """Download one file into `folder`, unless it is there.
 
-    The first download of a file whose sha256 the catalogue does not know records it in
-    `folder`/checksums.json; later ones must bring the same.
+    Its sha256 is recorded in `folder`/checksums.json. Where the catalogue does not know it, later
+    downloads must bring the recorded one.
 
     Raises:
         JtransError: the network is forbidden (JTRANS_OFFLINE).
-        WorkError: no mirror delivered the file, the disk is full, or another process is at it.
+        WorkError: no mirror delivered the file, the disk is full, or another process is
+            downloading the file.
     """
     progress, patience = progress or Silent(), patience or Patience()
-    if (there := present(source, folder)) is not None:
-        return there
+    if (path := present(source, folder)) is not None:
+        return path
     if is_offline():
         raise JtransError(
-            f"{source.file} is not here, and {OFFLINE} forbids to download it",
-            hint=f"unset {OFFLINE}, or give the folder that holds the file with --from",
+            f"{source.file} is not here, and {OFFLINE} forbids downloading it",
+            hint=f"unset {OFFLINE}, or name the folder that holds the file with --from",
             kind="download.offline",
         )
     tried = []
@@ -109,17 +109,17 @@ def fetch(
                 progress.warn(f"{mirror.url}: {refusal}")
     raise WorkError(
         f"cannot download {source.file}; tried {'; '.join(tried)}",
-        hint=f"get {' or '.join(source.names)} by other means, put it into a folder and add "
+        hint=f"get {' or '.join(source.names)} in another way, put it into a folder and add "
         "--from FOLDER",
         kind="download.failed",
     )
 
 
 def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Patience) -> Path:
-    """Download from one address, with new tries while they bring something.
+    """Download from one address, trying again while there is progress.
 
     Raises:
-        RefusedError: it does not deliver, or not the right file.
+        RefusedError: the address does not deliver, or not the right file.
     """
     known = recorded(folder).get(mirror.file, {})
     sha256 = mirror.sha256 or str(known.get("sha256", ""))
@@ -145,16 +145,16 @@ def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Pat
 
 
 def _check(part: Path, sha256: str, *, is_fresh: bool) -> None:
-    """Compare the checksum; what is wrong is thrown away.
+    """Compare the checksum, and throw away a file with another one.
 
     Raises:
-        StoppedError: it was put together from two transfers: worth one more try.
+        StoppedError: the file comes from two transfers: worth one more try.
         RefusedError: the server has another file.
     """
-    if not sha256 or (found := file_digest(part)) == sha256:
+    if not sha256 or (digest := file_digest(part)) == sha256:
         return
     forget(part)
-    message = f"wrong contents: sha256 {found[:12]}..., not {sha256[:12]}..."
+    message = f"wrong contents: sha256 {digest[:12]}..., not {sha256[:12]}..."
     if is_fresh:
         raise RefusedError(message)
     raise StoppedError(message, is_restart=True)
@@ -170,18 +170,18 @@ def _finish(
     part.replace(path)
     forget(part)
     record = {"sha256": digest, "size": size, "url": mirror.url}
-    write_json(folder / LOCK_FILE, {**recorded(folder), mirror.file: record})
+    write_json(folder / CHECKSUMS, {**recorded(folder), mirror.file: record})
     rate = size / 1e6 / max(seconds, 1e-3)
     progress.say("Downloaded", f"{mirror.file} {size / 1e6:,.1f} MB ({rate:,.1f} MB/s)")
     if not sha256:
-        progress.say("Recorded", f"no checksum was known: sha256 {digest} in {folder / LOCK_FILE}")
+        progress.say("Recorded", f"no checksum was known: sha256 {digest} in {folder / CHECKSUMS}")
         if mirror.size and mirror.size != size:
-            progress.warn(f"{mirror.file} has {size:,} bytes, not {mirror.size:,} as once reported")
+            progress.warn(f"{mirror.file} has {size:,} bytes; the catalogue says {mirror.size:,}")
     return path
 
 
 def forget(part: Path) -> None:
-    """Throw away a partial download and what is known about it."""
+    """Delete a partial download and what is known about it."""
     part.unlink(missing_ok=True)
     part.with_name(f"{part.name}.json").unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""One request for one file: continue what is there, write what comes, check its length."""
+"""One request for one file: continue a partial file, write what arrives, check its length."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from jtrans.files import read_json, write_json
 from jtrans.progress import Progress
 
 CHUNK_BYTES = 1 << 16
-# Passing trouble of a server; anything else it answers will be the same next time.
-PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+# Temporary trouble of a server; any other error will be the same next time.
+TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RefusedError(Exception):
-    """An address that does not deliver: to ask again is of no use."""
+    """An address that does not deliver: asking again is of no use."""
 
 
 class StoppedError(Exception):
-    """A transfer that came to nothing or to an end too early: to ask again may help.
+    """A transfer that failed or ended too early: asking again may help.
 
     Args:
         message: what happened.
-        wait_seconds: how long the server asks to be left alone.
-        is_restart: whether the next try begins at the beginning.
+        wait_seconds: the pause that the server asks for.
+        is_restart: whether the next try starts from the beginning.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class StoppedError(Exception):
 
 
 class _NoDowngrade(urllib.request.HTTPRedirectHandler):
-    """Follows redirections, but never from https to anything less."""
+    """Follows redirections, but never from https to anything less secure."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -55,11 +55,11 @@ class _NoDowngrade(urllib.request.HTTPRedirectHandler):
 
 
 def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) -> None:
-    """Bring `part` to the whole file of `mirror`.
+    """Complete `part`, the partial file of `mirror`.
 
     Raises:
-        RefusedError: the server does not have it, or sends more than the file has.
-        StoppedError: the connection failed or ended early; `part` keeps what has come.
+        RefusedError: the server does not have the file, or sends more than it has.
+        StoppedError: the connection failed or ended early; `part` keeps what has arrived.
     """
     begin = _begin(mirror, part)
     try:
@@ -67,7 +67,7 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
             if begin and response.status == 200:
                 begin = 0  # the server does not continue files, or has a new one
             elif begin and not _continues(response, begin):
-                raise StoppedError("continues somewhere else", is_restart=True)
+                raise StoppedError("continues at the wrong place", is_restart=True)
             _remember(mirror, part, response)
             _write(response, mirror, part, begin, progress)
     except urllib.error.HTTPError as error:
@@ -89,7 +89,7 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
 
 
 def _begin(mirror: Mirror, part: Path) -> int:
-    """Return how much of the file is there and can be continued."""
+    """Return how many bytes are there and can be continued."""
     if not part.exists():
         return 0
     size = part.stat().st_size
@@ -126,7 +126,7 @@ def _explain(error: urllib.error.HTTPError, part: Path, begin: int) -> None:
         part.unlink(missing_ok=True)
         raise StoppedError("cannot continue the file (416)", is_restart=True) from error
     message = f"{error.code} {error.reason}"
-    if error.code not in PASSING:
+    if error.code not in TEMPORARY:
         raise RefusedError(message) from error
     wait = error.headers.get("Retry-After", "")
     raise StoppedError(message, wait_seconds=float(wait) if wait.isdigit() else None) from error
@@ -143,7 +143,7 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
     progress.advance(task, begin, size, unit="bytes")
     with part.open("r+b" if begin else "wb") as handle:
         handle.seek(begin)
-        while chunk := response.read1(CHUNK_BYTES):  # what has come, without waiting for more
+        while chunk := response.read1(CHUNK_BYTES):  # what has arrived, without waiting for more
             handle.write(chunk)
             done += len(chunk)
             if limit is not None and done > limit:
@@ -170,7 +170,7 @@ def _check_space(folder: Path, needed: int) -> None:
 
 
 def _memory(part: Path) -> dict[str, str]:
-    """Return address and version of what a partial file is the beginning of."""
+    """Return address and version of the file that a partial one is the beginning of."""
     path = part.with_name(f"{part.name}.json")
     try:
         return dict(read_json(path))

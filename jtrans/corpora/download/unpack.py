@@ -1,4 +1,4 @@
-"""Archives unpacked without trusting them: nothing outside the folder, no links, no bombs."""
+"""Unpacking of untrusted archives: nothing outside the folder, no links, no bombs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Opener = Callable[[], IO[bytes]]
 
 @dataclass(frozen=True)
 class UnpackLimits:
-    """What a corpus never exceeds, and an archive made to fill disks does.
+    """Limits that no corpus reaches, unlike an archive made to fill disks.
 
     Attributes:
-        files: how many.
-        ratio: unpacked bytes for each packed one; text packs about 4 to 1, at most 20 to 1.
-        free_bytes: unpacked size that is allowed whatever the ratio.
+        files: the number of files.
+        ratio: unpacked bytes for each packed one; text has about 4, at most 20.
+        free_bytes: the unpacked size that is allowed at any ratio.
     """
 
     files: int = 100_000
@@ -51,7 +51,7 @@ class _Member(NamedTuple):
 
 
 def is_archive(name: str) -> bool:
-    """Say whether a file name is that of an archive of several files."""
+    """Return whether a file name is that of an archive of several files."""
     return name.lower().endswith(ARCHIVES)
 
 
@@ -59,7 +59,7 @@ def unpack(
     archive: Path,
     folder: Path,
     *,
-    wanted: Callable[[str], bool] = lambda _name: True,
+    is_needed: Callable[[str], bool] = lambda _name: True,
     limits: UnpackLimits | None = None,
 ) -> list[str]:
     """Unpack files into a new folder, which appears only when all are there.
@@ -67,19 +67,19 @@ def unpack(
     Args:
         archive: a tar, packed or not, or a zip file.
         folder: the folder to make.
-        wanted: whether the file of a name (its path in the archive) is of use; others stay packed.
-        limits: sizes allowed.
+        is_needed: tells by its path in the archive whether a file is to be unpacked.
+        limits: the sizes allowed.
 
     Returns:
         The names of the files unpacked.
 
     Raises:
         CorpusError: the archive is damaged, names files outside the folder, holds links or
-            devices among the wanted files, or is too large.
+            devices among the files needed, or is too large.
     """
     try:
         with whole_folder(folder) as temporary:
-            return _extract(archive, temporary, wanted, limits or UnpackLimits())
+            return _extract(archive, temporary, is_needed, limits or UnpackLimits())
     except DAMAGES as error:
         raise CorpusError(
             f"{archive} cannot be unpacked: {error}",
@@ -89,13 +89,13 @@ def unpack(
 
 
 def _extract(
-    archive: Path, folder: Path, wanted: Callable[[str], bool], limits: UnpackLimits
+    archive: Path, folder: Path, is_needed: Callable[[str], bool], limits: UnpackLimits
 ) -> list[str]:
     allowed = max(limits.free_bytes, limits.ratio * archive.stat().st_size)
     names: list[str] = []
     for member in _members(archive):
         path = _safe_path(member.name, archive)
-        if member.is_folder or not wanted(path.as_posix()):
+        if member.is_folder or not is_needed(path.as_posix()):
             continue
         if not member.is_file:
             raise _refused(archive, f"{member.name} is a link or a device, not a file")
@@ -138,7 +138,7 @@ def _safe_path(name: str, archive: Path) -> PurePosixPath:
 
 
 def _copy(packed: IO[bytes], path: Path, allowed: int, archive: Path) -> int:
-    """Write one file, counting what really comes, not what the archive says."""
+    """Write one file, counting its real size, not the one the archive claims."""
     size = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -157,6 +157,6 @@ def _copy(packed: IO[bytes], path: Path, allowed: int, archive: Path) -> int:
 def _refused(archive: Path, why: str) -> CorpusError:
     return CorpusError(
         f"{archive} is not unpacked: {why}",
-        hint="get the archive from the address that jtrans corpora NAME shows, and look into it",
+        hint="get the archive from the address that jtrans corpora NAME shows, and inspect it",
         kind="corpus.archive-unsafe",
     )

@@ -1,4 +1,4 @@
-"""JSON lines: one object per line that holds both sides of a pair."""
+"""JSON lines: one object per line, with both sides of a pair."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def read_jsonl(path: Path, languages: tuple[str, str]) -> ParallelText:
     """Read a file of JSON lines.
 
     An object holds `{"de": "...", "en": "..."}`, the same under "translation", or
-    `{"source": "...", "target": "..."}`; other fields are left alone, blank lines too.
+    `{"source": "...", "target": "..."}`; other fields and blank lines are ignored.
 
     Raises:
-        CorpusError: the file cannot be read, is empty, or a line holds no pair.
+        CorpusError: the file cannot be read, is empty, or has a line without a pair.
     """
     source: list[str] = []
     target: list[str] = []
@@ -43,7 +43,7 @@ def _pair(path: Path, number: int, line: str, languages: tuple[str, str]) -> tup
     try:
         value: Any = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise _refused(path, number, f"no JSON ({error})", languages) from error
+        raise _refused(path, number, f"invalid JSON ({error})", languages) from error
     if isinstance(value, Mapping) and isinstance(value.get("translation"), Mapping):
         value = value["translation"]
     if isinstance(value, Mapping):
@@ -54,9 +54,9 @@ def _pair(path: Path, number: int, line: str, languages: tuple[str, str]) -> tup
     raise _refused(path, number, "no object with both sides", languages)
 
 
-def _refused(path: Path, number: int, what: str, languages: tuple[str, str]) -> CorpusError:
+def _refused(path: Path, number: int, problem: str, languages: tuple[str, str]) -> CorpusError:
     return CorpusError(
-        f"{path} has {what} in line {number:,}",
+        f"{path} has {problem} in line {number:,}",
         where=f"{path}:{number}",
         hint=f'each line must be like {{"{languages[0]}": "...", "{languages[1]}": "..."}}',
         kind="corpus.jsonl",

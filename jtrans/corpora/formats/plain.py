@@ -1,4 +1,4 @@
-"""Reading aligned line files: PREFIX.de and PREFIX.en, UTF-8, one pair per line, or packed."""
+"""Line files: PREFIX.de and PREFIX.en, plain or packed, with one sentence per line."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def read_pair(
 
 def _find_references(prefix: str, language: str) -> list[Path]:
     """Return PREFIX.0.LANGUAGE, PREFIX.1.LANGUAGE ..., packed or not."""
-    found: list[Path] = []
-    while (path := find_packed(Path(f"{prefix}.{len(found)}.{language}"))) is not None:
-        found.append(path)
-    return found
+    paths: list[Path] = []
+    while (path := find_packed(Path(f"{prefix}.{len(paths)}.{language}"))) is not None:
+        paths.append(path)
+    return paths
 
 
 def read_files(
     sources: Sequence[Path], targets: Sequence[Path], *, origin: tuple[str, ...] = ()
 ) -> ParallelText:
-    """Read line files whose pairs are put one after the other.
+    """Read line files, whose pairs follow one another.
 
     Args:
         sources: source files.
-        targets: target files. As many as sources; or several for one source: its references.
-        origin: what to call the text; default the files.
+        targets: as many target files; or, for a single source file, several references.
+        origin: the name of the text; by default the files.
 
     Raises:
         CorpusError: a file cannot be read, both sides are empty, or line counts differ.
@@ -68,8 +68,8 @@ def read_files(
             + ", ".join(str(path) for path in (*sources, *targets)),
             kind="corpus.line-counts",
         )
-    for i, (one, other) in enumerate(zip(source, target, strict=True)):
-        check_counts(one, other, (str(sources[i]), str(targets[i])))
+    for i, sides in enumerate(zip(source, target, strict=True)):
+        check_counts(*sides, (str(sources[i]), str(targets[i])))
     if len(files) == 2:
         return ParallelText(source[0], target[0], origin, notes=notes)
     return ParallelText(Chain(source), Chain(target), origin, notes=notes)
@@ -82,9 +82,8 @@ def find_file(prefix: str, language: str) -> Path:
         CorpusError: there is none of them.
     """
     path = Path(f"{prefix}.{language}")
-    found = find_packed(path)
-    if found is not None:
-        return found
+    if (packed := find_packed(path)) is not None:
+        return packed
     raise CorpusError(
         f"no such file: {path} (nor {', '.join(f'{path}{ending}' for ending in PACKINGS)})",
         hint=_missing_hint(prefix, language),
@@ -100,8 +99,8 @@ def _missing_hint(prefix: str, language: str) -> str:
         return f"there is no folder {whole.parent}"
     names = [without_packing(file.name) for file in whole.parent.iterdir()]
     ending = f".{language}"
-    there = {name.removesuffix(ending) for name in names if name.endswith(ending)}
-    near = did_you_mean(whole.name, sorted(there))
+    prefixes = {name.removesuffix(ending) for name in names if name.endswith(ending)}
+    near = did_you_mean(whole.name, sorted(prefixes))
     if near:
         return f"did you mean {whole.with_name(near)}?"
     return f"files must be named PREFIX.{language} or PREFIX.{language}.gz"

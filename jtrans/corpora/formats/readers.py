@@ -19,12 +19,12 @@ Reader = Callable[[FileChoice, Paths, Paths, tuple[str, str]], ParallelText]
 def read_choice(
     choice: FileChoice, sources: Paths, targets: Paths, languages: tuple[str, str]
 ) -> ParallelText:
-    """Read files the way an entry says.
+    """Read files as an entry of the catalogue says.
 
     Args:
-        choice: the way.
-        sources: the source files found, sorted.
-        targets: the target files found, sorted.
+        choice: what the entry says.
+        sources: the source files, sorted.
+        targets: the target files, sorted.
         languages: source and target.
 
     Raises:

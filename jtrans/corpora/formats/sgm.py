@@ -1,6 +1,6 @@
 """NIST and WMT test sets (.sgm, mteval .xml): documents of segments, up to several references.
 
-Read by pattern, not by an XML parser: many of the published files are no well-formed XML.
+They are read by patterns, not by an XML parser: many of the published files are not well-formed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _ATTRIBUTE = re.compile(r"""([\w:]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+))""")
 _ENTITY = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(amp|lt|gt|quot|apos));", re.IGNORECASE)
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
-# document and number of a segment
+# Document and number of a segment.
 Key = tuple[str, str]
 
 
 def read_sgm(source: Path, targets: Sequence[Path]) -> ParallelText:
     """Read a test set: its source file, and one or more files with references.
 
-    References of one file are told apart by `refid` or `sysid`. Every reference is brought into
-    the order of the source.
+    The references in one file differ by `refid` or `sysid`. Every reference is put into the
+    order of the source.
 
     Raises:
-        CorpusError: a file cannot be read, holds no segments, or lacks one.
+        CorpusError: a file cannot be read, holds no segments, or lacks some.
     """
     files = {path: LineFile(path) for path in (source, *targets)}
     translators = _segments(source, files[source])
@@ -51,11 +51,13 @@ def read_sgm(source: Path, targets: Sequence[Path]) -> ParallelText:
         for target in targets
         for segments in _segments(target, files[target]).values()
     ]
-    several = tuple(references) if len(references) > 1 else ()
     return ParallelText(
-        lines, references[0], tuple(map(str, files)), references=several,
+        lines,
+        references[0],
+        tuple(map(str, files)),
+        references=tuple(references) if len(references) > 1 else (),
         notes=notes_of(files.values()),
-    )  # fmt: skip
+    )
 
 
 def _in_order(
@@ -67,16 +69,16 @@ def _in_order(
         raise CorpusError(
             f"{target} has no segment {missing[0][1]} of document {missing[0][0]}, which {source} "
             f"has ({len(missing):,} missing)",
-            hint="check that the two files are of the same test set",
+            hint="check that the two files belong to the same test set",
             kind="corpus.sgm",
         )
     return [segments[key] for key in original]
 
 
 def _segments(path: Path, lines: LineFile) -> dict[str, dict[Key, str]]:
-    """Return the segments of each translator (one for a source), in the file's order."""
+    """Return the segments of each translator (one for a source), in the order of the file."""
     text = "\n".join(lines)
-    found: dict[str, dict[Key, str]] = {}
+    translators: dict[str, dict[Key, str]] = {}
     set_name, translator, document = "", "", ""
     for item in _ITEM.finditer(text):
         tag = (item["tag"] or "").lower()
@@ -89,19 +91,19 @@ def _segments(path: Path, lines: LineFile) -> dict[str, dict[Key, str]]:
             set_name = translator
         else:
             number = _attributes(item["number"]).get("id", "")
-            segments = found.setdefault(translator, {})
+            segments = translators.setdefault(translator, {})
             if (document, number) in segments:
                 raise CorpusError(
                     f"{path} has segment {number} of document {document} twice", kind="corpus.sgm"
                 )
             segments[document, number] = " ".join(_ENTITY.sub(_character, item["text"]).split())
-    if not found:
+    if not translators:
         raise CorpusError(
             f"{path} holds no <seg> elements",
             hint="choose a test set in the format of NIST and WMT (.sgm)",
             kind="corpus.sgm",
         )
-    return found
+    return translators
 
 
 def _attributes(text: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""TMX (translation memory exchange), read as a stream; nothing outside the file is ever opened."""
+"""TMX (translation memory exchange), read as a stream; no other file is ever opened."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ WITHOUT_BOTH = "unit without both languages"
 def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
     """Read a TMX file.
 
-    A unit gives one pair: its first text of each language, "de" also standing for "de-AT".
-    Units that lack a language are counted in the notes.
+    A unit gives one pair: its first text in each language, where "de" includes "de-AT". Units
+    that lack a language are counted in the notes.
 
     Raises:
-        CorpusError: the file cannot be read, is no XML, declares entities, or has no pair.
+        CorpusError: the file cannot be read, is not XML, declares entities, or has no pair.
     """
     units = _Units(path, languages)
     parser = expat.ParserCreate()
@@ -31,7 +31,7 @@ def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
     parser.StartElementHandler = units.start
     parser.EndElementHandler = units.end
     parser.CharacterDataHandler = units.text
-    # entities are how XML files read other files and blow up: no TMX needs to declare any
+    # with entities an XML file can read other files and fill the memory: no TMX needs them
     parser.EntityDeclHandler = units.refuse_entity
     try:
         for chunk in read_chunks(path):
@@ -39,7 +39,7 @@ def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
         parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise CorpusError(
-            f"{path} is no well-formed XML: {error}",
+            f"{path} is not well-formed XML: {error}",
             where=f"{path}:{error.lineno}",
             hint="get the file again",
             kind="corpus.xml",
@@ -56,7 +56,7 @@ def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
 
 @dataclass
 class _Units:
-    """Collects the pairs while the parser runs through the file."""
+    """Collects the pairs while the parser reads the file."""
 
     path: Path
     languages: tuple[str, str]
@@ -111,6 +111,6 @@ class _Units:
         raise CorpusError(
             f"{self.path} declares the entity {name}: such files can read other files or fill "
             "the memory, and are not read",
-            hint="remove the declarations between [ and ] at its beginning",
+            hint="remove the declarations between [ and ] at the beginning of the file",
             kind="corpus.entities",
         )

@@ -16,9 +16,9 @@ def read_tsv(
 
     Args:
         path: the file, plain or packed.
-        languages: source and target. A first line that names both is a heading and says which
-            columns they are.
-        columns: where source and target stand, counted from 0; default the heading, else 0 and 1.
+        languages: source and target. A first line that names both is a heading, and gives
+            their columns.
+        columns: of source and target, counted from 0; by default as in the heading, else 0 and 1.
 
     Raises:
         CorpusError: the file cannot be read, is empty, or a line has too few columns.
@@ -29,20 +29,20 @@ def read_tsv(
     if columns is None and set(languages) <= set(heading):
         columns = (heading.index(languages[0]), heading.index(languages[1]))
         begin = 1
-    wanted = columns or (0, 1)
+    columns = columns or (0, 1)
     source, target = [], []
     for number in range(begin, len(lines)):
         cells = lines[number].split("\t")
-        if len(cells) <= max(wanted):
+        if len(cells) <= max(columns):
             raise CorpusError(
                 f"{path} has {len(cells)} columns in line {number + 1:,}, "
-                f"{max(wanted) + 1} are needed",
+                f"{max(columns) + 1} are needed",
                 where=f"{path}:{number + 1}",
-                hint="columns are separated by tabs: source, then target, or named in line 1",
+                hint="separate columns by tabs: source, then target, or as named in line 1",
                 kind="corpus.columns",
             )
-        source.append(cells[wanted[0]].strip())
-        target.append(cells[wanted[1]].strip())
+        source.append(cells[columns[0]].strip())
+        target.append(cells[columns[1]].strip())
     if not source:
         raise CorpusError(f"{path} holds no pairs", kind="corpus.empty")
     return ParallelText(source, target, (str(path),), notes=notes_of([lines]))

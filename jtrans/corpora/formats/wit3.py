@@ -1,12 +1,12 @@
 """The WIT3 release of TED talks (IWSLT), read exactly as the published IWSLT14 preparation does.
 
-That is the script of fairseq 0.6, whose output everybody's scores on IWSLT14 are for:
+That is the script of fairseq 0.6, on whose output all scores on IWSLT14 are measured:
 
-* `train.tags.*`: lines with a url, talkid or keywords tag go; the tags of title and description
-  go, their text stays.
+* `train.tags.*`: lines with a url, talkid or keywords tag are dropped; of title and description
+  only the tags.
 * `IWSLT*.xml`: the lines with a seg tag; the typographic apostrophe becomes ' (only here, not in
-  the training text: a quirk that is kept).
-* Entities (`&amp;`) stay as they are, so that the tokeniser sees `& amp ;`: also kept.
+  the training text: a quirk that is reproduced).
+* Entities (`&amp;`) stay as they are, so that the tokeniser sees `& amp ;`: also reproduced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jtrans.errors import CorpusError
 
 _DROPPED = ("<url>", "<talkid>", "<keywords>")
 _UNWRAPPED = re.compile("</?(?:title|description)>")
-# in the classes of the script's sed, white space is that of ASCII
+# The script uses sed, whose classes of white space are those of ASCII.
 _SEGMENT_BEGIN = re.compile(r'<seg id="[0-9]*">[ \t\v\f\r]*')
 _SEGMENT_END = re.compile(r"[ \t\v\f\r]*</seg>[ \t\v\f\r]*")
 

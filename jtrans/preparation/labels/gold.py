@@ -1,4 +1,4 @@
-"""Gold alignments and tags, counted in the words that the pipeline makes."""
+"""Gold alignments and tags, projected onto the words of the pipeline."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ if TYPE_CHECKING:
 
 def gold_lines(
     gold: Gold,
-    places: Iterable[int],
+    positions: Iterable[int],
     words: Iterable[tuple[list[str], list[str]]],
     pipeline: TextPipeline,
 ) -> tuple[dict[str, list[str]], int]:
-    """Carry gold data over to the words of the pipeline.
+    """Project gold alignments and tags onto the words of the pipeline.
 
-    Where a segmenter cuts otherwise than the corpus, words take over the links and the tag of
-    the gold words they share characters with. A pair whose characters are not those of its gold
-    words gets an empty line.
+    Where a segmenter splits words differently from the corpus, its words get the alignments and
+    the tag of the gold words with which they share characters. A pair whose characters are not
+    those of its gold words gets an empty line.
 
     Args:
-        gold: of the whole split.
-        places: positions in the split of the pairs that stay.
+        gold: the gold annotation of the whole split.
+        positions: positions in the split of the pairs that stay.
         words: the words of these pairs, source and target.
-        pipeline: which made them.
+        pipeline: the pipeline that made the words.
 
     Returns:
-        Lines by the ending of their file, and how many pairs got an empty line.
+        The lines, by the ending of their file, and how many pairs got an empty line.
     """
     alignments: list[str] = []
     tags: list[str] = []
     lost = 0
-    for i, (source, target) in zip(places, words, strict=True):
-        owners = _owners(gold.source_words[i], pipeline.source, source)
-        other = _owners(gold.target_words[i], pipeline.target, target)
-        if owners is None or other is None:
+    for i, (source, target) in zip(positions, words, strict=True):
+        source_owners = _owners(gold.source_words[i], pipeline.source, source)
+        target_owners = _owners(gold.target_words[i], pipeline.target, target)
+        if source_owners is None or target_owners is None:
             lost += 1
             alignments.append("")
             tags.append("")
             continue
-        links = {(int(s), int(t)) for s, t in (k.split("-") for k in gold.alignments[i].split())}
-        alignments.append(" ".join(f"{s}-{t}" for s, t in _carried(links, owners, other)))
+        pairs = {(int(s), int(t)) for s, t in (k.split("-") for k in gold.alignments[i].split())}
+        projected = _project(pairs, source_owners, target_owners)
+        alignments.append(" ".join(f"{s}-{t}" for s, t in projected))
         names = gold.source_tags[i].split()
-        tags.append(" ".join(names[owner[0]] if owner else "X" for owner in owners))
+        tags.append(" ".join(names[owner[0]] if owner else "X" for owner in source_owners))
     if lost == len(alignments):
         return {}, lost
     return {"alignments.txt": alignments, "source.tags.txt": tags}, lost
@@ -58,17 +59,19 @@ def _owners(gold_words: str, side: TextSide, words: Sequence[str]) -> list[list[
     return overlaps(gold_words.split(), surfaces(side, words))
 
 
-def _carried(
-    links: set[tuple[int, int]], source: list[list[int]], target: list[list[int]]
+def _project(
+    alignment: set[tuple[int, int]],
+    source_owners: list[list[int]],
+    target_owners: list[list[int]],
 ) -> list[tuple[int, int]]:
-    sources, targets = _places(source), _places(target)
-    return sorted({(s, t) for a, b in links for s in sources[a] for t in targets[b]})
+    sources, targets = _words_of(source_owners), _words_of(target_owners)
+    return sorted({(s, t) for a, b in alignment for s in sources[a] for t in targets[b]})
 
 
-def _places(owners: list[list[int]]) -> defaultdict[int, set[int]]:
+def _words_of(owners: list[list[int]]) -> defaultdict[int, set[int]]:
     """Return the words that share characters with each gold word."""
-    places: defaultdict[int, set[int]] = defaultdict(set)
-    for place, owner in enumerate(owners):
+    words: defaultdict[int, set[int]] = defaultdict(set)
+    for word, owner in enumerate(owners):
         for gold in owner:
-            places[gold].add(place)
-    return places
+            words[gold].add(word)
+    return words

@@ -1,9 +1,9 @@
 """Parts of speech and entities of source words, projected onto the pieces a model reads.
 
-A tagger's words, a segmenter's words and BPE pieces rarely agree; characters do. So all are laid
-over the characters of the sentence, white space and case left aside: a piece takes the tag of
-the tagger's word in which its first character stands. Where the two texts are not the same
-characters, the labels of the sentence are `IGNORE`.
+The words of a tagger, those of a segmenter and BPE pieces rarely agree, but their characters do. So
+they are aligned by the characters of the sentence, ignoring white space and case: a piece gets the
+tag of the tagger's word that contains its first character. Where the characters differ, the labels
+of the sentence are `IGNORE`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Tagged:
     Attributes:
         words: its words, without white space.
         tags: a universal part of speech (UPOS) for each word.
-        entities: "O", a type, or a type after "B-" or "I-" for each word; empty for none known.
-            The same type twice in a row is one entity.
+        entities: "O", a type, or a type after "B-" or "I-" for each word; empty where they are
+            not known. The same type twice in a row is one entity.
     """
 
     words: Sequence[str]
@@ -56,7 +56,7 @@ class LabelVocabulary:
 
     Attributes:
         pos: parts of speech.
-        ner: "O", then "B-" and "I-" of each entity type; empty where entities are not known.
+        ner: "O", then "B-" and "I-" for each entity type; empty where entities are not known.
     """
 
     pos: list[str] = field(default_factory=lambda: list(POS_TAGS))
@@ -64,7 +64,7 @@ class LabelVocabulary:
 
     @classmethod
     def of(cls, entity_types: Iterable[str]) -> LabelVocabulary:
-        """Make the vocabulary for some entity types: OntoNotes whole, if it has them all."""
+        """Make the vocabulary for some entity types: all of OntoNotes, if it includes them."""
         types = sorted(set(entity_types))
         if types and set(types) <= set(_ONTONOTES):
             types = list(_ONTONOTES)
@@ -73,7 +73,7 @@ class LabelVocabulary:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of labels there are."""
+        """The kinds of labels."""
         return ("pos", "ner") if self.ner else ("pos",)
 
     def to_json(self) -> dict[str, list[str]]:
@@ -84,16 +84,16 @@ class LabelVocabulary:
 def project(
     tagged: Tagged | None, side: TextSide, words: Sequence[str], vocabulary: LabelVocabulary
 ) -> dict[str, NDArray[np.int8]]:
-    """Label the pieces of a sentence, EOS (which has none) counted.
+    """Label the pieces of a sentence, and EOS, which has no label.
 
     Args:
-        tagged: what the tagger said; None: nothing.
+        tagged: the tagged sentence; None where it has no tags.
         side: the source side, for its pieces.
-        words: the sentence as the side segments it.
-        vocabulary: the labels' numbers.
+        words: the words of the sentence, as the side segments it.
+        vocabulary: the numbers of the labels.
 
     Returns:
-        By kind, the label of each piece, [pieces + 1].
+        The label of each piece, by kind, [pieces + 1].
     """
     pieces = [side.split([word]) for word in words]
     size = sum(len(part) for part in pieces) + 1
@@ -103,26 +103,26 @@ def project(
         return labels
     names = {kind: {name: i for i, name in enumerate(getattr(vocabulary, kind))} for kind in labels}
     entities = number_entities(tagged.entities) if "ner" in labels else []
-    place, last_entity = 0, 0
+    piece, last_entity = 0, 0
     for word, owner, parts in zip(words, owners, pieces, strict=True):
         for owned in _piece_owners(word, owner, parts):
             tag = tagged.tags[owned]
-            labels["pos"][place] = names["pos"].get(tag, names["pos"]["X"])
+            labels["pos"][piece] = names["pos"].get(tag, names["pos"]["X"])
             if entities:
                 number, name = entities[owned]
                 label = f"{'I' if number == last_entity else 'B'}-{name}" if number else "O"
-                labels["ner"][place] = names["ner"].get(label, names["ner"]["O"])
+                labels["ner"][piece] = names["ner"].get(label, names["ner"]["O"])
                 last_entity = number
-            place += 1
+            piece += 1
     return labels
 
 
 def overlaps(words: Sequence[str], others: Sequence[str]) -> list[list[int]] | None:
-    """Say for each character of each of `others` in which of `words` it stands.
+    """Return in which of `words` each character of each of `others` is.
 
     Returns:
-        For each of `others` the positions in `words`, one for each of its characters; None when
-        the two are not the same characters one after the other, case left aside.
+        For each of `others`, the positions in `words` of its characters; None where the characters
+        of the two, ignoring case, are not the same.
     """
     text = [normalise(word).replace(" ", "").lower() for word in words]
     lowered = [other.lower() for other in others]
@@ -134,7 +134,7 @@ def overlaps(words: Sequence[str], others: Sequence[str]) -> list[list[int]] | N
 
 
 def surfaces(side: TextSide, words: Sequence[str]) -> list[str]:
-    """Return the characters of the raw line that each word stands for, white space left out."""
+    """Return the characters of the raw line that each word stands for, without white space."""
     if side.segmenter == "moses-escaped":
         return [html.unescape(word) for word in words]
     if side.segmenter == "character":
@@ -143,16 +143,16 @@ def surfaces(side: TextSide, words: Sequence[str]) -> list[str]:
 
 
 def number_entities(entities: Sequence[str]) -> list[tuple[int, str]]:
-    """Give each word the number of its entity, from 1, and its type; 0 is none."""
+    """Return the number of the entity of each word, from 1 (0 for none), and its type."""
     numbered: list[tuple[int, str]] = []
     number, last = 0, ""
     for entity in entities:
-        begin, separator, name = entity.partition("-")
-        if not separator or begin not in ("B", "I"):
-            begin, name = "", entity
+        prefix, separator, name = entity.partition("-")
+        if not separator or prefix not in ("B", "I"):
+            prefix, name = "", entity
         if name in ("", "O", "_"):
             name = ""
-        elif begin == "B" or name != last:
+        elif prefix == "B" or name != last:
             number += 1
         numbered.append((number if name else 0, name))
         last = name
@@ -160,10 +160,10 @@ def number_entities(entities: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def _piece_owners(word: str, owner: Sequence[int], parts: Sequence[str]) -> list[int]:
-    """Return the tagger's word of each piece of a word: that of its first character."""
+    """Return the tagger's word for each piece of a word: the one with its first character."""
     if not owner:
-        return [0] * len(parts)  # a space that is a word (character segmentation)
+        return [0] * len(parts)  # a space as a word (character segmentation)
     if len(owner) != len(word):
-        return [owner[0]] * len(parts)  # "&apos;" is cut where no character is
+        return [owner[0]] * len(parts)  # an escape such as "&apos;" is longer than its character
     starts = [0, *accumulate(len(part.removesuffix("@@")) for part in parts[:-1])]
     return [owner[min(start, len(owner) - 1)] for start in starts]

@@ -1,4 +1,4 @@
-"""Where labels come from: spaCy, or a file in CoNLL-U with somebody's own."""
+"""Where labels come from: spaCy, or a CoNLL-U file."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class LabelSource(Protocol):
     entity_types: Sequence[str]
 
     def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
-        """Tag each line; None where nothing is known of it."""
+        """Tag each line; None where it has no tags."""
         ...
 
 
 def check_labels(name: str) -> None:
-    """Check "spacy:MODEL" or "conllu:FILE" as far as that is cheap.
+    """Check "spacy:MODEL" or "conllu:FILE", as far as that is cheap.
 
     Raises:
-        ConfigError: it is neither, or spaCy is not installed.
+        ConfigError: it is neither of them, or spaCy is not installed.
         CorpusError: there is no such file.
     """
     kind, _, value = name.partition(":")
@@ -46,14 +46,14 @@ def check_labels(name: str) -> None:
         raise CorpusError(
             f"no such file: {value}",
             where="--labels",
-            hint="a CoNLL-U file with the source sentences is meant",
+            hint="it must be a CoNLL-U file with the source sentences",
             kind="corpus.missing-file",
         )
 
 
 @functools.lru_cache(maxsize=1)
 def open_labels(name: str) -> LabelSource:
-    """Open "spacy:MODEL" or "conllu:FILE", once in each process.
+    """Open "spacy:MODEL" or "conllu:FILE"; the last one stays open.
 
     Raises:
         ConfigError: spaCy or its model is not installed.
@@ -65,7 +65,7 @@ def open_labels(name: str) -> LabelSource:
 
 
 def labels_digest(name: str) -> str:
-    """Return what, beside its name, tells one source of labels from another."""
+    """Return what, besides its name, distinguishes a source of labels."""
     kind, _, value = name.partition(":")
     if kind == "conllu":
         return file_digest(Path(value))
@@ -76,10 +76,10 @@ class SpacyLabels:
     """Tags of a spaCy pipeline.
 
     Args:
-        model: name of an installed model, or the folder of one.
+        model: the name of an installed model, or its folder.
 
     Raises:
-        ConfigError: spaCy or the model is not installed, or the model tags nothing.
+        ConfigError: spaCy or the model is not installed, or the model has no tagger.
     """
 
     def __init__(self, model: str) -> None:
@@ -109,7 +109,7 @@ class SpacyLabels:
             return None
         if not tokens[0].pos_:
             raise ConfigError(
-                "this spaCy model gives no parts of speech",
+                "this spaCy model does not tag parts of speech",
                 where="--labels",
                 hint="choose a model with a tagger, such as de_core_news_sm",
                 kind="config.labels",
@@ -123,10 +123,10 @@ class SpacyLabels:
 
 
 class ConlluLabels:
-    """Tags from a CoNLL-U file: sentences are found by their characters, in any order.
+    """Tags from a CoNLL-U file, whose sentences, in any order, are looked up by their characters.
 
     The part of speech is the fourth column; an entity is NER=B-PER (or Entity=) in the last. A
-    token of several words ("zum") takes the tag of the first.
+    token of several words ("zum") gets the tag of the first.
 
     Args:
         path: the file, plain or packed.
@@ -139,10 +139,9 @@ class ConlluLabels:
         self._sentences = {_key(tagged.words): tagged for tagged in read_conllu(path)}
         if not self._sentences:
             raise CorpusError(f"{path} holds no sentence", where="--labels", kind="corpus.conllu")
-        names = {e for one in self._sentences.values() for e in one.entities} - {"O", "_", ""}
-        self.entity_types: Sequence[str] = sorted(
-            {n.removeprefix("B-").removeprefix("I-") for n in names}
-        )
+        entities = (entity for tagged in self._sentences.values() for entity in tagged.entities)
+        types = {entity.removeprefix("B-").removeprefix("I-") for entity in entities}
+        self.entity_types: Sequence[str] = sorted(types - {"O", "_", ""})
 
     def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
         """Look each line up."""
@@ -153,7 +152,7 @@ def read_conllu(path: Path) -> Iterator[Tagged]:
     """Yield the sentences of a CoNLL-U file.
 
     Raises:
-        CorpusError: it cannot be read, or a line is none of CoNLL-U, with its number.
+        CorpusError: it cannot be read, or a line is not CoNLL-U; it is named.
     """
     from jtrans.corpora.lines import LineFile
 
@@ -161,7 +160,7 @@ def read_conllu(path: Path) -> Iterator[Tagged]:
     tags: list[str] = []
     entities: list[str] = []
     covered = 0  # the last word that belongs to a token of several words
-    waiting = False  # such a token waits for its tag
+    waiting = False  # whether such a token still needs its tag
     for number, line in enumerate([*LineFile(path)[:], ""], start=1):
         if not line.strip():
             if words:
@@ -180,7 +179,7 @@ def read_conllu(path: Path) -> Iterator[Tagged]:
             )
         first, _, last = columns[0].partition("-")
         if "." in first:
-            continue  # an empty node stands for nothing in the text
+            continue  # an empty node is not in the text
         if last:
             words.append(columns[_FORM])
             tags.append("X")

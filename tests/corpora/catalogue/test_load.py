@@ -88,7 +88,7 @@ def test_the_corpora_of_the_papers_have_names(name: str) -> None:
     assert any(entry.startswith(name) for entry in CATALOGUE)
 
 
-def test_a_name_turned_round_exchanges_languages_and_options() -> None:
+def test_a_name_with_swapped_languages_swaps_the_options() -> None:
     entry, turned = find_entry("iwslt15-vi-en"), find_entry("iwslt15-en-vi")
     assert turned.languages == ("en", "vi")
     assert (turned.name, turned.folder) == ("iwslt15-en-vi", entry.name)
@@ -97,7 +97,7 @@ def test_a_name_turned_round_exchanges_languages_and_options() -> None:
     assert chinese.options["source_segment"] == "moses"
 
 
-def test_a_corpus_with_several_references_is_not_turned_round() -> None:
+def test_a_corpus_with_several_references_has_no_other_direction() -> None:
     with pytest.raises(CorpusError, match="no corpus called nist-en-zh") as caught:
         find_entry("nist-en-zh")
     assert caught.value.hint == "did you mean nist-zh-en?"

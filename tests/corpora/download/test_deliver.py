@@ -91,7 +91,7 @@ def test_packed_files_are_found_by_their_names(tmp_path: Path) -> None:
     check_iwslt14(put(tmp_path / "in", files))
 
 
-def test_a_name_turned_round_exchanges_the_sides(tmp_path: Path) -> None:
+def test_a_name_with_swapped_languages_swaps_the_sides(tmp_path: Path) -> None:
     folder = put(tmp_path / "in", wit3_files())
     corpus = deliver(find_entry("iwslt14-en-de"), folder).corpus
     assert (corpus.name, corpus.languages) == ("iwslt14-en-de", ("en", "de"))
@@ -155,7 +155,7 @@ def test_a_blank_pair_at_the_end_is_dropped_and_said(tmp_path: Path, tar: Any) -
     splits = deliver(find_entry("multi30k-de-en"), folder, progress=log).corpus.splits
     assert list(splits["train"].target) == ["Yes."]
     assert "Noticed train: blank pair at the end 1 · form feed inside a line 1" in log.lines
-    assert any(line.startswith("warning") and "other sha256" in line for line in log.lines)
+    assert any(line.startswith("warning") and "different sha256" in line for line in log.lines)
 
 
 LDC = [source.file for source in CATALOGUE["nist-zh-en"].sources][:8]

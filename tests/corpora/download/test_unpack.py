@@ -61,7 +61,7 @@ def test_a_zip_archive_is_unpacked(tmp_path: Path) -> None:
 
 def test_only_what_is_wanted_is_unpacked(tmp_path: Path, tar: Any) -> None:
     path = tar(tmp_path / "a.tgz", {"a/train.de": b"1\n", "a/train.fr": b"2\n"})
-    assert unpack(path, tmp_path / "out", wanted=lambda name: name.endswith(".de")) == [
+    assert unpack(path, tmp_path / "out", is_needed=lambda name: name.endswith(".de")) == [
         "a/train.de"
     ]
     assert [p.name for p in (tmp_path / "out/a").iterdir()] == ["train.de"]
@@ -106,7 +106,7 @@ def test_a_link_in_a_zip_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_behind_a_link_of_the_archive_cannot_be_written(tmp_path: Path) -> None:
     path = tar_with(tmp_path / "a.tgz", member("d", tarfile.SYMTYPE, ".."), member("d/evil"))
-    unpack(path, tmp_path / "deep/out", wanted=lambda name: name.endswith("evil"))
+    unpack(path, tmp_path / "deep/out", is_needed=lambda name: name.endswith("evil"))
     assert list(tmp_path.rglob("evil")) == [tmp_path / "deep/out/d/evil"]
 
 

@@ -120,7 +120,7 @@ def test_tmx_files_that_declare_entities_are_refused(tmp_path: Path, declaration
 
 
 def test_tmx_that_is_cut_off_or_of_other_languages_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="no well-formed XML"):
+    with pytest.raises(CorpusError, match="not well-formed XML"):
         read_tmx(write(tmp_path / "a.tmx", TMX[:-30]), PAIR)
     with pytest.raises(CorpusError, match="its languages: de, de-at, de-de, en, en-gb, fr"):
         read_tmx(write(tmp_path / "b.tmx", TMX), ("zh", "en"))
