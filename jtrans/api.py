@@ -247,7 +247,7 @@ class LoadedRun:
 
     Attributes:
         run: on disk.
-        translator: for more: n-best lists, streams, teacher-forced scores.
+        translator: for more: n-best lists, teacher-forced scores.
     """
 
     def __init__(self, run: Run, translator: Translator) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -215,13 +215,6 @@ class Translator:
         for index, hypotheses in zip(full, translated, strict=True):
             result[index] = [self._to_text(hypothesis) for hypothesis in hypotheses]
         return result
-
-    def stream(
-        self, chunks: Iterable[Sequence[str]], progress: Progress | None = None
-    ) -> Iterator[list[list[Translation]]]:
-        """Translate chunk by chunk: each result comes as soon as its chunk is done."""
-        for lines in chunks:
-            yield self.translate_nbest(lines, progress=progress)
 
     def teacher_forced_scores(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None

@@ -75,29 +75,13 @@ def bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class MultiBleu:
-    """The papers' tokenised BLEU, score and precisions in percent.
-
-    Its text form is the line that multi-bleu.perl prints.
-    """
+    """The papers' tokenised BLEU, score and precisions in percent."""
 
     score: float
     precisions: tuple[float, ...]
     brevity_penalty: float
     hypothesis_length: int
     reference_length: int
-
-    @property
-    def length_ratio(self) -> float:
-        """Return hypothesis words per reference word (0 for empty references)."""
-        return self.hypothesis_length / self.reference_length if self.reference_length else 0.0
-
-    def __str__(self) -> str:
-        precisions = "/".join(f"{precision:.1f}" for precision in self.precisions)
-        return (
-            f"BLEU = {self.score:.2f}, {precisions} (BP={self.brevity_penalty:.3f}, "
-            f"ratio={self.length_ratio:.3f}, hyp_len={self.hypothesis_length}, "
-            f"ref_len={self.reference_length})"
-        )
 
 
 def multi_bleu(

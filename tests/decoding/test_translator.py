@@ -112,20 +112,6 @@ def test_progress_counts_sentences(translator: Translator) -> None:
     assert listener.advances[-1][1:] == (5, 5)
 
 
-def test_a_stream_gives_each_chunk_when_it_is_done(translator: Translator) -> None:
-    asked: list[int] = []
-
-    def chunks() -> object:
-        for number, chunk in enumerate((LINES[:2], LINES[2:])):
-            asked.append(number)
-            yield chunk
-
-    stream = translator.stream(chunks())  # type: ignore[arg-type]
-    assert len(next(stream)) == 2
-    assert asked == [0]
-    assert len(next(stream)) == len(LINES) - 2
-
-
 def test_runs_of_different_vocabularies_form_no_ensemble(make_run: MakeRun) -> None:
     other = TextPipeline.whitespace(
         "de", "en", Vocabulary.build({"x": 1}), Vocabulary.build({"y": 1})

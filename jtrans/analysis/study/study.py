@@ -28,8 +28,6 @@ from jtrans.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
-    from jtrans.decoding.translator import Translator
-    from jtrans.models.base import TranslationModel
     from jtrans.runs import Run
     from jtrans.text.pipeline import TextSide
 
@@ -79,16 +77,6 @@ class Subject:
     def teacher_forced(self) -> TeacherForcedSplit:
         """The teacher-forced scores of the reference, token by token."""
         return self.run_members[0].teacher_forced
-
-    @property
-    def translator(self) -> Translator:
-        """The loaded model, ready to translate."""
-        return self.run_members[0].translator
-
-    @property
-    def model(self) -> TranslationModel:
-        """The loaded model."""
-        return self.run_members[0].model
 
 
 class Study:

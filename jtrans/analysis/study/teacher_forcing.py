@@ -46,13 +46,6 @@ class TeacherForcedSplit:
         """The position of every token in its sentence, from 0."""
         return np.arange(len(self.ids)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
 
-    @property
-    def is_end(self) -> NDArray[np.bool_]:
-        """Whether a token is the ``</s>`` that ends its sentence."""
-        ends = np.zeros(len(self.ids), dtype=bool)
-        ends[self.offsets[1:] - 1] = True
-        return ends
-
 
 def score_references(
     cached: CachedResult,

@@ -50,7 +50,7 @@ def test_teacher_forcing_is_the_loop_over_prefixes(study: Study, number: int) ->
     assert scores.hits.tolist() == [hit for _, hit, _ in expected]
     log_probs = [log_prob for _, _, log_prob in expected]
     assert scores.log_probs.tolist() == pytest.approx(log_probs, abs=1e-4)
-    assert scores.is_end.sum() == len(study) == len(scores)
+    assert (scores.ids == EOS).sum() == len(study) == len(scores)
 
 
 def test_accuracy_by_position_counts_pieces_and_the_end(study: Study) -> None:  # Q1
