@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from jtrans.cli.options import option
 from jtrans.errors import DecodingError, did_you_mean
 
 if TYPE_CHECKING:
@@ -16,53 +16,68 @@ SEARCH, MACHINE = "Search", "Machine"
 PRECISIONS = ("auto", "fp32", "bf16")
 
 WhichCheckpoint = Annotated[
-    str,
-    typer.Option(
-        "--checkpoint",
-        metavar="best|last|average|STEP",
-        help="Which checkpoint.",
-        rich_help_panel=SEARCH,
-    ),
+    str, option(metavar="best|last|average|STEP", help="Which checkpoint.", panel=SEARCH)
 ]
-Beam = Annotated[
-    int | None,
-    typer.Option(help="Hypotheses kept.", show_default="the run's, 5", rich_help_panel=SEARCH),
-]
-LengthPenalty = Annotated[
-    float | None,
-    typer.Option(
-        help="Exponent a of the length.", show_default="the run's, 1.0", rich_help_panel=SEARCH
-    ),
-]
-LengthPenaltyForm = Annotated[
-    str | None,
-    typer.Option(
-        metavar="power|gnmt",
-        help="logP / |Y|^a or logP / ((5 + |Y|) / 6)^a.",
-        show_default="the run's, power",
-        rich_help_panel=SEARCH,
-    ),
-]
-MaxLength = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N, S+N or N*S+M",
-        help="Most target tokens; S source tokens, </s> counted in both.",
-        show_default="the run's, S+50",
-        rich_help_panel=SEARCH,
-    ),
-]
+Beam = Annotated[int | None, option(help="Hypotheses kept.", default="the run's, 5", panel=SEARCH)]
 BatchTokens = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Source tokens in a batch.", show_default="1024", rich_help_panel=MACHINE
-    ),
+    int | None, option(min=1, help="Source tokens in a batch.", default="1024", panel=MACHINE)
 ]
 Device = Annotated[
-    str | None,
-    typer.Option(help="auto, cpu, cuda or mps.", show_default="auto", rich_help_panel=MACHINE),
+    str | None, option(help="auto, cpu, cuda or mps.", default="auto", panel=MACHINE)
 ]
-Precision = Annotated[str, typer.Option(help="auto, fp32 or bf16.", rich_help_panel=MACHINE)]
+Precision = Annotated[str, option(help="auto, fp32 or bf16.", panel=MACHINE)]
+
+
+@dataclass(frozen=True)
+class DecodingOptions:
+    """Which checkpoint translates, how it searches, and on what machine."""
+
+    checkpoint: WhichCheckpoint = "best"
+    beam: Beam = None
+    length_penalty: Annotated[
+        float | None,
+        option(help="Exponent a of the length.", default="the run's, 1.0", panel=SEARCH),
+    ] = None
+    length_penalty_form: Annotated[
+        str | None,
+        option(
+            metavar="power|gnmt",
+            help="logP / |Y|^a or logP / ((5 + |Y|) / 6)^a.",
+            default="the run's, power",
+            panel=SEARCH,
+        ),
+    ] = None
+    max_length: Annotated[
+        str | None,
+        option(
+            metavar="N, S+N or N*S+M",
+            help="Most target tokens; S source tokens, </s> counted in both.",
+            default="the run's, S+50",
+            panel=SEARCH,
+        ),
+    ] = None
+    batch_tokens: BatchTokens = None
+    device: Device = None
+    precision: Precision = "auto"
+
+    def choices(self, **search: Any) -> DecodingChoices:
+        """Return what the options choose, with further search options.
+
+        Raises:
+            DecodingError: no such precision.
+        """
+        from jtrans.decoding.options import DecodingChoices
+
+        check_choice("--precision", self.precision, PRECISIONS)
+        search |= {
+            "beam": self.beam,
+            "length_penalty": self.length_penalty,
+            "length_penalty_form": self.length_penalty_form,
+            "max_length": self.max_length,
+        }
+        return DecodingChoices(
+            self.checkpoint, self.device, self.precision, self.batch_tokens, search
+        )
 
 
 def check_choice(option: str, value: str, valid: Sequence[str]) -> None:
@@ -79,22 +94,3 @@ def check_choice(option: str, value: str, valid: Sequence[str]) -> None:
             hint=f"did you mean {near}?" if near else f"one of: {', '.join(valid)}",
             kind="decoding.option",
         )
-
-
-def decoding_choices(
-    *,
-    checkpoint: str,
-    device: str | None,
-    precision: str,
-    batch_tokens: int | None,
-    **search: Any,
-) -> DecodingChoices:
-    """Return what the options of a command choose about decoding.
-
-    Raises:
-        DecodingError: no such precision.
-    """
-    from jtrans.decoding.options import DecodingChoices
-
-    check_choice("--precision", precision, PRECISIONS)
-    return DecodingChoices(checkpoint, device, precision, batch_tokens, search)

@@ -11,18 +11,8 @@ import typer
 from typer.core import TyperCommand
 
 from jtrans.cli import console
-from jtrans.cli.decoding_options import (
-    BatchTokens,
-    Beam,
-    Device,
-    LengthPenalty,
-    LengthPenaltyForm,
-    MaxLength,
-    Precision,
-    WhichCheckpoint,
-    decoding_choices,
-)
-from jtrans.cli.options import Json
+from jtrans.cli.decoding_options import DecodingOptions
+from jtrans.cli.options import Json, data_option, grouped, option, split_option
 from jtrans.errors import EXIT_CHECK_FAILED, ConfigError, CorpusError
 
 if TYPE_CHECKING:
@@ -41,85 +31,68 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Turn ``--hyp A B`` into ``--hyp A --hyp B``, then parse as usual."""
         repeated: list[str] = []
-        option = None
+        several = None
         for number, argument in enumerate(args):
             if argument.startswith("-"):
-                option = argument if argument in _SEVERAL else None
-            elif option and args[number - 1] != option:
-                repeated.append(option)
+                several = argument if argument in _SEVERAL else None
+            elif several and args[number - 1] != several:
+                repeated.append(several)
             repeated.append(argument)
         return super().parse_args(ctx, repeated)
 
 
+@grouped()
 def score(
+    *,
     runs: Annotated[
         list[str] | None,
         typer.Argument(metavar="RUN", help="Runs; the first is the baseline.", show_default=False),
     ] = None,
-    split: Annotated[str, typer.Option(help="Split of the prepared corpus.")] = "test",
+    split: Annotated[str, split_option()] = "test",
     metric: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Which scores.",
-            show_default=f"{METRICS}; files: no multi-bleu",
+        option(
+            metavar="NAME,...", help="Which scores.", default=f"{METRICS}; files: no multi-bleu"
         ),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Prepared corpus.", show_default="the run's own"),
-    ] = None,
+    data: Annotated[Path | None, data_option()] = None,
     lowercase: Annotated[
         bool | None,
-        typer.Option(
+        option(
             "--lowercase/--cased",
             help="Compare without case.",
-            show_default="as the run writes; files: cased",
+            default="as the run writes; files: cased",
         ),
     ] = None,
     force: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="FILE",
             help="Translations whose probability the run gives, line by line.",
-            rich_help_panel=FORCE,
+            panel=FORCE,
         ),
     ] = None,
     src: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Their source lines; with --hyp only counted.",
-            rich_help_panel=FORCE,
-        ),
+        option(metavar="FILE", help="Their source lines; with --hyp only counted.", panel=FORCE),
     ] = None,
     hyp: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE...", help="Translations, a file a system.", rich_help_panel=FILES
-        ),
+        option(metavar="FILE...", help="Translations, a file a system.", panel=FILES),
     ] = None,
     ref: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE...", help="References, a file a set.", rich_help_panel=FILES),
+        list[str] | None, option(metavar="FILE...", help="References, a file a set.", panel=FILES)
     ] = None,
     languages: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="SOURCE-TARGET",
             help="The target chooses sacreBLEU's tokenizer.",
-            show_default="the ending of the reference file",
-            rich_help_panel=FILES,
+            default="the ending of the reference file",
+            panel=FILES,
         ),
     ] = None,
-    checkpoint: WhichCheckpoint = "best",
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
-    length_penalty_form: LengthPenaltyForm = None,
-    max_length: MaxLength = None,
-    batch_tokens: BatchTokens = None,
-    device: Device = None,
-    precision: Precision = "auto",
+    decoding: DecodingOptions,
     as_json: Json = False,
 ) -> None:
     """Score translations: of runs on a test set, or of files.
@@ -141,20 +114,15 @@ def score(
         _show(_score_files(hyp or [], ref or [], src, languages, metric, lowercase), as_json)
         return
     opened = [find_run(name) for name in runs or []]
-    decoding = decoding_choices(
-        checkpoint=checkpoint,
-        device=device,
-        precision=precision,
-        batch_tokens=batch_tokens,
-        beam=beam,
-        length_penalty=length_penalty,
-        length_penalty_form=length_penalty_form,
-        max_length=max_length,
-    )
+    choices = decoding.choices()
     if mode == "force":
-        _score_given(opened[0], decoding, str(force), str(src), as_json)
-    else:
-        _show(_score_runs(opened, split, metric, decoding, data, lowercase), as_json)
+        _score_given(opened[0], choices, str(force), str(src), as_json)
+        return
+    from jtrans.cli.score_report import report_on_runs
+
+    metrics = _metrics(metric, METRICS)
+    report = report_on_runs(opened, split, metrics, choices, data=data, lowercase=lowercase)
+    _show(report, as_json)
 
 
 def _mode(
@@ -194,21 +162,6 @@ def _metrics(chosen: str | None, default: str) -> list[str]:
 
     names = (default if chosen is None else chosen).replace("_", "-").split(",")
     return check_metrics([name.strip().lower() for name in names])
-
-
-def _score_runs(
-    runs: Sequence[Run],
-    split: str,
-    metric: str | None,
-    decoding: DecodingChoices,
-    data: Path | None,
-    lowercase: bool | None,
-) -> ScoreReport:
-    from jtrans.cli.score_report import report_on_runs
-
-    return report_on_runs(
-        runs, split, _metrics(metric, METRICS), decoding, data=data, lowercase=lowercase
-    )
 
 
 def _score_files(

@@ -15,19 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.decoding_options import (
-    SEARCH,
-    BatchTokens,
-    Beam,
-    Device,
-    LengthPenalty,
-    LengthPenaltyForm,
-    MaxLength,
-    Precision,
-    WhichCheckpoint,
-    check_choice,
-    decoding_choices,
-)
+from jtrans.cli.decoding_options import SEARCH, DecodingOptions, check_choice
+from jtrans.cli.options import grouped, option
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -38,55 +27,38 @@ TEXT = "Text"
 FORMATS = ("text", "jsonl")
 
 
+@grouped()
 def translate(
     runs: Annotated[
         list[str],
         typer.Argument(metavar="RUN", help="A run, or several as an ensemble.", show_default=False),
     ],
     input_file: Annotated[
-        str,
-        typer.Option(
-            "--input", "-i", metavar="FILE|-", help="Text to translate.", rich_help_panel=TEXT
-        ),
+        str, option("--input", "-i", metavar="FILE|-", help="Text to translate.", panel=TEXT)
     ] = "-",
     output_file: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE|-", help="Where it goes.", rich_help_panel=TEXT
-        ),
+        str, option("--output", "-o", metavar="FILE|-", help="Where it goes.", panel=TEXT)
     ] = "-",
     input_format: Annotated[
         str,
-        typer.Option(
+        option(
             metavar="text|jsonl",
             help="jsonl: objects with a field `source`; other fields are passed through.",
-            rich_help_panel=TEXT,
+            panel=TEXT,
         ),
     ] = "text",
     output_format: Annotated[
         str,
-        typer.Option(
-            "--format",
-            metavar="text|jsonl",
-            help="jsonl: with scores and tokens.",
-            rich_help_panel=TEXT,
-        ),
+        option("--format", metavar="text|jsonl", help="jsonl: with scores and tokens.", panel=TEXT),
     ] = "text",
-    checkpoint: WhichCheckpoint = "best",
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
-    length_penalty_form: LengthPenaltyForm = None,
-    max_length: MaxLength = None,
+    *,
+    decoding: DecodingOptions,
     n_best: Annotated[
         int,
-        typer.Option(
-            help="Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.",
-            rich_help_panel=SEARCH,
+        option(
+            help="Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.", panel=SEARCH
         ),
     ] = 1,
-    batch_tokens: BatchTokens = None,
-    device: Device = None,
-    precision: Precision = "auto",
 ) -> None:
     """Translate raw text, one line per line: order and empty lines are kept.
 
@@ -104,25 +76,15 @@ def translate(
     check_choice("--input-format", input_format, FORMATS)
     check_choice("--format", output_format, FORMATS)
     opened = [find_run(name) for name in runs]
-    decoding = decoding_choices(
-        checkpoint=checkpoint,
-        device=device,
-        precision=precision,
-        batch_tokens=batch_tokens,
-        beam=beam,
-        length_penalty=length_penalty,
-        length_penalty_form=length_penalty_form,
-        max_length=max_length,
-        nbest=n_best,
-    )
-    decoding.check(opened)
+    choices = decoding.choices(nbest=n_best)
+    choices.check(opened)
     source = LineInput(input_file)
     is_json = input_format == "jsonl"
     if source.lines is not None and is_json:
         _read_items(source.lines, 0, source.name, is_json=True)  # refuse bad lines at once
     from jtrans.decoding.translator import Translator
 
-    translator = Translator.load(opened, decoding)
+    translator = Translator.load(opened, choices)
     has_bar = output_file != "-" or not sys.stdout.isatty()
     counted = _Counted(source.total if has_bar else None, console.TerminalProgress())
     with _output(output_file) as stream:

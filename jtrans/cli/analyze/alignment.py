@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions, grouped, option
+from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions
 from jtrans.cli.analyze.show import show
+from jtrans.cli.options import grouped, option
 
 
 @grouped(without=TRANSLATING)

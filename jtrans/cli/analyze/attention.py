@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.analyze.options import (
-    data_option,
-    grouped,
-    option,
-    out_option,
-    split_option,
-)
+from jtrans.cli.analyze.options import out_option
 from jtrans.cli.decoding_options import Device, WhichCheckpoint
-from jtrans.cli.options import Json
+from jtrans.cli.options import Json, data_option, grouped, option, split_option
 from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:

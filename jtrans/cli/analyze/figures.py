@@ -6,15 +6,9 @@ from typing import Annotated
 
 import typer
 
-from jtrans.cli.analyze.options import (
-    TRANSLATING,
-    BinOptions,
-    Edges,
-    OutputOptions,
-    StudyOptions,
-    grouped,
-)
+from jtrans.cli.analyze.options import TRANSLATING, BinOptions, Edges, OutputOptions, StudyOptions
 from jtrans.cli.analyze.show import show
+from jtrans.cli.options import grouped
 
 
 @grouped()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.analyze.options import OUTPUT, OutputOptions, StudyOptions, grouped
+from jtrans.cli.analyze.options import OUTPUT, OutputOptions, StudyOptions
+from jtrans.cli.options import grouped
 
 if TYPE_CHECKING:
     from jtrans.analysis.report.content import ReportData
