@@ -127,7 +127,7 @@ def measure_train(
         WorkError: memory ran out.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=TrainingEvents())
+    trainer, info = make_trainer(Run(data), config, corpus, device=device, events=TrainingEvents())
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     sides = corpus.pipeline.source, corpus.pipeline.target
@@ -144,7 +144,7 @@ def measure_train(
     return TrainMeasurement(
         system=config.model.system,
         parameters=trainer.model.parameter_count(),
-        device=facts.describe(trainer.precision),
+        device=info.describe(trainer.precision),
         pairs=len(trainer.pairs),
         updates=updates,
         seconds=clock,

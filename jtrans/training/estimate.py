@@ -71,7 +71,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         WorkError: the largest micro-batch does not fit into memory.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, facts = make_trainer(Run(data), config, corpus, device=device, events=TrainingEvents())
+    trainer, info = make_trainer(Run(data), config, corpus, device=device, events=TrainingEvents())
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     micro_batches = [micro_batch for update in epoch for micro_batch in update]
@@ -90,7 +90,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     return Estimate(
         system=config.model.system,
         parameters=trainer.model.parameter_count(),
-        device=facts.describe(trainer.precision),
+        device=info.describe(trainer.precision),
         pairs=len(trainer.pairs),
         tokens=tokens,
         updates=len(epoch),

@@ -289,7 +289,7 @@ def _shown(value: Any) -> str:
 
 
 def _identity(corpus: PreparedCorpus) -> dict[str, Any]:
-    """Return the facts that identify the training split."""
+    """Return the entries of corpus.json that identify the training split."""
     train = corpus.info["splits"]["train"]
     return {key: train[key] for key in ("sha256", "pairs", "tokens") if key in train}
 
