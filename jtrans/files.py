@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 def disk_errors(path: Path) -> Iterator[None]:
     """Turn failures to write into errors that a user can act on.
 
-    Where one stands inside another, the error names the path of the outer one.
+    Where blocks are nested, the error names the path of the outermost one.
 
     Raises:
         WorkError: the disk is full (exit code 1).
@@ -170,7 +170,7 @@ def read_json(path: Path) -> Any:
     """Read one JSON file.
 
     Raises:
-        JtransError: the file is missing or is no JSON.
+        JtransError: the file is missing or is not JSON.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -206,7 +206,7 @@ def file_digest(path: Path) -> str:
 
 
 def short_digest(data: bytes) -> bytes:
-    """Return `SHORT_DIGEST_BYTES` that stand for `data` as a key in memory."""
+    """Return a digest of `SHORT_DIGEST_BYTES`, as a key in memory."""
     return hashlib.blake2b(data, digest_size=SHORT_DIGEST_BYTES).digest()
 
 
@@ -222,8 +222,8 @@ def exclusive(
     """Keep other processes out while the block runs.
 
     The operating system holds the lock and frees it when this process ends, even when it is
-    killed. It lies on the file `owner_file` without its ending; `owner_file` itself says who
-    holds it, and both go when the block ends.
+    killed. The locked file is `owner_file` without its ending; `owner_file` itself names the
+    holder. Both are deleted when the block ends.
 
     Args:
         owner_file: a file with an ending of its own, such as ``lock.json``.

@@ -81,8 +81,8 @@ class SplitPart(ConfigSection):
     """Some of the text of a split: the first of `choices` whose files are there.
 
     Attributes:
-        choices: ways to read it; a single one may stand in the part itself.
-        origin: the `OriginalFile` it belongs to, where users must know (licensed releases).
+        choices: ways to read it; the keys of a single one may be those of the part itself.
+        origin: the `OriginalFile` it belongs to, where users must know it (licensed releases).
     """
 
     choices: Annotated[tuple[FileChoice, ...], Field(min_length=1)]

@@ -1,4 +1,4 @@
-"""The shards of a work folder put together to a prepared corpus (`jtrans.data.prepared`)."""
+"""Assembling the shards of a work folder into a prepared corpus (`jtrans.data.prepared`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def assemble(
     label_kinds: Sequence[str],
     info: Mapping[str, Any],
 ) -> int:
-    """Put a prepared corpus together in `folder`, which appears when it is complete.
+    """Assemble a prepared corpus in `folder`, which appears when it is complete.
 
     Args:
         folder: a folder in the work folder.

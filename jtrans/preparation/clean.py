@@ -46,9 +46,9 @@ class Rules:
         max_ratio: how many times longer one side may be than the other; exactly this many
             times is allowed, as in the Moses cleaner.
         deduplicate: whether a pair that was seen before (both sides) is dropped.
-        drop_leaked: whether pairs that also stand in valid or test (both sides) are dropped.
+        drop_leaked: whether pairs that are also in valid or test (both sides) are dropped.
             A source that occurs there with another translation stays: short everyday
-            sentences ("Thank you.") belong to any training text.
+            sentences ("Thank you.") belong in any training text.
         drop_identical: whether pairs are dropped whose target equals their source:
             untranslated text teaches a system to copy.
         drop_wrong_script: whether pairs are dropped that have a side with letters, but none of

@@ -1,4 +1,4 @@
-"""Segmented lines turned into ids, labels and statistics, shard by shard."""
+"""Encoding of segmented lines: ids, labels and statistics, shard by shard."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ SAMPLE = 1000
 LONGEST = 1000
 # The share of lines of a sample that may be in another script without a warning.
 FEW = 0.5
-# For each word of a split that its own side of train has, so many that the other side has: more
-# is no accident. Names and punctuation are on both sides of good text.
+# How many words of a split may be known to the other side of train, for each word known to its own
+# side: more is no accident. Names and punctuation are on both sides of good text.
 MANY_FOREIGN = 2.0
 
 Samples = tuple[list[str], list[str]]

@@ -51,7 +51,7 @@ class Request:
 
     @property
     def valid_every(self) -> int:
-        """One in so many clean training pairs goes to valid; 0: there is a valid split."""
+        """One in this many clean training pairs goes to valid; 0: there is a valid split."""
         return int(self.record.get("valid_every", 0))
 
     @property
@@ -254,7 +254,7 @@ def _check_place(folder: Path) -> None:
             hint=f"choose a folder inside it: --out {folder / 'corpus'}",
             kind="corpus.place",
         )
-    place = real.parent  # the work folder stands there, too
+    place = real.parent  # the work folder is there, too
     while not place.exists():
         place = place.parent
     if not place.is_dir() or not os.access(place, os.W_OK):

@@ -61,7 +61,7 @@ def select_pairs(
     """Decide which training pairs stay, and report how many were dropped and why.
 
     Where there is no valid split, one in `valid_every` of the clean pairs goes there. Training
-    pairs that also stand in it are then dropped as leaked, as with any valid split.
+    pairs that are also in it are then dropped as leaked, as with any valid split.
 
     Raises:
         CorpusError: nothing is left of train, or of another split.

@@ -1,7 +1,7 @@
 """The work folder: what a preparation has done so far, so that a killed one can be continued.
 
-It stands beside the folder to make, as `.NAME.work`, and goes when that folder is complete. Each
-file in it appears whole, and what is there is not made again. The file `key` says which text and
+It is beside the folder to make, as `.NAME.work`, until that folder is complete. Each file in it
+appears whole, and what is there is not made again. The file `key` says which text and
 options it belongs to: work for another request is thrown away.
 """
 

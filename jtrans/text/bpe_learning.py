@@ -45,7 +45,7 @@ class _Learner:
         self._words: list[Word] = []
         self._frequencies = array("q")
         self._stats: defaultdict[Pair, int] = defaultdict(int)
-        # words in which a pair occurs, or once did; a word may stand here more than once
+        # words in which a pair occurs, or once did; a word may be listed more than once
         self._places: defaultdict[Pair, array[int]] = defaultdict(_no_places)
         for word, frequency in counts.items():
             if not word:

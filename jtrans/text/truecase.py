@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _SENTENCE_ENDS = frozenset(".?!…。？！")
-# What may stand between the end of a sentence and the first word of the next
+# What may come between the end of a sentence and the first word of the next.
 _OPENING = frozenset(["\"", "'", "(", "[", "„", "“", "”", "«", "»", "‘", "’", "‚", "-", "–", "—",
                       "&quot;", "&apos;", "&#91;"])  # fmt: skip
 

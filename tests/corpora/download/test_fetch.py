@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +16,7 @@ from plugins.listener import Listener
 from jtrans.corpora.download.fetch import Patience, fetch, recorded
 from jtrans.corpora.entry import Mirror, OriginalFile
 from jtrans.errors import EXIT_BAD_INPUT, EXIT_FAILED, JtransError, WorkError
+from jtrans.files import exclusive
 
 DATA = bytes(range(256)) * 2000
 SHA = hashlib.sha256(DATA).hexdigest()
@@ -365,8 +366,9 @@ def test_two_processes_do_not_write_the_same_file(
     site: Any, patience: Patience, tmp_path: Path
 ) -> None:
     source = listed("data.tgz", (site.mirror("data.tgz", whole, sha256=SHA),))
-    with (tmp_path / "data.tgz.part.lock").open("w") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(WorkError, match="another process is downloading"):
-            fetch(source, tmp_path, patience=patience)
+    with (
+        exclusive(tmp_path / "data.tgz.part.lock.json", JtransError),
+        pytest.raises(WorkError, match=rf"process {os.getpid()} on .* is downloading data\.tgz"),
+    ):
+        fetch(source, tmp_path, patience=patience)
     assert site.requests == []
