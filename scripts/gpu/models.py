@@ -32,16 +32,12 @@ def make_model(
         "attention_dropout": attention_dropout,
         "relu_dropout": 0.0,
     }
-    if system == "transformer":
-        depth = 1 if scale.is_tiny else 6
-        sizes |= {"encoder_layers": depth, "decoder_layers": depth}
-    elif system == "reformer-fast":
-        depth = max(1, scale.layers - 2)
-        sizes |= {"layers": depth, "prenet_layers": depth}
-    else:
-        sizes |= {"layers": scale.layers}
+    depths = {"transformer": 1 if scale.is_tiny else 6, "reformer-fast": max(1, scale.layers - 2)}
+    config_class = system_configs()[system]
+    stacks = [name for name in config_class.model_fields if name.endswith("layers")]
+    sizes |= dict.fromkeys(stacks, depths.get(system, scale.layers))
     torch.manual_seed(1)
-    config = system_configs()[system](system=system, **sizes)
+    config = config_class(system=system, **sizes)
     return build_model(config, scale.vocabulary, scale.vocabulary).to(scale.device)
 
 
