@@ -61,29 +61,54 @@ def prepare(
         JtransError: files or options that cannot be used, or a download that failed.
     """
     from jtrans.preparation.prepare import prepare as prepare_corpus
-    from jtrans.progress import Silent
 
-    progress = progress or Silent()
-    defaults: Mapping[str, Any] = {}
-    if name is None:
-        corpus = _own_files(train, valid, test, languages, out, progress)
-    else:
-        from jtrans.corpora.catalogue.load import find_entry
-        from jtrans.corpora.download.deliver import deliver
-
-        entry = find_entry(name)
-        _options(entry.options, options)  # refused before anything is downloaded
-        place = None if originals is None else Path(originals)
-        delivery = deliver(entry, place, progress=progress)
-        corpus, defaults = delivery.corpus, delivery.options
+    text, combined = read_source(
+        name,
+        train=train,
+        valid=valid,
+        test=test,
+        languages=languages,
+        originals=originals,
+        out=out,
+        progress=progress,
+        **options,
+    )
     return prepare_corpus(
-        corpus,
+        text,
         Path(out or f"data/prepared/{name}"),
-        options=_options(defaults, options),
+        options=combined,
         workers=workers,
         force=force,
         progress=progress,
     )
+
+
+def read_source(
+    name: str | None,
+    *,
+    train: Sequence[str] = (),
+    valid: str | None = None,
+    test: Sequence[str] = (),
+    languages: str | None = None,
+    originals: str | Path | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> tuple[Corpus, PrepareOptions]:
+    """Return the text that `prepare` would prepare, and all its options."""
+    from jtrans.progress import Silent
+
+    progress = progress or Silent()
+    if name is None:
+        checked = _options({}, options)
+        return _own_files(train, valid, test, languages, out, progress), checked
+    from jtrans.corpora.catalogue.load import find_entry
+    from jtrans.corpora.download.deliver import deliver
+
+    entry = find_entry(name)
+    _options(entry.options, options)  # refused before anything is downloaded
+    delivery = deliver(entry, Path(originals) if originals else None, progress=progress)
+    return delivery.corpus, _options(delivery.options, options)
 
 
 def _own_files(

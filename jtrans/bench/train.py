@@ -18,9 +18,10 @@ import torch
 
 from jtrans.bench.flops import TrainingFlops, training_flops
 from jtrans.data.prepared import ParallelIds, PreparedCorpus
+from jtrans.nn.device import wait_for
 from jtrans.runs import Run
 from jtrans.training.events import TrainingEvents
-from jtrans.training.memory import memory_errors
+from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def measure_train(
         product_flops_per_second=products,
         token_padding=1.0 - whole.tokens / whole.padded_tokens,
         position_padding=1.0 - whole.positions / whole.padded_positions if is_joint else None,
-        peak_bytes=_peak(trainer.model.device),
+        peak_bytes=peak_memory(trainer.model.device) or None,
         bytes_per_position=per_unit if is_joint else None,
         bytes_per_token=None if is_joint else per_unit,
     )
@@ -187,7 +188,7 @@ def run_update(trainer: Trainer, micro_batches: Sequence[MicroBatch], number: in
     """Do one update with the trainer's own parts and wait for it."""
     trainer.accumulate(micro_batches, trainer.plan.tokens(micro_batches))
     trainer.step(trainer.schedule.rate(number))
-    _finish(trainer.model.device)
+    wait_for(trainer.model.device)
 
 
 def product_rate(model: TranslationModel, precision: str) -> float:
@@ -208,11 +209,11 @@ def product_rate(model: TranslationModel, precision: str) -> float:
     x, w = (torch.randn(shape, device=device, dtype=dtype) for shape in ((rows, E), (F, E)))
     best = float("inf")
     for _ in range(6):
-        _finish(device)
+        wait_for(device)
         start = time.perf_counter()
         hidden = torch.nn.functional.linear(x, w)
         torch.matmul(hidden, w)
-        _finish(device)
+        wait_for(device)
         best = min(best, time.perf_counter() - start)
     return 4.0 * rows * E * F / best
 
@@ -283,9 +284,8 @@ def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
     if not sys.platform.startswith("linux"):
         return None
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").malloc_trim(
-            0
-        )  # gives freed blocks back to the system, so that they do not count as used
+        # gives freed blocks back to the system: they must not count as used
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
     try:
         # "5" makes the peak start anew
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
@@ -301,14 +301,3 @@ def _process_memory(key: str) -> int:
         if line.startswith(f"{key}:"):
             return int(line.split()[1]) * 1024
     raise OSError(f"/proc/self/status has no {key}")
-
-
-def _peak(device: torch.device) -> int | None:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return _process_memory("VmHWM") if sys.platform.startswith("linux") else None
-
-
-def _finish(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

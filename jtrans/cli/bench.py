@@ -12,13 +12,11 @@ import typer
 
 from jtrans.cli import console
 from jtrans.cli.options import Json
-from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
     from jtrans.bench.prepare import PrepareMeasurement
     from jtrans.bench.train import TrainMeasurement
     from jtrans.corpora.parallel import Corpus
-    from jtrans.preparation.options import PrepareOptions
 
 CORPUS = "grammar-de-en"
 QUICK_PAIRS = 2000
@@ -74,9 +72,20 @@ def prepare(
 
       jtrans bench prepare --train corpus/train --valid corpus/valid --languages de-en
     """
+    from jtrans.api import read_source
     from jtrans.bench.prepare import measure_prepare
 
-    corpus, options = _corpus(name, train or [], valid, languages, bpe_merges)
+    own = bool(train or valid or languages)
+    chosen: dict[str, Any] = {} if bpe_merges is None else {"bpe_merges": bpe_merges}
+    corpus, options = read_source(
+        None if own else name,
+        train=train or [],
+        valid=valid,
+        languages=languages,
+        out="bench",
+        progress=console.TerminalProgress(),
+        **chosen,
+    )
     if quick:
         corpus = _shortened(corpus)
     measured = measure_prepare(
@@ -156,9 +165,10 @@ def _prepared(data: Path | None, *, quick: bool) -> Iterator[Path]:
     if data is not None:
         yield data
         return
+    from jtrans.api import read_source
     from jtrans.preparation.prepare import prepare as prepare_corpus
 
-    corpus, options = _corpus(CORPUS, [], None, None, None)
+    corpus, options = read_source(CORPUS)
     if quick:
         corpus = _shortened(corpus)
     with tempfile.TemporaryDirectory(prefix="jtrans-bench-") as folder:
@@ -198,36 +208,6 @@ def _show_training(recipe: str, measured: TrainMeasurement) -> None:
         if size is not None:
             rows.append(["", f"{size / 1024:,.1f} KiB for each {unit} of a micro-batch"])
     console.print_table(["training", ""], rows)
-
-
-def _corpus(
-    name: str,
-    train: list[str],
-    valid: str | None,
-    languages: str | None,
-    merges: int | None,
-) -> tuple[Corpus, PrepareOptions]:
-    from jtrans.preparation.options import PrepareOptions
-
-    chosen: dict[str, Any] = {} if merges is None else {"bpe_merges": merges}
-    if train or valid or languages:
-        source, _, target = (languages or "").partition("-")
-        if not (train and valid and source and target):
-            raise ConfigError(
-                "your own files need --train, --valid and --languages",
-                hint="jtrans bench prepare --train corpus/train --valid corpus/valid "
-                "--languages de-en",
-                kind="command.usage",
-            )
-        from jtrans.corpora.own_files import read_corpus
-
-        corpus = read_corpus("bench", (source, target), train=train, valid=valid)
-        return corpus, PrepareOptions(**chosen)
-    from jtrans.corpora.catalogue.load import find_entry
-    from jtrans.corpora.download.deliver import deliver
-
-    delivery = deliver(find_entry(name), progress=console.TerminalProgress())
-    return delivery.corpus, PrepareOptions(**{**delivery.options, **chosen})
 
 
 def _shortened(corpus: Corpus) -> Corpus:

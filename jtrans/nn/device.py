@@ -148,3 +148,9 @@ def use_matmul_backend(info: DeviceInfo, recorded: str | None) -> DeviceInfo:
     """
     backend = matmul_backend.take_backend(recorded, info.matmul_backend)
     return replace(info, matmul_backend=backend)
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until the device has done all that it was given, before time is taken."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

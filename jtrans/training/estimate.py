@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.nn.device import wait_for
 from jtrans.runs import Run
 from jtrans.training.events import TrainingEvents
 from jtrans.training.memory import memory_errors, peak_memory
@@ -131,13 +131,8 @@ def _run(trainer: Trainer, micro_batch: MicroBatch) -> tuple[float, float]:
     """Return the seconds of a micro-batch and of an optimiser step at rate 0."""
     start = time.perf_counter()
     trainer.accumulate([micro_batch], trainer.plan.tokens([micro_batch]))
-    _finish(trainer)
+    wait_for(trainer.model.device)
     middle = time.perf_counter()
     trainer.step(0.0)
-    _finish(trainer)
+    wait_for(trainer.model.device)
     return middle - start, time.perf_counter() - middle
-
-
-def _finish(trainer: Trainer) -> None:
-    if trainer.model.device.type == "cuda":
-        torch.cuda.synchronize(trainer.model.device)
