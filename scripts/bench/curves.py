@@ -100,9 +100,9 @@ def run(trainer: Trainer, updates: int) -> list[float]:
     losses: list[float] = []
     epoch = 0
     while len(losses) < updates:
-        for passes in trainer.plan.epoch(epoch)[: updates - len(losses)]:
-            tokens = trainer.plan.tokens(passes)
-            loss = trainer.accumulate(passes, tokens)[1] / tokens
+        for micro_batches in trainer.plan.epoch(epoch)[: updates - len(losses)]:
+            tokens = trainer.plan.tokens(micro_batches)
+            loss = trainer.accumulate(micro_batches, tokens)[1] / tokens
             trainer.step(trainer.schedule.rate(len(losses) + 1))
             losses.append(round(float(loss), 5))
         epoch += 1

@@ -89,10 +89,10 @@ def main() -> None:
         variants["Hugging Face Marian fp32"] = functools.partial(
             decode_marian, chosen.data, chosen.batch, sentences
         )
-    found = rows(in_turns(variants, rounds=count), "sentences")
+    table = rows(in_turns(variants, rounds=count), "sentences")
     command = f"python -m scripts.bench.decode --data {chosen.data.name} --batch {chosen.batch}"
     facts = {"beam": BEAM, "steps": STEPS, "batch": chosen.batch}
-    report(found, "sentences", path=chosen.json, command=command, sizes=SIZES, **facts)
+    report(table, "sentences", path=chosen.json, command=command, sizes=SIZES, **facts)
 
 
 if __name__ == "__main__":

@@ -63,39 +63,42 @@ def in_turns(variants: Mapping[str, Variant], *, rounds: int) -> dict[str, list[
     for name, variant in variants.items():
         ours, theirs = context.Pipe()
         context.Process(target=_serve, args=(variant, theirs), daemon=True).start()
-        theirs.close()  # the worker has the only one: should it die, we hear of it
+        theirs.close()  # the worker has the only one: if it dies, `recv` raises
         ours.recv()
         workers[name] = ours
-    found: dict[str, list[Round]] = {name: [] for name in variants}
+    rounds_of: dict[str, list[Round]] = {name: [] for name in variants}
     for number in range(rounds + 1):
         for name, connection in workers.items():
             connection.send(number)
-            one = connection.recv()
+            measured = connection.recv()
             if number:
-                found[name].append(one)
-            print(f"round {number} of {rounds}: {name}, {one.seconds:.1f} s", file=sys.stderr)
+                rounds_of[name].append(measured)
+            print(f"round {number} of {rounds}: {name}, {measured.seconds:.1f} s", file=sys.stderr)
     for connection in workers.values():
         connection.send(None)
-    return found
+    return rounds_of
 
 
-def rows(found: Mapping[str, list[Round]], unit: str) -> list[dict[str, Any]]:
+def rows(rounds_of: Mapping[str, list[Round]], unit: str) -> list[dict[str, Any]]:
     """Return a row for each variant.
 
     It has the median rate in `unit` per second, the median over rounds of its ratio to the
     first variant with the 10 % and 90 % values, and peak memory.
     """
-    first = next(iter(found.values()))
+    first = next(iter(rounds_of.values()))
     return [
         {
             "variant": name,
-            f"{unit}_per_second": round(statistics.median(one.rate(unit) for one in rounds), 1),
+            f"{unit}_per_second": round(statistics.median(done.rate(unit) for done in rounds), 1),
             "ratio": spread(
-                [one.rate(unit) / base.rate(unit) for one, base in zip(rounds, first, strict=True)]
+                [
+                    done.rate(unit) / base.rate(unit)
+                    for done, base in zip(rounds, first, strict=True)
+                ]
             ),
             "peak_mib": round(rounds[-1].peak_mib),
         }
-        for name, rounds in found.items()
+        for name, rounds in rounds_of.items()
     ]
 
 
@@ -150,7 +153,7 @@ def write(path: Path | None, **facts: Any) -> None:
 
 
 def _processor() -> str:
-    facts = Path("/proc/cpuinfo")
-    lines = facts.read_text(encoding="utf-8").splitlines() if facts.exists() else []
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()

@@ -9,9 +9,9 @@ What it does that jtrans does not:
 * the grid lies as [T, S, B, E]; source attention copies it, and the layer norm after it, too;
 * both sides of the grid are repeated to full size before they are added;
 * queries, keys and values come from one product, each part is then copied; scaling the
-  queries, layer norm, ReLU, noise, residual are passes of their own;
-* attention weights are stored: mask added, cast to float32, filled, softmax, cast back, noise;
-* noise is multiplied even when nothing is dropped, into weights and hidden layers, too;
+  queries, layer norm, ReLU, dropout, residual read and write everything once more;
+* attention weights are stored: mask added, cast to float32, filled, softmax, cast back, dropout;
+* dropout masks are multiplied even when nothing is dropped, into weights and hidden layers, too;
 * every padded target position is projected to the vocabulary, and its log-probabilities kept;
 * batches hold 256 tokens along one axis whatever the other, and 16 of them make an update.
 """
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from jtrans.data.batch import Batch
     from jtrans.models.base import TranslationModel
 
-PASS_TOKENS = 256  # of one micro-batch, as the original's recipe has it
-UPDATE_PASSES = 16  # micro-batches of an update: 4,096 tokens
+MICRO_BATCH_TOKENS = 256  # of one micro-batch, as the original's recipe has it
+UPDATE_MICRO_BATCHES = 16  # micro-batches of an update: 4,096 tokens
 MULTIPLE = 8  # a micro-batch of more sentences than this holds a multiple of it
 
-Noise = Callable[[Tensor], Tensor]
+Dropout = Callable[[Tensor], Tensor]
 
 
 class ReferencePath:
@@ -109,12 +109,12 @@ class ReferencePath:
         def along_target(y: Tensor) -> Tensor:
             mask = torch.full((T, T), -math.inf, device=y.device).triu_(1)
             attention = f"{name}.target_attention.attention"
-            return self._self_attention(attention, y, mask=mask, noise=self._weights_noise)
+            return self._self_attention(attention, y, mask=mask, dropout=self._weights_dropout)
 
         def along_source(y: Tensor) -> Tensor:
             y = y.transpose(0, 1)  # [S, T, B, E]
             attention = f"{name}.source_attention.attention"
-            y = self._self_attention(attention, y, padding=padding, noise=self._weights_noise)
+            y = self._self_attention(attention, y, padding=padding, dropout=self._weights_dropout)
             return y.transpose(0, 1)
 
         def feed_forward(name: str, y: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ class ReferencePath:
             hidden = functools.partial(self.shared_dropout, shape=(1, 1, B, width), rate=rate)
             return self._feed_forward(name, y, hidden)
 
-        blocks: list[tuple[Noise, tuple[int, ...]]] = [
+        blocks: list[tuple[Dropout, tuple[int, ...]]] = [
             (along_target, (T, 1, B, E)),
             (functools.partial(feed_forward, f"{name}.target_ffn"), (1, 1, B, E)),
             (along_source, (1, S, B, E)),
@@ -141,7 +141,7 @@ class ReferencePath:
             layer = f"{name}.layers.{n}"
             y = self._norm(f"{layer}.attention_residual.norm", x)
             y = self._self_attention(
-                f"{layer}.attention", y, padding=padding, noise=self._drop_weights
+                f"{layer}.attention", y, padding=padding, dropout=self._drop_weights
             )
             x = x + self._drop(y)
             y = self._norm(f"{layer}.ffn_residual.norm", x)
@@ -155,7 +155,7 @@ class ReferencePath:
             layer = f"layers.{n}"
             y = self._norm(f"{layer}.residuals.0.norm", x)
             y = self._self_attention(
-                f"{layer}.self_attention", y, mask=mask, noise=self._drop_weights
+                f"{layer}.self_attention", y, mask=mask, dropout=self._drop_weights
             )
             x = x + self._drop(y)
             y = self._norm(f"{layer}.residuals.1.norm", x)
@@ -194,14 +194,14 @@ class ReferencePath:
         name: str,
         x: Tensor,
         *,
-        noise: Noise,
+        dropout: Dropout,
         mask: Tensor | None = None,
         padding: Tensor | None = None,
     ) -> Tensor:
         """Attend along the first axis of [L, ..., B, E]."""
         weights = self.weights
         q, k, v = F.linear(x, weights[f"{name}.in_weight"], weights[f"{name}.in_bias"]).chunk(3, -1)
-        return self._attend(name, q, k, v, noise=noise, mask=mask, padding=padding)
+        return self._attend(name, q, k, v, dropout=dropout, mask=mask, padding=padding)
 
     def _cross_attention(
         self, name: str, x: Tensor, memory: Tensor, padding: Tensor | None
@@ -211,7 +211,7 @@ class ReferencePath:
         k, v = F.linear(
             memory, weights[f"{name}.key_value.weight"], weights[f"{name}.key_value.bias"]
         ).chunk(2, -1)
-        return self._attend(name, q, k, v, noise=self._drop_weights, padding=padding)
+        return self._attend(name, q, k, v, dropout=self._drop_weights, padding=padding)
 
     def _attend(
         self,
@@ -220,7 +220,7 @@ class ReferencePath:
         k: Tensor,
         v: Tensor,
         *,
-        noise: Noise,
+        dropout: Dropout,
         mask: Tensor | None = None,
         padding: Tensor | None = None,
     ) -> Tensor:
@@ -237,14 +237,14 @@ class ReferencePath:
             scores = scores.masked_fill(padding[None, :, None, None, :], -math.inf).type_as(q)
             scores = scores.view(-1, Lq, Lk)
         weights = torch.softmax(scores.float(), dim=-1).type_as(scores)
-        weights = noise(weights.view(-1, B * H, Lq, Lk)).view(-1, Lq, Lk)
+        weights = dropout(weights.view(-1, B * H, Lq, Lk)).view(-1, Lq, Lk)
         mixed = torch.bmm(weights, v).transpose(0, 1).contiguous().view(shape)
         return F.linear(mixed, self.weights[f"{name}.out.weight"], self.weights[f"{name}.out.bias"])
 
-    def _feed_forward(self, name: str, x: Tensor, noise: Noise) -> Tensor:
+    def _feed_forward(self, name: str, x: Tensor, dropout: Dropout) -> Tensor:
         weights = self.weights
         hidden = F.linear(x, weights[f"{name}.inner.weight"], weights[f"{name}.inner.bias"])
-        hidden = noise(F.relu(hidden))
+        hidden = dropout(F.relu(hidden))
         return F.linear(hidden, weights[f"{name}.outer.weight"], weights[f"{name}.outer.bias"])
 
     def _norm(self, name: str, x: Tensor) -> Tensor:
@@ -252,14 +252,14 @@ class ReferencePath:
             x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
         )
 
-    # Noise
+    # Dropout
 
     def shared_dropout(self, x: Tensor, *, shape: tuple[int, ...], rate: float) -> Tensor:
-        """Multiply by noise of `shape`, which is all ones when nothing is dropped."""
+        """Multiply by a mask of `shape`, which is all ones when nothing is dropped."""
         return x * F.dropout(x.new_ones(shape), rate, self.model.training)
 
-    def _weights_noise(self, weights: Tensor) -> Tensor:
-        """Multiply weights [lines, B H, Lq, Lk] by noise that all lines share."""
+    def _weights_dropout(self, weights: Tensor) -> Tensor:
+        """Multiply weights [lines, B H, Lq, Lk] by a mask that all lines share."""
         rate = self.config.attention_dropout
         return self.shared_dropout(weights, shape=(1, *weights.shape[1:]), rate=rate)
 
@@ -292,12 +292,12 @@ class ReferenceTraining:
             self.parameters, lr=1e-4, betas=(0.9, 0.997), weight_decay=1e-4, foreach=False
         )
 
-    def update(self, passes: Sequence[Batch]) -> None:
-        """Do one update with the gradients of all `passes`."""
+    def update(self, micro_batches: Sequence[Batch]) -> None:
+        """Do one update with the gradients of all micro-batches."""
         self.optimiser.zero_grad(set_to_none=False)
-        for batch in passes:
+        for batch in micro_batches:
             self.path.loss(batch, self.smoothing).backward()
-        tokens = sum(batch.target_tokens for batch in passes)
+        tokens = sum(batch.target_tokens for batch in micro_batches)
         for parameter in self.parameters:
             if parameter.grad is not None:
                 parameter.grad.mul_(1.0 / tokens)

@@ -7,7 +7,7 @@ meets for each token of the corpus. For each variant also:
 
     share    of the rate of matrix products of these sizes, in this precision, measured between
              the rounds (the fastest of the variants), that the model's own FLOPs reach
-    memory   that one more position of a pass needs: the slope between two passes
+    memory   that one more position of a micro-batch needs: the slope between two of them
 """
 
 from __future__ import annotations
@@ -28,24 +28,27 @@ if TYPE_CHECKING:
 
 SYSTEMS = ("reformer-base", "reformer-fast")
 RECIPE = "iwslt14-de-en"
-PASS_POSITIONS, PASS_OVERHEAD = 16_384, 200  # of jtrans on a CPU; the recipe's are a GPU's
+MICRO_BATCH_POSITIONS, MICRO_BATCH_OVERHEAD = (
+    16_384,
+    200,
+)  # of jtrans on a CPU; the recipe's are a GPU's
 UPDATE_TOKENS, QUICK_TOKENS = 2048, 1024
-MEMORY_POSITIONS = 12_000  # of the larger pass whose memory is measured
+MEMORY_POSITIONS = 12_000  # of the larger micro-batch whose memory is measured
 
 
 def joint_suite(chosen: argparse.Namespace) -> None:
     """Measure both joint systems and print and keep the result."""
     tokens = QUICK_TOKENS if chosen.quick else UPDATE_TOKENS
-    found = [
+    table = [
         {"system": system, **row}
         for system in SYSTEMS
         for row in measure(system, chosen.data, tokens, chosen.set, rounds=2 if chosen.quick else 3)
     ]
-    for row in found:
+    for row in table:
         print(describe(row))
     settings = "".join(f" --set {value}" for value in chosen.set)
     command = f"python -m scripts.bench.train --suite joint --data {chosen.data.name}{settings}"
-    write(chosen.json, command=command, recipe=RECIPE, update_tokens=tokens, rows=found)
+    write(chosen.json, command=command, recipe=RECIPE, update_tokens=tokens, rows=table)
 
 
 def measure(
@@ -55,33 +58,33 @@ def measure(
     reference = functools.partial(train_reference, system, data, tokens, settings)
     ours = functools.partial(train_jtrans, data=data, tokens=tokens, settings=settings)
     variants = {
-        "original's way, 256-token passes, fp32": functools.partial(reference, 256),
-        "original's way, 512-token passes, fp32": functools.partial(reference, 512),
+        "original's way, 256-token micro-batches, fp32": functools.partial(reference, 256),
+        "original's way, 512-token micro-batches, fp32": functools.partial(reference, 512),
         "jtrans fp32": functools.partial(ours, system, precision="fp32"),
         "jtrans bf16": functools.partial(ours, system, precision="bf16"),
         "jtrans Transformer fp32": functools.partial(ours, "transformer", precision="fp32"),
     }
-    found = in_turns(variants, rounds=rounds)
+    measured = in_turns(variants, rounds=rounds)
     peaks = {
         precision: [
-            max(one.facts["products"] for one in some)
-            for some in zip(
-                *(found[name] for name in found if name.endswith(precision)), strict=True
+            max(done.facts["products"] for done in same_round)
+            for same_round in zip(
+                *(measured[name] for name in measured if name.endswith(precision)), strict=True
             )
         ]
         for precision in ("fp32", "bf16")
     }
     return [
-        {**row, **extra(found[row["variant"]], peaks[row["variant"][-4:]])}
-        for row in rows(found, "positions")
+        {**row, **extra(measured[row["variant"]], peaks[row["variant"][-4:]])}
+        for row in rows(measured, "positions")
     ]
 
 
 def extra(rounds: list[Round], peaks: list[float]) -> dict[str, Any]:
     """Return what a row has besides its rate in positions."""
-    shares = [one.rate("flops") / peak for one, peak in zip(rounds, peaks, strict=True)]
+    shares = [done.rate("flops") / peak for done, peak in zip(rounds, peaks, strict=True)]
     medians = {
-        f"{unit}_per_second": round(statistics.median(one.rate(unit) for one in rounds), 1)
+        f"{unit}_per_second": round(statistics.median(done.rate(unit) for done in rounds), 1)
         for unit in ("padded_positions", "tokens")
     }
     return {
@@ -93,7 +96,7 @@ def extra(rounds: list[Round], peaks: list[float]) -> dict[str, Any]:
 
 
 def train_reference(
-    system: str, data: Path, tokens: int, settings: list[str], pass_tokens: int
+    system: str, data: Path, tokens: int, settings: list[str], micro_batch_tokens: int
 ) -> Task:
     """Return updates done the original's way: torch as it comes, no device prepared."""
     import torch
@@ -114,27 +117,27 @@ def train_reference(
         model, smoothing=settings_.label_smoothing, clip_norm=settings_.clip_norm
     )
     epoch = reference_batches(
-        pairs.source.lengths, pairs.target.lengths, max_tokens=pass_tokens, seed=1
+        pairs.source.lengths, pairs.target.lengths, max_tokens=micro_batch_tokens, seed=1
     )
     small, large = memory_micro_batches(pairs, is_joint=True, limit=MEMORY_POSITIONS)
     training.update([collate(pairs, small)])
     flops = training_flops(config.model, vocabulary, vocabulary)
     cost = count(flops, pairs, [small]), count(flops, pairs, [large])
 
-    def memory(passes: Any) -> int | None:
-        batch = collate(pairs, passes)
+    def memory(indices: Any) -> int | None:
+        batch = collate(pairs, indices)
         return peak_during(
             lambda: training.path.loss(batch, 0.1).backward(),
             torch.device("cpu"),
         )
 
     per_position = _slope(cost, (memory(small), memory(large)))
-    per_update = max(1, tokens // pass_tokens)
+    per_update = max(1, tokens // micro_batch_tokens)
 
     def work(number: int) -> Amounts:
-        passes = epoch[number * per_update : (number + 1) * per_update]
-        training.update([collate(pairs, one) for one in passes])
-        done: Counted = count(flops, pairs, passes)
+        micro_batches = epoch[number * per_update : (number + 1) * per_update]
+        training.update([collate(pairs, indices) for indices in micro_batches])
+        done: Counted = count(flops, pairs, micro_batches)
         return _amounts(corpus, done, is_joint=True)
 
     return Task(work, functools.partial(_facts, model, "fp32", per_position))
@@ -176,8 +179,8 @@ def _config(system: str, settings: list[str], precision: str) -> Config:
 
     options: dict[str, Any] = {
         "training.precision": precision,
-        "training.micro_batch_joint": PASS_POSITIONS,
-        "training.micro_batch_overhead": PASS_OVERHEAD,
+        "training.micro_batch_joint": MICRO_BATCH_POSITIONS,
+        "training.micro_batch_overhead": MICRO_BATCH_OVERHEAD,
     }
     overrides = ["model.tie=all", *settings]
     return load_config(f"{RECIPE}/{system}", system_configs(), overrides=overrides, options=options)

@@ -33,44 +33,44 @@ def scaling_suite(chosen: argparse.Namespace) -> None:
     from jtrans.nn.device import prepare_device
 
     info = prepare_device(torch.device("cpu"), for_training=True)
-    passes = {(E, L): make_pass(E, L) for E in WIDTHS for L in LENGTHS}
-    seconds: dict[tuple[int, int], list[float]] = {key: [] for key in passes}
+    work_of = {(E, L): make_work(E, L) for E in WIDTHS for L in LENGTHS}
+    seconds: dict[tuple[int, int], list[float]] = {key: [] for key in work_of}
     rounds = 2 if chosen.quick else 5
     for number in range(rounds + 1):
-        for key, (work, positions) in passes.items():
+        for key, (work, positions) in work_of.items():
             start = time.perf_counter()
             work()
             if number:  # the first is to warm up
                 seconds[key].append((time.perf_counter() - start) / positions)
         print(f"round {number} of {rounds}", file=sys.stderr)
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for (E, L), times in seconds.items():
         base = seconds[E, BASE_LENGTH]
-        found.append(
+        rows.append(
             {
                 "width": E,
                 "length": L,
-                "positions": passes[E, L][1],
+                "positions": work_of[E, L][1],
                 "positions_per_second": round(1.0 / statistics.median(times)),
-                "cost": spread([one / other for one, other in zip(times, base, strict=True)]),
+                "cost": spread([each / other for each, other in zip(times, base, strict=True)]),
             }
         )
-    for row in found:
+    for row in rows:
         print(
             "E {width:>4}  S = T = {length:>3}  {positions_per_second:>9,} positions/s  "
             "cost of a position {cost[median]:.2f} ({cost[low]:.2f} to {cost[high]:.2f})".format(
                 **row
             )
         )
-    worst = max(row["cost"]["median"] for row in found)
+    worst = max(row["cost"]["median"] for row in rows)
     print(f"the dearest position costs {worst:.2f}; the limit is {LIMIT}")
     command = "python -m scripts.bench.train --suite scaling"
     device = info.describe("fp32")
-    write(chosen.json, command=command, device=device, limit=LIMIT, rows=found)
+    write(chosen.json, command=command, device=device, limit=LIMIT, rows=rows)
 
 
-def make_pass(width: int, length: int) -> tuple[Callable[[], Any], int]:
-    """Return a pass forward and backward, and its number of positions."""
+def make_work(width: int, length: int) -> tuple[Callable[[], Any], int]:
+    """Return one forward and backward pass, and its number of positions."""
     import torch
 
     from jtrans.models.zoo import build_model, system_configs

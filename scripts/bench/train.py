@@ -71,15 +71,15 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> T
     objective = Objective(SMOOTHING)
 
     def work(number: int) -> Amounts:
-        lot = batches(data, batch_tokens, count=count, number=number)
-        for batch in lot:
+        chosen = batches(data, batch_tokens, count=count, number=number)
+        for batch in chosen:
             with autocast(torch.device("cpu"), precision):
                 loss, _ = batch_loss(model, batch, objective)
             (loss / batch.target_tokens).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-        return {"tokens": sum(batch.target_tokens for batch in lot)}
+        return {"tokens": sum(batch.target_tokens for batch in chosen)}
 
     return Task(work)
 
@@ -94,8 +94,8 @@ def train_marian(data: Path, batch_tokens: int, count: int) -> Task:
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def work(number: int) -> Amounts:
-        lot = batches(data, batch_tokens, count=count, number=number)
-        for batch in lot:
+        chosen = batches(data, batch_tokens, count=count, number=number)
+        for batch in chosen:
             logits = model(
                 input_ids=batch.source,
                 attention_mask=batch.source_mask.long(),
@@ -112,7 +112,7 @@ def train_marian(data: Path, batch_tokens: int, count: int) -> Task:
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-        return {"tokens": sum(batch.target_tokens for batch in lot)}
+        return {"tokens": sum(batch.target_tokens for batch in chosen)}
 
     return Task(work)
 
@@ -129,9 +129,9 @@ def transformer_suite(chosen: argparse.Namespace) -> None:
         variants["Hugging Face Marian fp32"] = functools.partial(
             train_marian, chosen.data, chosen.batch_tokens, count
         )
-    found = rows(in_turns(variants, rounds=rounds), "tokens")
+    table = rows(in_turns(variants, rounds=rounds), "tokens")
     command = f"python -m scripts.bench.train --data {chosen.data.name}"
-    report(found, "tokens", path=chosen.json, command=command, sizes=SIZES)
+    report(table, "tokens", path=chosen.json, command=command, sizes=SIZES)
 
 
 SUITES = {"transformer": transformer_suite, "joint": joint_suite, "scaling": scaling_suite}

@@ -118,11 +118,11 @@ def check_models(scale: Scale) -> list[Row]:
         model = make_model(system, width, scale, dropout=0.0)
         exact = copy.deepcopy(model).cpu().double()
         batch = padded_batch(scale)
-        found = _results(model, batch, precision)
-        wanted = _results(exact, batch.to("cpu"), "fp32")
+        ours = _results(model, batch, precision)
+        exact_results = _results(exact, batch.to("cpu"), "fp32")
         tolerances = MODEL_TOLERANCES[precision]
         for name in ("logits", "loss", "gradients"):
-            error = distance(found[name], wanted[name])
+            error = distance(ours[name], exact_results[name])
             rows.append(_row(f"{system} {precision}: {name}", error, tolerances[name]))
         error = _step_error(model, batch, precision)
         rows.append(

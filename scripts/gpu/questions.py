@@ -105,7 +105,7 @@ def _times_floor(
 ) -> float | str:
     try:
         with sdpa_kernel(kind):
-            return seconds(work, scale, passes=20) / floor
+            return seconds(work, scale, calls=20) / floor
     except RuntimeError as error:  # this backend does not take these views
         wait(scale.device)
         return str(error).splitlines()[0][:40]

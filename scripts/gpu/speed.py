@@ -16,7 +16,7 @@ from jtrans.decoding.options import SearchOptions
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.training.objective import Objective, batch_loss
-from scripts.bench.reference_path import UPDATE_PASSES, ReferenceTraining, reference_batches
+from scripts.bench.reference_path import UPDATE_MICRO_BATCHES, ReferenceTraining, reference_batches
 from scripts.gpu.models import (
     Pairs,
     compile_layers,
@@ -49,44 +49,46 @@ def update(model: TranslationModel, optimiser: torch.optim.Optimizer, batch: Bat
     optimiser.zero_grad(set_to_none=True)
 
 
-def training_work(model: TranslationModel, lot: list[Batch], amount: float, *, on: bool) -> Work:
-    """Return updates on all batches of `lot`, which hold `amount` positions."""
+def training_work(
+    model: TranslationModel, batches: list[Batch], amount: float, *, on: bool
+) -> Work:
+    """Return updates on all `batches`, which hold `amount` positions."""
     optimiser = torch.optim.AdamW(model.train().parameters(), lr=1e-4, fused=True)
 
     def work(_: int) -> float:
         with kernels(on=on):
-            for batch in lot:
+            for batch in batches:
                 update(model, optimiser, batch)
         return amount
 
     return work
 
 
-def reference_work(model: TranslationModel, lot: list[Batch], amount: float) -> Work:
-    """Return one update of the reference-faithful path with all batches of `lot`."""
+def reference_work(model: TranslationModel, batches: list[Batch], amount: float) -> Work:
+    """Return one update of the reference-faithful path with all `batches`."""
     training = ReferenceTraining(model, smoothing=SMOOTHING, clip_norm=CLIP_NORM)
 
     def work(_: int) -> float:
         with autocast(model.device, PRECISION):
-            training.update(lot)
+            training.update(batches)
         return amount
 
     return work
 
 
 def our_batches(scale: Scale) -> list[Batch]:
-    """Return as many batches as a round has passes, of at most `scale.positions` each."""
+    """Return as many batches as a round has, of at most `scale.positions` each."""
     sizes = lengths(60 if scale.is_tiny else 20_000)
     sampler = BatchSampler(*sizes, max_tokens=10**6, max_joint=scale.positions, seed=1)
     pairs = Pairs(sizes, scale.vocabulary)
-    return [pairs.batch(chosen, scale.device) for chosen in sampler.batches(0)[: scale.passes]]
+    return [pairs.batch(chosen, scale.device) for chosen in sampler.batches(0)[: scale.batches]]
 
 
-def reference_lot(scale: Scale, max_tokens: int) -> list[Batch]:
+def reference_update(scale: Scale, max_tokens: int) -> list[Batch]:
     """Return the micro-batches of one update, 4,096 tokens, as the original cuts them."""
     sizes = lengths(20 if scale.is_tiny else 20_000, seed=2)
     cut = reference_batches(*sizes, max_tokens=max_tokens, seed=1)
-    count = 1 if scale.is_tiny else UPDATE_PASSES * 256 // max_tokens
+    count = 1 if scale.is_tiny else UPDATE_MICRO_BATCHES * 256 // max_tokens
     pairs = Pairs(sizes, scale.vocabulary)
     return [pairs.batch(chosen, scale.device) for chosen in cut[:count]]
 
@@ -95,15 +97,18 @@ def training(scale: Scale, rates: Row, width: int) -> list[Row]:
     """Time the variants of both joint systems in turn."""
     ours = our_batches(scale)
     positions = float(sum(real_positions(batch) for batch in ours))
-    lots = [reference_lot(scale, tokens) for tokens in ((256,) if scale.is_tiny else (256, 2048))]
+    sizes = (256,) if scale.is_tiny else (256, 2048)
+    updates = {size: reference_update(scale, size) for size in sizes}
     rows = []
     for system in ("reformer-base", "reformer-fast"):
         make = functools.partial(make_model, system, width, scale)
         per_position = sum(model_flops(make(), batch) for batch in ours) / positions
         variants: dict[str, Work] = {}
-        for name, lot in zip(("as recipe'd", "2,048-token passes"), lots, strict=False):
-            amount = float(sum(real_positions(batch) for batch in lot))
-            variants[f"reference path, {name}"] = reference_work(make(), lot, amount)
+        for size, batches in updates.items():
+            amount = float(sum(real_positions(batch) for batch in batches))
+            variants[f"reference path, {size}-token micro-batches"] = reference_work(
+                make(), batches, amount
+            )
         variants |= _our_variants(make, ours, positions, scale)
         for row in in_turns(variants, scale, "positions"):
             share = row["positions/s"] * per_position / rates["matmul_flops"]
@@ -114,14 +119,14 @@ def training(scale: Scale, rates: Row, width: int) -> list[Row]:
 
 
 def _our_variants(
-    make: Callable[[], TranslationModel], lot: list[Batch], amount: float, scale: Scale
+    make: Callable[[], TranslationModel], batches: list[Batch], amount: float, scale: Scale
 ) -> dict[str, Work]:
     variants: dict[str, Work] = {}
     for on in (True,) if scale.is_tiny else (False, True):
         name = "kernels" if on else "SDPA"
         compiled = compile_layers(make(), scale)
-        variants[f"eager, {name}"] = training_work(make(), lot, amount, on=on)
-        variants[f"compiled, {name}"] = training_work(compiled, lot, amount, on=on)
+        variants[f"eager, {name}"] = training_work(make(), batches, amount, on=on)
+        variants[f"compiled, {name}"] = training_work(compiled, batches, amount, on=on)
     return variants
 
 
@@ -132,13 +137,13 @@ def plain_training(scale: Scale, rates: Row) -> list[Row]:
         *sizes, max_tokens=100 if scale.is_tiny else 4096, max_joint=None, seed=1
     )
     pairs = Pairs(sizes, scale.vocabulary)
-    lot = [pairs.batch(chosen, scale.device) for chosen in sampler.batches(0)[: scale.passes]]
-    tokens = float(sum(batch.target_tokens for batch in lot))
+    batches = [pairs.batch(chosen, scale.device) for chosen in sampler.batches(0)[: scale.batches]]
+    tokens = float(sum(batch.target_tokens for batch in batches))
     model = make_model("transformer", scale.widths[0], scale)
-    per_token = sum(model_flops(model, batch) for batch in lot) / tokens
+    per_token = sum(model_flops(model, batch) for batch in batches) / tokens
     variants = {
-        "eager, SDPA": training_work(model, lot, tokens, on=False),
-        "eager, kernels": training_work(model, lot, tokens, on=True),
+        "eager, SDPA": training_work(model, batches, tokens, on=False),
+        "eager, kernels": training_work(model, batches, tokens, on=True),
     }
     return [
         {**row, "of peak": row["tokens/s"] * per_token / rates["matmul_flops"]}

@@ -24,9 +24,9 @@ class Scale:
         widths: E of the models; heads are 64 wide (16 when tiny).
         layers: joint layers of Reformer-base; Reformer-fast has two fewer, at least one.
         vocabulary: V, of both sides.
-        positions: joint positions of a pass.
+        positions: joint positions of a batch.
         rounds: rounds of the variants in turn.
-        passes: passes of a round.
+        batches: batches of a round.
     """
 
     device: torch.device
@@ -36,7 +36,7 @@ class Scale:
     vocabulary: int
     positions: int
     rounds: int
-    passes: int
+    batches: int
 
     @classmethod
     def of(cls, device: torch.device, *, quick: bool) -> Scale:
@@ -59,10 +59,10 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def seconds(work: Callable[[], object], scale: Scale, *, passes: int = 50) -> float:
+def seconds(work: Callable[[], object], scale: Scale, *, calls: int = 50) -> float:
     """Return the median time of one call: events around groups of calls, after a warm-up."""
     groups = 1 if scale.is_tiny else 5
-    count = 1 if scale.is_tiny else max(1, passes // groups)
+    count = 1 if scale.is_tiny else max(1, calls // groups)
     for _ in range(1 if scale.is_tiny else 3):
         work()
     return statistics.median(_elapsed(work, count, scale.device) for _ in range(groups)) / count
@@ -136,6 +136,6 @@ def machine_rates(scale: Scale) -> Row:
     source = torch.randn(2**14 if scale.is_tiny else 2**29, device=scale.device)
     target = torch.empty_like(source)
     return {
-        "matmul_flops": 2 * size**3 / seconds(lambda: torch.mm(a, b), scale, passes=20),
-        "copy_bytes": 2 * source.nbytes / seconds(lambda: target.copy_(source), scale, passes=20),
+        "matmul_flops": 2 * size**3 / seconds(lambda: torch.mm(a, b), scale, calls=20),
+        "copy_bytes": 2 * source.nbytes / seconds(lambda: target.copy_(source), scale, calls=20),
     }

@@ -86,11 +86,11 @@ def test_the_spread_is_the_median_with_its_tenths() -> None:
     assert found == {"median": 5.0, "low": 1.0, "high": 9.0}
 
 
-def test_a_pass_of_the_scaling_suite_has_the_positions_it_says(
+def test_the_work_of_the_scaling_suite_has_the_positions_it_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(suite_scaling, "POSITIONS", 500)
-    work, positions = suite_scaling.make_pass(64, 12)
+    work, positions = suite_scaling.make_work(64, 12)
     batch = suite_scaling.make_batch(3, 12)
     assert positions == 3 * 144 == batch.source.numel() * batch.target_out.shape[1]
     work()
