@@ -57,7 +57,6 @@ class CompactExplanation:
     """What the explorer shows of one system for one sentence.
 
     Args:
-        line: of the split, counted from 0; None for a sentence the user typed.
         text: the translation as raw text.
         source: pieces, the end mark last.
         predicted: target pieces, the end mark last.
@@ -65,7 +64,6 @@ class CompactExplanation:
         maps: all attentions.
     """
 
-    line: int | None
     text: str
     source: list[str]
     predicted: list[str]
@@ -73,11 +71,11 @@ class CompactExplanation:
     maps: list[CompactMap]
 
     @classmethod
-    def of(cls, explanation: Explanation, line: int | None, text: str) -> CompactExplanation:
+    def of(cls, explanation: Explanation, text: str) -> CompactExplanation:
         """Average an explanation over heads."""
         cell = list(explanation.strongest_cell())
         maps = [CompactMap.of(layer_map) for layer_map in explanation.maps]
-        return cls(line, text, explanation.source, explanation.predicted, cell, maps)
+        return cls(text, explanation.source, explanation.predicted, cell, maps)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> CompactExplanation:
@@ -115,7 +113,7 @@ def explain_lines(
             member.text.source_lines[line],
             _translation_pieces(member, line, common),
         )
-        explanations.append(CompactExplanation.of(explanation, line, text))
+        explanations.append(CompactExplanation.of(explanation, text))
         progress.advance("Attention", done, len(lines))
     content = json.dumps([explanation.to_json() for explanation in explanations])
     cached.write({"explanations": np.array(content)}, progress)

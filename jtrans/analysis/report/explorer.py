@@ -93,7 +93,7 @@ def attention_page(pairs: Sequence[Sequence[ExplainedPair]]) -> str:
     names = [own[0].system for own in pairs]
     sentences = []
     for same in zip(*pairs, strict=True):  # one sentence, every system
-        compact = [CompactExplanation.of(p.explanation, p.line, p.text) for p in same]
+        compact = [CompactExplanation.of(p.explanation, p.text) for p in same]
         sentences.append(ExploredSentence(same[0].line, same[0].source, "", compact))
     systems = [(name, number) for number, name in enumerate(names)]
     title = f"Attention of {' and '.join(names)}"

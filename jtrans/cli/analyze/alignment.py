@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions
+from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions, text_option
 from jtrans.cli.analyze.show import show
-from jtrans.cli.options import grouped, option
+from jtrans.cli.options import grouped
 
 
 @grouped(without=TRANSLATING)
@@ -15,13 +15,9 @@ def alignment(
     *,
     gold: Annotated[
         Path | None,
-        option(
-            metavar="FILE", help="Gold word alignments, Pharaoh format.", default="the corpus' own"
-        ),
+        text_option("FILE", "Gold word alignments, Pharaoh format.", "the corpus' own"),
     ] = None,
-    layer: Annotated[
-        str | None, option(metavar="NAME", help="Only this attention map.", default="all")
-    ] = None,
+    layer: Annotated[str | None, text_option("NAME", "Only this attention map.", "all")] = None,
     study: StudyOptions,
     output: OutputOptions,
 ) -> None:

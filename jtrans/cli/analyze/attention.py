@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.analyze.options import out_option
+from jtrans.cli.analyze.options import out_option, text_option
 from jtrans.cli.decoding_options import Device, WhichCheckpoint
-from jtrans.cli.options import Json, data_option, grouped, option, split_option
+from jtrans.cli.options import Json, data_option, grouped, split_option
 from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jtrans.runs import Run
 
 SENTENCE, SHOWN = "Sentence", "What to show"
+STRONGEST = "of the strongest cell"
 PAGE = "attention.html"
 
 
@@ -28,23 +29,14 @@ PAGE = "attention.html"
 class SentenceOptions:
     """Which sentences to look at."""
 
-    sentence: Annotated[
-        str | None, option(metavar="TEXT", help="Raw source text.", panel=SENTENCE)
-    ] = None
+    sentence: Annotated[str | None, text_option("TEXT", "Raw source text.", panel=SENTENCE)] = None
     target: Annotated[
         str | None,
-        option(
-            metavar="TEXT",
-            help="Its translation to look at, raw text.",
-            default="the run's own",
-            panel=SENTENCE,
-        ),
+        text_option("TEXT", "Its translation to look at, raw text.", "the run's own", SENTENCE),
     ] = None
     sentences: Annotated[
         str | None,
-        option(
-            metavar="N,N,...", help="Lines of the split instead, counted from 1.", panel=SENTENCE
-        ),
+        text_option("N,N,...", "Lines of the split instead, counted from 1.", panel=SENTENCE),
     ] = None
     split: Annotated[str, split_option(SENTENCE)] = "test"
     data: Annotated[Path | None, data_option(SENTENCE)] = None
@@ -86,30 +78,23 @@ class ViewOptions:
     """Which layers, heads and selection to show."""
 
     layer: Annotated[
-        str | None,
-        option(metavar="N|all", help="Layer, counted from 1.", default="the last", panel=SHOWN),
+        str | None, text_option("N|all", "Layer, counted from 1.", "the last", SHOWN)
     ] = None
     head: Annotated[
-        str | None,
-        option(metavar="N|all", help="Head, counted from 1.", default="the mean", panel=SHOWN),
+        str | None, text_option("N|all", "Head, counted from 1.", "the mean", SHOWN)
     ] = None
     source_token: Annotated[
         str | None,
-        option(
-            metavar="N|TEXT",
-            help="Joint systems: whose source attention, a token's number or text.",
-            default="of the strongest cell",
-            panel=SHOWN,
+        text_option(
+            "N|TEXT",
+            "Joint systems: whose source attention, a token's number or text.",
+            STRONGEST,
+            SHOWN,
         ),
     ] = None
     target_token: Annotated[
         str | None,
-        option(
-            metavar="N|TEXT",
-            help="Joint systems: whose target attention.",
-            default="of the strongest cell",
-            panel=SHOWN,
-        ),
+        text_option("N|TEXT", "Joint systems: whose target attention.", STRONGEST, SHOWN),
     ] = None
 
     def selection(self) -> ViewSelection:

@@ -28,14 +28,19 @@ OUTPUT = "Output"
 TRANSLATING = ("hyp", "beam", "batch_tokens")  # of no use where nothing is translated
 
 
+def text_option(
+    metavar: str, text: str, default: str | None = None, panel: str | None = None
+) -> Any:
+    """Declare an option that takes text; `default` says in words what its None stands for."""
+    return option(metavar=metavar, help=text, default=default, panel=panel)
+
+
 def out_option(default: str) -> Any:
     """Declare ``--out``."""
-    return option(metavar="DIR", help="Folder for the files.", default=default, panel=OUTPUT)
+    return text_option("DIR", "Folder for the files.", default, OUTPUT)
 
 
-Edges = Annotated[
-    str | None, option(metavar="N,N,...", help="Where bins begin.", default="those of the paper")
-]
+Edges = Annotated[str | None, text_option("N,N,...", "Where bins begin.", "those of the paper")]
 
 
 @dataclass(frozen=True)
@@ -91,10 +96,7 @@ class BinOptions:
     """Which bins a figure has."""
 
     bins: Annotated[
-        str,
-        option(
-            metavar="reference|quantile", help="As in the paper, or with equal numbers of items."
-        ),
+        str, text_option("reference|quantile", "As in the paper, or with equal numbers of items.")
     ] = "reference"
     edges: Edges = None
 
