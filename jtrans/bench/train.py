@@ -170,7 +170,7 @@ def _time_updates(
     progress: Progress,
 ) -> tuple[float, Amounts, int, float]:
     """Return seconds, what was done in them, the number of updates, and the rate of products."""
-    run_update(trainer, epoch[0], 1)  # the first time, memory is found and kernels are loaded
+    run_update(trainer, epoch[0], 1)  # warm-up: allocates memory and loads kernels
     clock, done, updates, products = 0.0, Amounts(), 0, 0.0
     while clock < seconds:
         micro_batches = epoch[(updates + 1) % len(epoch)]
@@ -229,7 +229,7 @@ def measure_memory(trainer: Trainer) -> int | None:
     small, large = memory_micro_batches(
         trainer.pairs, is_joint=is_joint, limit=limits.get(device.type, limits["cuda"])
     )
-    run_update(trainer, [small], 1)  # now gradients and the optimiser's state are there
+    run_update(trainer, [small], 1)  # allocates gradients and the optimiser's state
 
     def needs(micro_batch: MicroBatch) -> int | None:
         return peak_during(
@@ -237,7 +237,7 @@ def measure_memory(trainer: Trainer) -> int | None:
         )
 
     first, second = needs(small), needs(large)
-    trainer.step(0.0)  # forgets the gradient
+    trainer.step(0.0)  # clears the gradient
     if first is None or second is None:
         return None
     pairs = trainer.pairs

@@ -36,7 +36,7 @@ bench = typer.Typer(
 
 @bench.callback()
 def _bench() -> None:
-    pass  # what the commands share: nothing but the help above
+    pass  # holds the help above
 
 
 @bench.command()
@@ -161,7 +161,7 @@ def train(
 
 @contextlib.contextmanager
 def _prepared(data: Path | None, *, quick: bool) -> Iterator[Path]:
-    """Give the folder of a prepared corpus: `data`, or the built-in one for this once."""
+    """Yield the folder of a prepared corpus: `data`, or the built-in one, prepared temporarily."""
     if data is not None:
         yield data
         return

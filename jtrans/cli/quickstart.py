@@ -101,7 +101,7 @@ def _check_place(out: Path) -> None:
         shown = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
         raise ConfigError(
             f"{out} is not empty, and no earlier quickstart is in it: {shown}",
-            hint="choose a new folder, or one of a quickstart to go on with: --out runs/first",
+            hint="choose a new folder, or that of a quickstart to continue: --out runs/first",
             kind="command.place",
         )
 

@@ -68,7 +68,7 @@ def description(text: str) -> str:
 def recipe_text(name: str) -> str:
     """Return a recipe as one complete TOML text with its comments.
 
-    What it shares with other recipes (`extends`) is put in, so that the text stands alone.
+    What it shares with other recipes (`extends`) is written into it, so that it stands alone.
 
     Raises:
         ConfigError: there is no such recipe.
@@ -77,11 +77,11 @@ def recipe_text(name: str) -> str:
 
     path = find_config(name)
     text = path.read_text(encoding="utf-8")
-    found = _EXTENDS.search(text)
-    if found is None or RECIPES not in path.parents:
+    base = _EXTENDS.search(text)
+    if base is None or RECIPES not in path.parents:
         return text  # a user's own file is shown as it is
-    shared = (path.parent / found[1]).read_text(encoding="utf-8")
-    return _compose(shared, text[: found.start()] + text[found.end() :])
+    shared = (path.parent / base[1]).read_text(encoding="utf-8")
+    return _compose(shared, text[: base.start()] + text[base.end() :])
 
 
 def _compose(shared: str, own: str) -> str:

@@ -23,7 +23,7 @@ class AttentionSystemConfig(SystemConfig):
     dropout: Rate = 0.1  # p: embedded inputs and block outputs
     attention_dropout: Rate = 0.0  # p_a: attention weights
     relu_dropout: Rate = 0.0  # p_r: after the ReLU
-    tie: Literal["none", "decoder", "all"] = "none"  # which embedding matrices are one
+    tie: Literal["none", "decoder", "all"] = "none"  # which embedding matrices are shared
     position_layout: Literal["t2t", "vaswani"] = "t2t"
     position_offset: Annotated[int, Field(ge=0)] = 0  # position of the first token
     position_base: Annotated[float, Field(gt=1.0)] = 10000.0

@@ -152,15 +152,19 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
         self._installed = metadata.entry_points(group=ENTRY_POINTS)
 
     def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, those of this package first."""
         return iter(dict.fromkeys([*SYSTEMS, *sorted(self._installed.names)]))
 
     def __len__(self) -> int:
+        """Return the number of names."""
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
+        """Say whether there is a system of that name; nothing is imported."""
         return name in list(self)
 
     def __getitem__(self, name: str) -> type[SystemConfig]:
+        """Return the class of a system, see `entry`."""
         return self.entry(name).config_class()
 
     def entry(self, name: str) -> SystemEntry | InstalledSystem:

@@ -111,7 +111,7 @@ def _cost(trainer: Trainer, micro_batch: MicroBatch) -> int:
 
 def _time(trainer: Trainer, micro_batches: list[MicroBatch]) -> tuple[float, float]:
     """Return the seconds of all `micro_batches` together, and of one optimiser step."""
-    _run(trainer, micro_batches[0])  # the first time, memory is found and kernels are loaded
+    _run(trainer, micro_batches[0])  # warm-up: allocates memory and loads kernels
     seconds = sum(_run(trainer, micro_batch)[0] for micro_batch in micro_batches)
     return seconds, _run(trainer, micro_batches[0])[1]
 

@@ -1,4 +1,4 @@
-"""Measuring training: what is counted, and that the memory of a position is found."""
+"""Measuring training: what is counted, and the memory of a position."""
 
 from __future__ import annotations
 
@@ -37,22 +37,24 @@ def test_a_measurement_is_of_the_whole_epoch_s_padding(
     system: str, corpus: PreparedCorpus, make_config: Any
 ) -> None:
     config = make_config(system, micro_batch_tokens=30)
-    found = measure_train(config, data=corpus.folder, device="cpu", seconds=0.05, progress=Silent())
+    measured = measure_train(
+        config, data=corpus.folder, device="cpu", seconds=0.05, progress=Silent()
+    )
     pairs = corpus.pairs("train")
     is_joint = system != "transformer"
     plan = UpdatePlan(pairs, config.training, is_joint=is_joint)
     micro_batches = [micro_batch for update in plan.epoch(0) for micro_batch in update]
     padded = sum(len(each) * int(pairs.target.lengths[each].max()) for each in micro_batches)
-    assert found.token_padding == pytest.approx(1 - pairs.target.lengths.sum() / padded)
-    assert found.updates >= 1 and found.seconds >= 0.05
-    assert 0 < found.product_share < 1
+    assert measured.token_padding == pytest.approx(1 - pairs.target.lengths.sum() / padded)
+    assert measured.updates >= 1 and measured.seconds >= 0.05
+    assert 0 < measured.product_share < 1
     if is_joint:
         real = int((pairs.source.lengths * pairs.target.lengths).sum())
-        assert found.position_padding == pytest.approx(1 - real / plan.positions(micro_batches))
-        assert found.positions_per_second and found.padded_positions_per_second
-        assert found.positions_per_second <= found.padded_positions_per_second
+        assert measured.position_padding == pytest.approx(1 - real / plan.positions(micro_batches))
+        assert measured.positions_per_second and measured.padded_positions_per_second
+        assert measured.positions_per_second <= measured.padded_positions_per_second
     else:
-        assert found.position_padding is found.positions_per_second is None
+        assert measured.position_padding is measured.positions_per_second is None
 
 
 @pytest.mark.parametrize("is_joint", [True, False])
@@ -67,7 +69,7 @@ def test_memory_is_measured_on_micro_batches_without_padding(
     assert len(small) < len(large) and len(large) * cost <= 600
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="told by Linux only")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says")
 def test_the_peak_of_some_work_is_what_it_held_at_once() -> None:
     size = 64 * 2**20
 
@@ -75,5 +77,5 @@ def test_the_peak_of_some_work_is_what_it_held_at_once() -> None:
         for _ in range(3):  # one after the other
             np.ones(size, dtype=np.uint8)
 
-    found = peak_during(work, CPU)
-    assert found is not None and 0.9 * size < found < 1.6 * size
+    measured = peak_during(work, CPU)
+    assert measured is not None and 0.9 * size < measured < 1.6 * size
