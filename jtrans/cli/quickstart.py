@@ -165,9 +165,11 @@ def _score(runs: list[Run], device: str | None) -> ScoreReport:
 
 
 def _study(runs: list[Run], device: str | None) -> Study:
-    from jtrans.analysis.study.study import load_subjects
+    from jtrans.analysis.study.load import load_study
+    from jtrans.decoding.options import DecodingChoices
 
-    return load_subjects(runs, "test", device=device, progress=console.TerminalProgress())
+    decoding = DecodingChoices(device=device)
+    return load_study(runs, "test", decoding, progress=console.TerminalProgress())
 
 
 def _examples(study: Study) -> list[TranslatedExample]:

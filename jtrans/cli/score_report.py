@@ -164,11 +164,10 @@ def report_on_runs(
     Raises:
         JtransError: no corpus, no such split, different texts or references, no checkpoint.
     """
+    from jtrans.analysis.study.load import open_members
     from jtrans.analysis.study.scores import score_runs
-    from jtrans.analysis.study.study import open_corpus, open_members
 
-    corpora = [open_corpus(run, data) for run in runs]
-    members = open_members(runs, corpora, split, decoding, _Bar())
+    members = open_members(runs, split, decoding, data, _Bar())
     evaluation = score_runs(members, metrics, lowercase)
     details = {member.name: _details(member) for member in members}
     return ScoreReport(evaluation, details, _bands(members, evaluation))

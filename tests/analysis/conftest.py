@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from plugins.random_runs import JOINT, RunOn
+from plugins.random_runs import JOINT, ON_CPU, RunOn
 
-from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 
 
@@ -22,4 +23,4 @@ def study(corpus: PreparedCorpus, run_on: RunOn) -> Study:
         run_on(corpus, "one", weights_seed=1),
         run_on(corpus, "two", weights_seed=2, config={"model": JOINT}),
     ]
-    return load_subjects(runs, "test", device="cpu", precision="fp32")
+    return load_study(runs, "test", ON_CPU)

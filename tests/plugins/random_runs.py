@@ -9,11 +9,13 @@ import pytest
 
 from jtrans.config import build_config
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding.options import DecodingChoices
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import Vocabulary
 
+ON_CPU = DecodingChoices(device="cpu", precision="fp32")
 WORDS = ["ein", "mann", "hund", "liest", "rennt", "schnell", "."]
 TARGET_WORDS = ["a", "man", "dog", "reads", "runs", "fast", "."]
 TRANSFORMER = {"system": "transformer", "encoder_layers": 1, "decoder_layers": 1}

@@ -17,6 +17,7 @@ from jtrans.progress import Progress
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
+    from jtrans.data.prepared import PreparedCorpus
     from jtrans.decoding.options import DecodingChoices
     from jtrans.decoding.result_cache import CachedResult
     from jtrans.decoding.split import SplitTranslation
@@ -70,6 +71,7 @@ class Member:
     Args:
         name: as shown to the user.
         run: an existing run.
+        corpus: the prepared corpus it is studied on.
         text: of the split, segmented by the first run's pipeline.
         common: the pipeline that segmented `text`.
         decoding: which checkpoint, and how it is loaded and translates.
@@ -83,6 +85,7 @@ class Member:
         self,
         name: str,
         run: Run,
+        corpus: PreparedCorpus,
         text: SplitText,
         common: TextPipeline,
         decoding: DecodingChoices,
@@ -90,6 +93,7 @@ class Member:
     ) -> None:
         self.name = name
         self.run = run
+        self.corpus = corpus
         self.text = text
         self.decoding = decoding
         self.progress = progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jtrans.analysis.study.study import all_but_seed
+from jtrans.analysis.study.load import all_but_seed
 from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, evaluate
 
 if TYPE_CHECKING:

@@ -6,30 +6,19 @@ are one *subject*: a system with one line in a figure.
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jtrans.analysis.study.members import (
-    FileMember,
-    Member,
-    SplitText,
-    is_same_segmentation,
-    only_runs,
-)
-from jtrans.data.prepared import PreparedCorpus, Side
-from jtrans.decoding.options import DecodingChoices
-from jtrans.errors import ConfigError, CorpusError
+from jtrans.analysis.study.members import FileMember, Member, SplitText, only_runs
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CorpusError
 from jtrans.evaluation.bootstrap import Bootstrap
-from jtrans.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
     from jtrans.runs import Run
-    from jtrans.text.pipeline import TextSide
 
 
 class Subject:
@@ -157,223 +146,6 @@ class Study:
                 hint="length and compare need only the same text; or give the runs one by one",
                 kind="corpus.different-tokens",
             )
-
-
-def load_subjects(
-    runs: Sequence[Run],
-    split: str = "test",
-    *,
-    device: str | None = None,
-    precision: str = "auto",
-    progress: Progress | None = None,
-    data: Path | None = None,
-    checkpoint: str = "best",
-    search: Mapping[str, Any] | None = None,
-    batch_tokens: int | None = None,
-    hypotheses: Sequence[Path] = (),
-) -> Study:
-    """Gather runs and files of translations for analysis; nothing is computed yet.
-
-    Args:
-        runs: at least one; those that differ only by seed become one system.
-        split: of the prepared corpus, which must hold the same text and references for all runs.
-        device: by name; None for the machine's best.
-        precision: ``auto``, ``fp32`` or ``bf16``.
-        progress: for reporting how far the work is.
-        data: a prepared corpus to use instead of each run's own.
-        checkpoint: which one of every run.
-        search: options of the search that replace those of the recipes.
-        batch_tokens: source tokens in a batch.
-        hypotheses: files of translations by other tools.
-
-    Raises:
-        JtransError: no corpus, no such split, an empty one, different texts, no checkpoint,
-            or a run given twice.
-    """
-    _refuse_repetition(runs)
-    decoding = DecodingChoices(checkpoint, device, precision, batch_tokens, search or {})
-    corpora = [open_corpus(run, data) for run in runs]
-    members = open_members(runs, corpora, split, decoding, progress)
-    text, common = members[0].text, runs[0].pipeline
-    if not text.source_lines:
-        raise CorpusError(
-            f"{split} of {corpora[0].folder} is empty: nothing to analyse",
-            hint=f"choose another: --split {'|'.join(corpora[0].splits[1:])}",
-            kind="corpus.empty",
-        )
-    groups: dict[str, list[Member | FileMember]] = {}
-    for member in members:
-        groups.setdefault(all_but_seed(member.run), []).append(member)
-    groups |= {str(path): [FileMember(path, text, common)] for path in hypotheses}
-    subjects = [
-        Subject(_group_name(group), group, index) for index, group in enumerate(groups.values())
-    ]
-    return Study(subjects, text, corpora[0], _warnings(runs, corpora))
-
-
-def open_members(
-    runs: Sequence[Run],
-    corpora: Sequence[PreparedCorpus],
-    split: str,
-    decoding: DecodingChoices,
-    progress: Progress | None = None,
-) -> list[Member]:
-    """Return runs as members on the split they share; nothing is computed yet.
-
-    Args:
-        runs: at least one.
-        corpora: the prepared corpus of each; all must hold the same text and references.
-        split: its name.
-        decoding: which checkpoint, and how it is loaded and translates.
-        progress: for reporting how far the work is.
-
-    Raises:
-        JtransError: no such split, different texts, no checkpoint, or a search option that
-            cannot be used.
-    """
-    text = _common_text(runs, corpora, split)
-    return [
-        Member(name, run, text, runs[0].pipeline, decoding, progress or Silent())
-        for name, run in zip(_names(runs), runs, strict=True)
-    ]
-
-
-def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
-    """Return the prepared corpus to score or analyse a run on.
-
-    Raises:
-        CorpusError: there is none, or it is of other languages.
-    """
-    folder = data or run.info.get("data")
-    if folder is None or not (Path(folder) / "corpus.json").is_file():
-        raise CorpusError(
-            f"no prepared corpus for {run.name}: "
-            + ("it does not name one" if folder is None else f"there is none in {folder}"),
-            hint="--data DIR names it; files are scored by jtrans score --hyp FILE --ref FILE",
-            kind="corpus.not-prepared",
-        )
-    corpus = PreparedCorpus.open(Path(folder))
-    if corpus.languages != run.pipeline.languages:
-        raise CorpusError(
-            f"{run.name} translates {'-'.join(run.pipeline.languages)}, "
-            f"{folder} is {'-'.join(corpus.languages)}",
-            hint="name a corpus of these languages: --data DIR",
-            kind="corpus.languages",
-        )
-    return corpus
-
-
-def all_but_seed(run: Run) -> str:
-    """Return a key that is the same for runs that differ only by seed."""
-    from jtrans.models.zoo import system_configs
-
-    values = run.config(system_configs()).model_dump(mode="json")
-    values["training"].pop("seed")
-    return json.dumps([values, run.pipeline.fingerprint(), _training_text(run)], sort_keys=True)
-
-
-def _training_text(run: Run) -> Any:
-    """Return the digests of the text a run was trained on, None where they are not known."""
-    return (run.info.get("train") or {}).get("sha256")
-
-
-def _refuse_repetition(runs: Sequence[Run]) -> None:
-    if not runs:
-        raise ConfigError("no run to analyse", hint="jtrans analyze length RUN")
-    folders = [run.folder.resolve() for run in runs]
-    for run, folder in zip(runs, folders, strict=True):
-        if folders.count(folder) > 1:
-            raise ConfigError(
-                f"{run.name} is given twice",
-                hint="name every run once; systems are compared with each other",
-                kind="command.usage",
-            )
-
-
-def _shared_lines(
-    runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str
-) -> tuple[list[str], list[list[str]]]:
-    """Return the source lines and all reference sets of a split, the same for all runs.
-
-    Args:
-        runs: at least one.
-        corpora: the prepared corpus of each.
-        split: its name.
-
-    Raises:
-        CorpusError: no such split, or texts or references that differ.
-    """
-    texts = [(corpus.raw_lines(split, "source"), corpus.references(split)) for corpus in corpora]
-    others = [run.name for run, text in zip(runs, texts, strict=True) if text != texts[0]]
-    if others:
-        same = [run for run, text in zip(runs, texts, strict=True) if text == texts[0]]
-        comparable = " ".join(run.folder.as_posix() for run in same)
-        part = "references" if len({tuple(source) for source, _ in texts}) == 1 else "texts"
-        raise CorpusError(
-            f"{', '.join(others)} and {runs[0].name} have different {part} in {split}",
-            hint="--data DIR scores all of them on one corpus"
-            + (f"; these share theirs: {comparable}" if len(same) > 1 else ""),
-            kind="corpus.different-tests",
-        )
-    return texts[0]
-
-
-def _common_text(runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str) -> SplitText:
-    """Return the text that all corpora share, as words of the first run's pipeline."""
-    source, (first, *more) = _shared_lines(runs, corpora, split)
-    segment = runs[0].pipeline.target.segment
-    return SplitText(
-        split,
-        source,
-        first,
-        _words(runs[0], corpora[0], split, "source"),
-        _words(runs[0], corpora[0], split, "target"),
-        [(lines, [segment(line) for line in lines]) for lines in more],
-    )
-
-
-def _words(run: Run, corpus: PreparedCorpus, split: str, side: Side) -> list[list[str]]:
-    """Return the words of a run: those of the corpus where it segments alike."""
-    own: TextSide = getattr(run.pipeline, side)
-    if is_same_segmentation(own, getattr(corpus.pipeline, side)):
-        return corpus.words_lines(split, side)
-    return [own.segment(line) for line in corpus.raw_lines(split, side)]
-
-
-def _names(runs: Sequence[Run]) -> list[str]:
-    """Return the names, or the folders where names repeat."""
-    names = [run.name for run in runs]
-    if len(set(names)) == len(names):
-        return names
-    return [str(run.folder) for run in runs]
-
-
-def _group_name(group: Sequence[Member | FileMember]) -> str:
-    """Return one name for the seeds of a system: what their names begin with."""
-    if len(group) == 1:
-        return group[0].name
-    names = [member.name for member in group]
-    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    shared = "".join(letters[0] for letters in same).rstrip("-_./ ")
-    return f"{shared or group[0].name} ({len(group)} seeds)"
-
-
-def _warnings(runs: Sequence[Run], corpora: Sequence[PreparedCorpus]) -> list[str]:
-    warnings = []
-    first = runs[0]
-    for run, corpus in zip(runs[1:], corpora[1:], strict=True):
-        if _training_text(run) != _training_text(first):
-            warnings.append(
-                f"{run.name} and {first.name} were trained on different corpora "
-                f"({corpus.name}, {corpora[0].name}): training frequencies are those of "
-                f"{first.name}"
-            )
-        if not is_same_segmentation(run.pipeline.target, first.pipeline.target):
-            warnings.append(
-                f"{run.name} segments words differently from {first.name}: its translations are "
-                f"segmented again as {first.name} does"
-            )
-    return warnings
 
 
 def _target_digest(run: Run) -> str:

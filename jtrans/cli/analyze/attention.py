@@ -66,7 +66,7 @@ class SentenceOptions:
         """Return (line of the split or None, raw text) of all sentences."""
         if self.sentence is not None:
             return [(None, self.sentence)]
-        from jtrans.analysis.study.study import open_corpus
+        from jtrans.analysis.study.load import open_corpus
 
         lines = open_corpus(run, self.data).raw_lines(self.split, "source")
         numbers = line_numbers(str(self.sentences), len(lines), self.split)

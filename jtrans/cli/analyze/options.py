@@ -10,13 +10,12 @@ import typer
 
 from jtrans.cli import console
 from jtrans.cli.decoding_options import (
-    PRECISIONS,
     BatchTokens,
     Beam,
+    DecodingOptions,
     Device,
     Precision,
     WhichCheckpoint,
-    check_choice,
 )
 from jtrans.cli.options import Json, data_option, option, split_option
 
@@ -73,21 +72,23 @@ class StudyOptions:
 
     def load(self) -> Study:
         """Gather what the options name; models are loaded only when they are needed."""
-        from jtrans.analysis.study.study import load_subjects
+        from jtrans.analysis.study.load import load_study
         from jtrans.runs import find_run
 
-        check_choice("--precision", self.precision, PRECISIONS)
-        return load_subjects(
-            [find_run(name) for name in self.runs],
-            self.split,
+        decoding = DecodingOptions(
+            self.checkpoint,
+            self.beam,
+            batch_tokens=self.batch_tokens,
             device=self.device,
             precision=self.precision,
-            progress=console.TerminalProgress(),
+        )
+        return load_study(
+            [find_run(name) for name in self.runs],
+            self.split,
+            decoding.choices(),
             data=self.data,
-            checkpoint=self.checkpoint,
-            search={} if self.beam is None else {"beam": self.beam},
-            batch_tokens=self.batch_tokens,
             hypotheses=self.hyp or [],
+            progress=console.TerminalProgress(),
         )
 
 

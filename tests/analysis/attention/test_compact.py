@@ -10,10 +10,12 @@ from typing import NoReturn
 import numpy as np
 import pytest
 import safetensors.torch
+from plugins.random_runs import ON_CPU
 
 from jtrans.analysis.attention.compact import explain_lines
+from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.members import Member
-from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.progress import Silent
 from jtrans.runs import Run
@@ -29,7 +31,7 @@ def _explain(study: Study, subject: int = 1) -> list[dict[str, object]]:
 
 
 def _again(study: Study) -> Study:
-    return load_subjects(study.runs, "test", device="cpu", precision="fp32")
+    return load_study(study.runs, "test", ON_CPU)
 
 
 def _no_model(_member: Member) -> NoReturn:
@@ -78,6 +80,6 @@ def test_pieces_of_a_run_with_other_words_are_its_own(
     target = replace(corpus.pipeline.target, lowercase=True)
     other = run_on(corpus, "lower")
     TextPipeline(corpus.pipeline.source, target).save(other.folder / "pipeline.json")
-    study = load_subjects([run_on(corpus, "first"), Run.open(other.folder)], device="cpu")
+    study = load_study([run_on(corpus, "first"), Run.open(other.folder)], "test", ON_CPU)
     [item, _] = _explain(study)
     assert item["predicted"] == [*target.pieces(str(item["text"])), "</s>"]

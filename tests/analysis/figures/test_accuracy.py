@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from plugins.random_runs import ON_CPU
 from plugins.small_corpus import make_nouns
 
 from jtrans.analysis.figures.bins import Binning
 from jtrans.analysis.figures.frequency import frequency_figures
 from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure
-from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.runs import Run
@@ -134,7 +136,7 @@ def test_quantile_bins_are_never_empty(study: Study) -> None:
 def test_the_order_of_sentences_does_not_matter(  # Q2
     study: Study,
 ) -> None:
-    other = load_subjects([study.runs[0]], "test", device="cpu", precision="fp32")
+    other = load_study([study.runs[0]], "test", ON_CPU)
     order = list(range(len(other)))[::-1]
     text = other.text
     everything: list[Any] = [text.source_lines, text.reference_lines]
@@ -152,7 +154,7 @@ def test_runs_with_other_tokens_are_refused_and_told_what_remains(
 ) -> None:
     words = make_nouns(corpus.folder.parent / "other", bpe="none")
     runs = [run_on(corpus, "pieces"), run_on(words, "words")]
-    both = load_subjects(runs, "test", device="cpu")
+    both = load_study(runs, "test", ON_CPU)
     with pytest.raises(CorpusError, match="words and pieces have different target tokens") as no:
         position_figures(both)
     assert "length and compare" in str(no.value.hint)

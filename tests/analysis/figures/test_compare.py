@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from plugins.random_runs import ON_CPU
 from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.bins import Binning
 from jtrans.analysis.figures.compare import compare_tables, ngram_matches
-from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError
 from jtrans.evaluation.scores import corpus_bleu
@@ -28,7 +30,7 @@ def files(corpus: PreparedCorpus, run_on: Callable[..., Run], tmp_path: Path) ->
     for path, lines in zip(paths, (spoiled, reference), strict=True):
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     run = run_on(corpus, config={"decoding": {"max_length": "S"}})
-    return load_subjects([run], device="cpu", hypotheses=paths)
+    return load_study([run], "test", ON_CPU, hypotheses=paths)
 
 
 def test_bins_are_compared_by_paired_bootstrap(files: Study) -> None:
@@ -90,4 +92,4 @@ def test_ngrams_are_ranked_by_their_share_of_matches(files: Study) -> None:
 
 def test_one_system_cannot_be_compared(corpus: PreparedCorpus, run_on: Callable[..., Run]) -> None:
     with pytest.raises(ConfigError, match="only one system: run"):
-        compare_tables(load_subjects([run_on(corpus)], device="cpu"))
+        compare_tables(load_study([run_on(corpus)], "test", ON_CPU))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from plugins.random_runs import ON_CPU
 from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.compare import compare_tables, ngram_matches, sentence_scores
@@ -15,8 +16,9 @@ from jtrans.analysis.figures.frequency import frequency_figures
 from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.report.examples import choose_examples
+from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.members import is_same_segmentation
-from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextSide
@@ -31,7 +33,7 @@ def both(corpus: PreparedCorpus, run_on: Callable[..., Run], tmp_path: Path) -> 
     """The same run and file of translations on one reference, and on it and a second one."""
     path = tmp_path / "other.en"
     path.write_text("".join(f"{line}\n" for line in HYPOTHESES), encoding="utf-8")
-    study = load_subjects([run_on(corpus)], device="cpu", precision="fp32", hypotheses=[path])
+    study = load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[path])
     more = [(SECOND, [line.split() for line in SECOND])]
     text = replace(study.text, more_references=more)
     several = Study(study.subjects, text, study.corpus, [])

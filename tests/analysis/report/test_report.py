@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 import pytest
+from plugins.random_runs import ON_CPU
 from plugins.small_corpus import make_nouns
 from sacrebleu.metrics.bleu import BLEU
 
@@ -18,8 +19,9 @@ from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import choose_examples, compare_texts
 from jtrans.analysis.report.pages import json_for_page
 from jtrans.analysis.report.report import PAGE, page, write_report
+from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.members import Member
-from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import JtransError
 from jtrans.progress import Silent
@@ -30,7 +32,7 @@ RunOn = Callable[..., Run]
 
 
 def _again(study: Study) -> Study:
-    return load_subjects(study.runs, "test", device="cpu", precision="fp32")
+    return load_study(study.runs, "test", ON_CPU)
 
 
 def _explorer_data(html: str) -> dict[str, list[dict[str, list[dict[str, object]]]]]:
@@ -117,7 +119,7 @@ def test_the_explorer_has_every_system_for_every_sentence(study: Study) -> None:
 
 
 def test_one_system_has_no_comparison(corpus: PreparedCorpus, run_on: RunOn) -> None:
-    study = load_subjects([run_on(corpus)], device="cpu")
+    study = load_study([run_on(corpus)], "test", ON_CPU)
     data = gather(study, Silent())
     html = page(data)
     assert data.different == []
@@ -129,7 +131,7 @@ def test_runs_with_other_tokens_lose_only_what_cannot_be_compared(
     corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
 ) -> None:
     other = make_nouns(tmp_path / "other", bpe="none")
-    study = load_subjects([run_on(corpus, "pieces"), run_on(other, "words")], device="cpu")
+    study = load_study([run_on(corpus, "pieces"), run_on(other, "words")], "test", ON_CPU)
     data = gather(study, Silent())
     assert [section.name for section in data.sections] == ["length", "frequency", "compare"]
     assert any("different target tokens" in warning for warning in data.warnings)
@@ -140,7 +142,7 @@ def test_seeds_are_one_system_with_their_spread(corpus: PreparedCorpus, run_on: 
     runs = [
         run_on(corpus, f"s{n}", weights_seed=n, config={"training": {"seed": n}}) for n in (1, 2)
     ]
-    data = gather(load_subjects(runs, device="cpu"), Silent())
+    data = gather(load_study(runs, "test", ON_CPU), Silent())
     [system] = data.systems
     assert system.runs == [str(run.folder) for run in runs]
     assert data.scores.systems[system.name]["bleu"].spread is not None
@@ -152,7 +154,7 @@ def test_a_file_of_translations_is_a_system_without_a_model(
 ) -> None:
     path = tmp_path / "other.en"
     path.write_text("Dog <b>&amp;</b>\n" * 12, encoding="utf-8")
-    study = load_subjects([run_on(corpus)], device="cpu", hypotheses=[path])
+    study = load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[path])
     data = gather(study, Silent())
     html = page(data)
     assert data.systems[1].parameters is None
@@ -164,7 +166,7 @@ def test_a_run_without_a_checkpoint_is_refused(corpus: PreparedCorpus, run_on: R
     run = run_on(corpus)
     run.remove_checkpoint(run.checkpoint())
     with pytest.raises(JtransError, match="no checkpoint"):
-        load_subjects([run], device="cpu")
+        load_study([run], "test", ON_CPU)
 
 
 def test_the_report_is_small(study: Study) -> None:
@@ -221,8 +223,8 @@ def test_gold_links_that_fit_one_run_only_are_left_out(
     source = replace(corpus.pipeline.source, lowercase=True)
     TextPipeline(source, corpus.pipeline.target).save(other.folder / "pipeline.json")
     runs = [run_on(corpus, "first"), Run.open(other.folder)]
-    data = gather(load_subjects(runs, device="cpu"), Silent())
+    data = gather(load_study(runs, "test", ON_CPU), Silent())
     assert "alignment" not in [section.name for section in data.sections]
     assert any("Word alignment is left out" in warning for warning in data.warnings)
-    alone = gather(load_subjects(runs[:1], device="cpu"), Silent())
+    alone = gather(load_study(runs[:1], "test", ON_CPU), Silent())
     assert "alignment" in [section.name for section in alone.sections]

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plugins.random_runs import ON_CPU
 from plugins.small_corpus import make_nouns
 
 from jtrans.analysis.figures.bins import Binning
 from jtrans.analysis.figures.length import length_figures
 from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure
-from jtrans.analysis.study.study import Study, load_subjects
+from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import CheckpointError, ConfigError, CorpusError
 from jtrans.runs import Run
 
@@ -24,7 +27,7 @@ RunOn = Callable[..., Run]
 
 
 def _study(*runs: Run, **more: object) -> Study:
-    return load_subjects(list(runs), "test", device="cpu", precision="fp32", **more)  # type: ignore[arg-type]
+    return load_study(list(runs), "test", ON_CPU, **more)  # type: ignore[arg-type]
 
 
 def test_a_second_analysis_does_no_model_work(
@@ -121,12 +124,12 @@ def test_a_run_is_given_once_and_has_a_checkpoint(corpus: PreparedCorpus, run_on
     with pytest.raises(ConfigError, match="run is given twice"):
         _study(run, Run.open(run.folder))
     with pytest.raises(CheckpointError, match="no checkpoint 7"):
-        _study(run, checkpoint="7")
+        load_study([run], "test", DecodingChoices("7"))
 
 
 def test_an_unknown_split_is_refused(corpus: PreparedCorpus, run_on: RunOn) -> None:
     with pytest.raises(CorpusError, match="has no split tset"):
-        load_subjects([run_on(corpus)], "tset")
+        load_study([run_on(corpus)], "tset")
 
 
 def test_a_file_of_translations_must_have_a_line_for_each(

@@ -1,0 +1,224 @@
+"""From runs and files of translations to a study: what they share, what cannot be compared."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.analysis.study.members import FileMember, Member, SplitText, is_same_segmentation
+from jtrans.analysis.study.study import Study, Subject
+from jtrans.data.prepared import PreparedCorpus, Side
+from jtrans.decoding.options import DecodingChoices
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from jtrans.runs import Run
+    from jtrans.text.pipeline import TextSide
+
+
+def load_study(
+    runs: Sequence[Run],
+    split: str = "test",
+    decoding: DecodingChoices | None = None,
+    *,
+    data: Path | None = None,
+    hypotheses: Sequence[Path] = (),
+    progress: Progress | None = None,
+) -> Study:
+    """Gather runs and files of translations for analysis; nothing is computed yet.
+
+    Args:
+        runs: at least one; those that differ only by seed become one system.
+        split: of the prepared corpus, which must hold the same text and references for all runs.
+        decoding: which checkpoint, and how it is loaded and translates.
+        data: a prepared corpus to use instead of each run's own.
+        hypotheses: files of translations by other tools.
+        progress: for reporting how far the work is.
+
+    Raises:
+        JtransError: no corpus, no such split, an empty one, different texts, no checkpoint,
+            or a run given twice.
+    """
+    _refuse_repetition(runs)
+    members = open_members(runs, split, decoding or DecodingChoices(), data, progress)
+    text, corpus, common = members[0].text, members[0].corpus, runs[0].pipeline
+    if not text.source_lines:
+        raise CorpusError(
+            f"{split} of {corpus.folder} is empty: nothing to analyse",
+            hint=f"choose another: --split {'|'.join(corpus.splits[1:])}",
+            kind="corpus.empty",
+        )
+    groups: dict[str, list[Member | FileMember]] = {}
+    for member in members:
+        groups.setdefault(all_but_seed(member.run), []).append(member)
+    groups |= {str(path): [FileMember(path, text, common)] for path in hypotheses}
+    subjects = [
+        Subject(_group_name(group), group, index) for index, group in enumerate(groups.values())
+    ]
+    return Study(subjects, text, corpus, _warnings(members))
+
+
+def open_members(
+    runs: Sequence[Run],
+    split: str,
+    decoding: DecodingChoices,
+    data: Path | None = None,
+    progress: Progress | None = None,
+) -> list[Member]:
+    """Return runs as members on the split they share; nothing is computed yet.
+
+    The arguments are those of `load_study`.
+
+    Raises:
+        JtransError: no corpus, no such split, different texts, no checkpoint, or a search option
+            that cannot be used.
+    """
+    corpora = [open_corpus(run, data) for run in runs]
+    text, common = _common_text(runs, corpora, split), runs[0].pipeline
+    return [
+        Member(name, run, corpus, text, common, decoding, progress or Silent())
+        for name, run, corpus in zip(_names(runs), runs, corpora, strict=True)
+    ]
+
+
+def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
+    """Return the prepared corpus to score or analyse a run on.
+
+    Raises:
+        CorpusError: there is none, or it is of other languages.
+    """
+    folder = data or run.info.get("data")
+    if folder is None or not (Path(folder) / "corpus.json").is_file():
+        raise CorpusError(
+            f"no prepared corpus for {run.name}: "
+            + ("it does not name one" if folder is None else f"there is none in {folder}"),
+            hint="--data DIR names it; files are scored by jtrans score --hyp FILE --ref FILE",
+            kind="corpus.not-prepared",
+        )
+    corpus = PreparedCorpus.open(Path(folder))
+    if corpus.languages != run.pipeline.languages:
+        raise CorpusError(
+            f"{run.name} translates {'-'.join(run.pipeline.languages)}, "
+            f"{folder} is {'-'.join(corpus.languages)}",
+            hint="name a corpus of these languages: --data DIR",
+            kind="corpus.languages",
+        )
+    return corpus
+
+
+def all_but_seed(run: Run) -> str:
+    """Return a key that is the same for runs that differ only by seed."""
+    from jtrans.models.zoo import system_configs
+
+    values = run.config(system_configs()).model_dump(mode="json")
+    values["training"].pop("seed")
+    return json.dumps([values, run.pipeline.fingerprint(), _training_text(run)], sort_keys=True)
+
+
+def _training_text(run: Run) -> Any:
+    """Return the digests of the text a run was trained on, None where they are not known."""
+    return (run.info.get("train") or {}).get("sha256")
+
+
+def _refuse_repetition(runs: Sequence[Run]) -> None:
+    if not runs:
+        raise ConfigError("no run to analyse", hint="jtrans analyze length RUN")
+    folders = [run.folder.resolve() for run in runs]
+    for run, folder in zip(runs, folders, strict=True):
+        if folders.count(folder) > 1:
+            raise ConfigError(
+                f"{run.name} is given twice",
+                hint="name every run once; systems are compared with each other",
+                kind="command.usage",
+            )
+
+
+def _shared_lines(
+    runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str
+) -> tuple[list[str], list[list[str]]]:
+    """Return the source lines and all reference sets of a split, the same for all runs.
+
+    Args:
+        runs: at least one.
+        corpora: the prepared corpus of each.
+        split: its name.
+
+    Raises:
+        CorpusError: no such split, or texts or references that differ.
+    """
+    texts = [(corpus.raw_lines(split, "source"), corpus.references(split)) for corpus in corpora]
+    others = [run.name for run, text in zip(runs, texts, strict=True) if text != texts[0]]
+    if others:
+        same = [run for run, text in zip(runs, texts, strict=True) if text == texts[0]]
+        comparable = " ".join(run.folder.as_posix() for run in same)
+        part = "references" if len({tuple(source) for source, _ in texts}) == 1 else "texts"
+        raise CorpusError(
+            f"{', '.join(others)} and {runs[0].name} have different {part} in {split}",
+            hint="--data DIR scores all of them on one corpus"
+            + (f"; these share theirs: {comparable}" if len(same) > 1 else ""),
+            kind="corpus.different-tests",
+        )
+    return texts[0]
+
+
+def _common_text(runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str) -> SplitText:
+    """Return the text that all corpora share, as words of the first run's pipeline."""
+    source, (first, *more) = _shared_lines(runs, corpora, split)
+    segment = runs[0].pipeline.target.segment
+    return SplitText(
+        split,
+        source,
+        first,
+        _words(runs[0], corpora[0], split, "source"),
+        _words(runs[0], corpora[0], split, "target"),
+        [(lines, [segment(line) for line in lines]) for lines in more],
+    )
+
+
+def _words(run: Run, corpus: PreparedCorpus, split: str, side: Side) -> list[list[str]]:
+    """Return the words of a run: those of the corpus where it segments alike."""
+    own: TextSide = getattr(run.pipeline, side)
+    if is_same_segmentation(own, getattr(corpus.pipeline, side)):
+        return corpus.words_lines(split, side)
+    return [own.segment(line) for line in corpus.raw_lines(split, side)]
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """Return the names, or the folders where names repeat."""
+    names = [run.name for run in runs]
+    if len(set(names)) == len(names):
+        return names
+    return [str(run.folder) for run in runs]
+
+
+def _group_name(group: Sequence[Member | FileMember]) -> str:
+    """Return one name for the seeds of a system: what their names begin with."""
+    if len(group) == 1:
+        return group[0].name
+    names = [member.name for member in group]
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    shared = "".join(letters[0] for letters in same).rstrip("-_./ ")
+    return f"{shared or group[0].name} ({len(group)} seeds)"
+
+
+def _warnings(members: Sequence[Member]) -> list[str]:
+    warnings = []
+    first = members[0].run
+    for member in members[1:]:
+        run = member.run
+        if _training_text(run) != _training_text(first):
+            warnings.append(
+                f"{run.name} and {first.name} were trained on different corpora "
+                f"({member.corpus.name}, {members[0].corpus.name}): training frequencies are "
+                f"those of {first.name}"
+            )
+        if not is_same_segmentation(run.pipeline.target, first.pipeline.target):
+            warnings.append(
+                f"{run.name} segments words differently from {first.name}: its translations are "
+                f"segmented again as {first.name} does"
+            )
+    return warnings
