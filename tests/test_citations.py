@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from plugins.folders import REPOSITORY
-from test_architecture import ROOMS
 
 FOLDERS = ("docs", "jtrans", "scripts", "tests")
 KINDS = {".cff", ".css", ".html", ".js", ".md", ".py", ".sh", ".toml", ".yaml"}
@@ -130,11 +129,3 @@ def test_links_between_documents_lead_somewhere() -> None:
 def test_every_kind_of_citation_is_found() -> None:
     for kind, (find, _) in CITATIONS.items():
         assert sum(1 for text in texts().values() for _ in find(text)) >= 5, kind
-
-
-def test_the_table_of_rooms_is_the_one_that_is_checked() -> None:
-    text = texts()[REPOSITORY / "docs" / "architecture.md"].partition("\n## Rooms")[2]
-    text = text.partition("\n## ")[0]
-    rows = re.findall(r"^\| `([\w/]+)` \| .* \| ([\w ]*)\|$", text, re.MULTILINE)
-    table = {room: "*" if may == "all above " else may.strip() for room, may in rows}
-    assert table == ROOMS and list(table) == list(ROOMS)
