@@ -42,8 +42,8 @@ class State(Protocol):
         """Return the state of other hypotheses.
 
         Args:
-            rows: for each sentence that goes on, its surviving hypotheses as indices into the
-                N old ones, [B', beam']. All hypotheses of a row belong to one sentence, and
+            rows: for each sentence still in the search, its surviving hypotheses as indices into
+                the N old ones, [B', beam']. All hypotheses of a row belong to one sentence, and
                 sentences keep their order.
         """
         ...
@@ -51,7 +51,7 @@ class State(Protocol):
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """Weights that one attention gave, for looking at.
+    """The weights of one attention, for analysis.
 
     Analyses go by the axes alone; names only tell the maps apart.
 

@@ -47,10 +47,7 @@ _OVER_LINES = (1,)  # DAs, DAt: weights [B, S, H, T, T] and [B, T, H, S, S]
 
 
 class JointLayer(Layer):
-    """Target attention, FFN, source attention, FFN: each with its own norm and residual.
-
-    See docs/systems.md 2.4.
-    """
+    """Target attention, FFN, source attention, FFN: each with its own norm and residual."""
 
     def __init__(self, config: ReformerConfig) -> None:
         super().__init__()
@@ -92,7 +89,7 @@ class JointLayer(Layer):
             slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
         """
         along_target, first, along_source, second = self.residuals
-        # X <- X + D1s(TargetAttention(LN(X))), and so on
+        # X <- X + D1s(TargetAttention(LN(X))), and so on (docs/systems.md 2.4)
         x = along_target(x, self.target_attention, cache=cache, slot_bias=slot_bias)
         x = first(x, self.target_ffn)
         x = along_source(x, self.source_attention, source_bias=source_bias)

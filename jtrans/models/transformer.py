@@ -35,7 +35,10 @@ from jtrans.nn.softmax import padding_bias
 
 
 class DecoderLayer(Layer):
-    """Causal self-attention, attention to the source, feed-forward network."""
+    """Causal self-attention, attention to the source, feed-forward network.
+
+    See docs/systems.md 1.2.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""What decoding step by step remembers: keys and values in slots that never move.
+"""The cache of step-by-step decoding: keys and values in slots that never move.
 
-All hypotheses of a sentence share its slots. What follows a hypothesis when the beam is
-reordered is one row of a boolean mask: which slots are its own prefix. The hypotheses of a
+All hypotheses of a sentence share its slots. When the beam is reordered, only one row of a
+boolean mask moves with each hypothesis: which slots make up its prefix. The hypotheses of a
 sentence are then the queries of one attention over the sentence's slots: a common ancestor is
 stored and read once, and reordering moves bits, not vectors.
 """
@@ -50,7 +50,7 @@ class KeyValueCache:
         self._held = [held.index_select(0, rows) for held in self._held]
 
     def keep_slots(self, slots: Tensor) -> None:
-        """Keep the slots [B, kept] of each sentence."""
+        """Keep the slots [B, count] of each sentence."""
         B, self.slots = slots.shape
         for held in self._held:
             shape = (B, *[1] * (held.dim() - 3), self.slots, 1)
@@ -59,7 +59,7 @@ class KeyValueCache:
 
     def _grow(self, like: Tensor) -> None:
         *lines, _, D = like.shape
-        capacity = max(self.first_capacity, 2 * self.slots)  # amortised: each is copied once
+        capacity = max(self.first_capacity, 2 * self.slots)  # few copies: it doubles
         old = self._held or [like[..., :0, :]] * 2
         self._held = [like.new_empty(*lines, capacity, D) for _ in old]
         for held, before in zip(self._held, old, strict=True):
@@ -68,7 +68,7 @@ class KeyValueCache:
 
 @dataclass
 class BeamCache:
-    """The caches of all layers, and which slots are each hypothesis's own.
+    """The caches of all layers, and the slots that make up each hypothesis's prefix.
 
     Args:
         mask: True where a slot belongs to a hypothesis's prefix, [B, beam, slots].
@@ -122,7 +122,7 @@ class BeamCache:
         return chosen
 
     def _drop_dead_slots(self) -> None:
-        """Give slots back that no hypothesis needs, when the room is used up and half are dead."""
+        """Free slots that no hypothesis needs, when the capacity is reached and half are dead."""
         slots = self.mask.shape[2]
         if slots + self.beam <= self.layers[0].capacity:
             return
@@ -130,7 +130,7 @@ class BeamCache:
         count = int(is_live.sum(1).max())
         if 2 * count > slots:
             return
-        kept = (~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]  # [B, count]
-        self.mask = self.mask.gather(2, kept[:, None, :].expand(-1, self.beam, -1))
+        live = (~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]  # [B, count]
+        self.mask = self.mask.gather(2, live[:, None, :].expand(-1, self.beam, -1))
         for layer in self.layers:
-            layer.keep_slots(kept)
+            layer.keep_slots(live)

@@ -93,7 +93,7 @@ def has_fast_bf16(device: torch.device) -> bool:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
-        capabilities = ask()  # older versions of torch cannot say
+        capabilities = ask()  # missing in older versions of torch
         return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
     return False
 

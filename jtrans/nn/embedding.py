@@ -90,7 +90,7 @@ class InputEmbedding(nn.Module):
 
         Args:
             ids: token ids, [B, L]; padding gives zero vectors.
-            start: how many tokens stand before the first one.
+            start: how many tokens precede the first one.
 
         Returns:
             Vectors, [B, L, E].
@@ -101,9 +101,9 @@ class InputEmbedding(nn.Module):
             positions = positions * self.scale
         is_real = (ids != PADDING).unsqueeze(-1)  # [B, L, 1]
         vectors = self.tokens(ids) if self.side is None else self.tokens(ids) + self.side
+        # sqrt(E) Emb(ids) + PE
         x = torch.addcmul(vectors * self.scale, positions, is_real.to(positions.dtype))
-        dropped: Tensor = self.dropout(x)
-        return dropped
+        return self.dropout(x)  # type: ignore[no-any-return]
 
     def _positions(self, first: int, count: int) -> Tensor:
         if first + count > len(self.table):

@@ -1,4 +1,4 @@
-"""The self-attentive encoder: the Transformer's, and the PreNet of Reformer-fast."""
+"""The self-attentive encoder: the Transformer's (docs/systems.md 1.2), Reformer-fast's PreNet."""
 
 from __future__ import annotations
 
@@ -38,38 +38,29 @@ class EncoderLayer(Layer):
             x: [B, S, E].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
         """
-        bias = None if source_bias is None else source_bias[:, None, None, :]
+        bias = None if source_bias is None else source_bias[:, None, None, :]  # [B, 1, 1, S]
         x = self.attention_residual(x, self.attention, bias=bias)
         return self.ffn_residual(x, self.feed_forward)  # type: ignore[no-any-return]
 
 
 class Encoder(nn.Module):
-    """A stack of encoder layers; with pre-norm one more layer norm at its end."""
+    """A stack of encoder layers; with pre-norm one more layer norm at its end.
+
+    Args:
+        layers: their number.
+        width: E.
+        ffn_width: F.
+        heads: H.
+        pre_norm: layer norm before each block, not after it.
+        rates: the rates of dropout of `EncoderLayer`.
+    """
 
     def __init__(
-        self,
-        layers: int,
-        width: int,
-        ffn_width: int,
-        heads: int,
-        *,
-        pre_norm: bool,
-        dropout: float,
-        attention_dropout: float,
-        relu_dropout: float,
+        self, layers: int, width: int, ffn_width: int, heads: int, *, pre_norm: bool, **rates: float
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            EncoderLayer(
-                width,
-                ffn_width,
-                heads,
-                pre_norm=pre_norm,
-                dropout=dropout,
-                attention_dropout=attention_dropout,
-                relu_dropout=relu_dropout,
-            )
-            for _ in range(layers)
+            EncoderLayer(width, ffn_width, heads, pre_norm=pre_norm, **rates) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width) if pre_norm else None
 

@@ -59,9 +59,10 @@ IN_BLOCKS: dict[str, dict[Block, Form]] = {
     }
 }
 
-# instead of those above where memory is to be saved
-SAVING: dict[Block, Form] = {
-    FeedForward: functools.partial(feed_forward_in_blocks, keeps_hidden=False)
+# the same where memory is to be saved
+SAVING = {
+    device: forms | {FeedForward: functools.partial(feed_forward_in_blocks, keeps_hidden=False)}
+    for device, forms in IN_BLOCKS.items()
 }
 
 WIDE = 256  # from this width on products are most of the work, in bf16, too
@@ -99,7 +100,9 @@ def compute(block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: 
 def form_in_blocks(
     block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: Any
 ) -> Form | None:
-    """Return how to compute a pre-norm block in blocks of positions, None where that is not done.
+    """Return what computes a pre-norm block in blocks of positions, None where that is not done.
+
+    It is called with x, the norm and what else the form takes.
 
     Args:
         block: as in `compute`.
@@ -107,13 +110,14 @@ def form_in_blocks(
         saves_memory: do so also where it costs time.
         arguments: the further arguments of the block.
     """
-    in_blocks = IN_BLOCKS.get(x.device.type, {}).get(type(block))  # type: ignore[arg-type]
+    table = SAVING if saves_memory else IN_BLOCKS
+    form = table.get(x.device.type, {}).get(type(block))  # type: ignore[arg-type]
     is_cached = arguments.get("cache") is not None
-    if in_blocks is None or is_cached or not pays_in_blocks(x, saves_memory=saves_memory):
+    if form is None or is_cached or _must_be_plain():
         return None
-    if _must_be_plain():
+    if not pays_in_blocks(x, saves_memory=saves_memory):
         return None
-    return SAVING.get(type(block), in_blocks) if saves_memory else in_blocks  # type: ignore[arg-type]
+    return functools.partial(form, block, **arguments)
 
 
 def reduce(
@@ -122,7 +126,7 @@ def reduce(
     """Return the Reduction of LN(x), [B, T, S, E] -> [B, T, E]; without `norm` of x."""
     in_blocks = form_in_blocks(reduction, x)
     if in_blocks is not None:
-        return in_blocks(reduction, x, norm, source_bias)
+        return in_blocks(x, norm, source_bias)
     return reduction(x if norm is None else norm(x), source_bias)  # type: ignore[no-any-return]
 
 

@@ -1,8 +1,8 @@
 """`Layer`: one of a stack of equal layers, and how the stack is run in training.
 
-What a training pass keeps for its backward pass (`set_recompute`) and whether layers are compiled
-(`compile_layers`) are properties of the run, not of the model: neither changes a result but by
-rounding, nor any parameter.
+What the forward pass keeps for the backward pass (`set_recompute`) and whether layers are compiled
+(`compile_layers`) are properties of the run, not of the model: they change no parameter, and
+results by rounding only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Recompute = Literal["none", "hidden", "layer"]
 
 
 class Layer(nn.Module):
-    """A layer of a stack: `forward` says what it computes, the run how (see below)."""
+    """A layer of a stack: `forward` says what it computes; see below for how."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Layer(nn.Module):
         self.compiled: Callable[..., Tensor] | None = None
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
-        """Compute the layer; in training as `set_recompute` and `compile_layers` have set."""
+        """Compute the layer; in training in the way chosen below."""
         plain: Callable[..., Tensor] = super().__call__
         if not (self.training and torch.is_grad_enabled()) or is_recording():
             return plain(*inputs, **options)
@@ -41,13 +41,13 @@ class Layer(nn.Module):
 
 
 def set_recompute(model: nn.Module, policy: Recompute) -> None:
-    """Choose what a training pass computes again in its backward pass, to save memory.
+    """Choose what training computes again in the backward pass, to save memory.
 
     Args:
         model: any model.
         policy: "none": as little as possible; "hidden": the hidden layers of FFNs (a ninth more
-            arithmetic), and on a CPU whatever training in blocks spares; "layer": everything but
-            each layer's input (a third more).
+            arithmetic), and on a CPU all that training in blocks need not keep; "layer":
+            everything but each layer's input (a third more).
     """
     for module in model.modules():
         if isinstance(module, Residual):
@@ -59,8 +59,8 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
 def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "inductor") -> None:
     """Let torch compile each kind of layer, once for all layers of the kind and all lengths.
 
-    Sizes are dynamic from the beginning, also equal ones (a first batch with S = T would bring a
-    second compilation later).
+    All sizes are dynamic from the beginning, equal ones apart from each other: otherwise a first
+    batch with S = T would mean a second compilation later.
     """
     torch.fx.experimental._config.use_duck_shape = False
     for module in model.modules():

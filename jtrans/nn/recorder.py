@@ -1,6 +1,4 @@
-"""Recording where attention looks, without a word about it in any signature.
-
-A block that attends reports its weights; nobody listens unless a recorder is on:
+"""A recorder of attention weights: blocks that attend report to it, if one is on.
 
     with record_attention() as recorder:
         model.decode(target, model.encode(source, source != PADDING))

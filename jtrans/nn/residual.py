@@ -38,10 +38,11 @@ class Residual(nn.Module):
             block: f; it gets the further arguments.
             arguments: of the block.
         """
-        how = {"saves_memory": self.saves_memory}
-        if not self.pre_norm:  # LN(x + Drop(f(x)))
-            return self.norm(self.dropout.add(x, compute(block, x, **how, **arguments)))  # type: ignore[no-any-return]
-        in_blocks = form_in_blocks(block, x, **how, **arguments)
+        arguments["saves_memory"] = self.saves_memory
+        if not self.pre_norm:
+            x = self.dropout.add(x, compute(block, x, **arguments))  # x + Drop(f(x))
+            return self.norm(x)  # type: ignore[no-any-return]
+        in_blocks = form_in_blocks(block, x, **arguments)
         if in_blocks is not None:
-            return in_blocks(block, x, self.norm, self.dropout, **arguments)
-        return self.dropout.add(x, compute(block, self.norm(x), **how, **arguments))  # as above
+            return in_blocks(x, self.norm, self.dropout)
+        return self.dropout.add(x, compute(block, self.norm(x), **arguments))  # x + Drop(f(LN(x)))

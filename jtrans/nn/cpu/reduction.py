@@ -12,7 +12,7 @@ from jtrans.nn.cpu.blocks import parts
 def reduction_in_blocks(
     reduction: nn.Module, x: Tensor, norm: nn.Module | None, source_bias: Tensor | None
 ) -> Tensor:
-    """Return the Reduction of LN(x), computed part by part and again in the backward pass.
+    """Return the Reduction of LN(x), part by part, and again in the backward pass.
 
     Args:
         reduction: takes a part of x, [b, t, S, E], and its bias to [b, t, E]; has no dropout.

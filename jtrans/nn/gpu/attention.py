@@ -1,7 +1,7 @@
 """Attention on a GPU: by the kernels for short axes, else by torch's fused attention.
 
-Fused attention runs on strided views, without a copy. What neither can do (attention dropout on
-lines that are too long for the kernels) stays with the plain form.
+Fused attention runs on strided views, without a copy. Attention dropout on lines that are too
+long for the kernels is left to the plain form.
 """
 
 from __future__ import annotations
@@ -117,9 +117,8 @@ def fused_attention(
             bias = bias.flatten(joined, joined + 1)
     parts = []
     for first in range(0, len(q), LINES_AT_ONCE):
-        lot = slice(first, first + LINES_AT_ONCE)
-        mask = None if bias is None else bias[lot]
-        parts.append(
-            F.scaled_dot_product_attention(q[lot], k[lot], v[lot], attn_mask=mask, is_causal=causal)
-        )
+        lines_now = slice(first, first + LINES_AT_ONCE)
+        mask = None if bias is None else bias[lines_now]
+        inputs = q[lines_now], k[lines_now], v[lines_now]
+        parts.append(F.scaled_dot_product_attention(*inputs, attn_mask=mask, is_causal=causal))
     return (parts[0] if len(parts) == 1 else torch.cat(parts)).view(*lines, Lq, D)

@@ -81,7 +81,7 @@ def short_axis_attention(
     return mixed.movedim(-2, axis).flatten(-2)
 
 
-# `by_matmul.forward` says what it computes
+# what they compute is documented in `by_matmul`
 attention_operator = torch.library.custom_op(
     "jtrans::short_axis_attention",
     by_matmul.forward,

@@ -25,7 +25,7 @@ from jtrans.nn.gpu.dropout_mask import BITS, KEYS, ROUNDS, threshold
 _ROUNDS = tl.constexpr(ROUNDS)
 _KEYS = tl.constexpr(KEYS)
 _UNUSED_BITS = tl.constexpr(32 - BITS)
-# numpy, by which the interpreter computes, has no bfloat16
+# the interpreter computes with numpy, which has no bfloat16
 _IS_INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
 _VARYING = ["lines", "per_sentence", "heads", "length", "bias_stride"]  # not compiled for each
 
@@ -45,7 +45,7 @@ class Tile:
     warps: int
 
 
-# chosen by what compiles for Hopper without spilled registers, backward pass included
+# the largest that compile for Hopper without spilled registers, backward pass included
 TILES = (Tile(16, 2, 2), Tile(32, 1, 2), Tile(64, 1, 4), Tile(128, 1, 8))
 
 
@@ -56,7 +56,7 @@ def tile_for(length: int) -> Tile:
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _rows(group, per_sentence, SLOT: tl.constexpr, LINES: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Say what each row of the tile is: position, line, and sentence and line within it."""
+    """Return each row's position, line, sentence, and line within the sentence."""
     row = tl.arange(0, SLOT * LINES)
     line = group * LINES + row // SLOT
     return row % SLOT, line, line // per_sentence, line % per_sentence
@@ -195,7 +195,7 @@ def forward(
         causal: query l sees keys 0..l only.
         rate: dropout of the weights.
         shares_mask: the lines of a sentence share their dropout mask.
-        tile: another tile than the usual one of this length.
+        tile: the tile, if not the usual one for this length.
     """
     tile = tile or tile_for(qkv.shape[4])
     q, k, v = _dense_features(qkv).unbind(0)
@@ -240,7 +240,7 @@ def _dense_features(x: Tensor) -> Tensor:
 
 
 def _grid(q: Tensor, tile: Tile) -> tuple[int]:
-    """Return how many programs; one axis, which takes 2^31 - 1, with the heads innermost."""
+    """Return the number of programs, on one axis (limit 2^31 - 1), heads innermost."""
     B, A, H = q.shape[:3]
     return (triton.cdiv(B * A, tile.lines) * H,)
 

@@ -199,6 +199,13 @@ def test_blocks_are_not_used_with_a_cache_while_recording_or_without_a_gradient(
         assert form_in_blocks(block, x) is None
 
 
+@pytest.mark.parametrize("saves_memory", [False, True])
+def test_other_devices_have_no_form_in_blocks(saves_memory: bool) -> None:
+    block, x = cases(0.0)["FFN"][0], torch.ones(1, 2, E)
+    assert form_in_blocks(block, x, saves_memory=saves_memory) is not None
+    assert form_in_blocks(block, x.to("meta"), saves_memory=saves_memory) is None
+
+
 def test_a_function_is_called_as_it_is() -> None:
     wrapper = Residual(E, SharedDropout(0.0), pre_norm=True)
     x = torch.randn(1, 2, E)
