@@ -172,7 +172,7 @@ class _Search:
             self.states = [state.select(rows) for state in self.states]
 
     def _sentences_left(self) -> Tensor | None:
-        """Return the rows of the sentences that go on; None for all, or when not asked."""
+        """Return the rows of the sentences that go on; None for all of them, or if not checked."""
         is_end = self.step + 1 >= self.trace.steps
         if not (
             self.asks_every_step or is_end or self.step % STEPS_BETWEEN_QUESTIONS == 0

@@ -82,7 +82,7 @@ class SearchOptions:
         if not 1 <= self.nbest <= self.beam:
             wider = min(max(self.nbest, 5), WIDEST_BEAM)
             raise _refusal(
-                f"{self.nbest} translations per line asked of beam {self.beam}",
+                f"beam {self.beam} cannot give {self.nbest} translations per line",
                 f"between 1 and {self.beam}, or a wider beam: --beam {wider}"
                 + (" is the widest" if self.nbest >= WIDEST_BEAM else ""),
             )

@@ -38,7 +38,7 @@ class Score:
         name: ``BLEU``, ``chrF2`` or ``TER`` (lower is better for TER only).
         value: the score, on the scale 0 to 100 (TER can exceed 100).
         signature: how it was computed, name included, as sacreBLEU prints it.
-        interval: half the width of the 95 % bootstrap interval, None when not asked for.
+        interval: half the width of the 95 % bootstrap interval, None if it was not estimated.
     """
 
     name: str
@@ -106,7 +106,7 @@ def tokenizer_name(target_language: str) -> str:
     """Return the sacreBLEU tokenizer for a language: 13a unless it needs another.
 
     Japanese and Korean use their MeCab tokenizer where its packages are installed and single
-    characters elsewhere; the two do not compare, and the signature tells them apart.
+    characters elsewhere; their scores do not compare, and the signature says which it was.
     """
     language = _base_language(target_language)
     if language in _DICTIONARY_TOKENIZERS:

@@ -42,7 +42,7 @@ class SystemOutput:
 
 @dataclass(frozen=True)
 class SystemScores:
-    """The scores of one system: by metric name, and multi-bleu if asked for."""
+    """The scores of one system: by metric name, and multi-bleu if computed."""
 
     name: str
     scores: Mapping[str, Score]
@@ -85,7 +85,7 @@ class Evaluation:
     """All scores of some systems on one test set.
 
     Args:
-        metrics: out of `ALL_METRICS`, in the order asked for.
+        metrics: out of `ALL_METRICS`, in the order given.
         systems: in the order given, the baseline first.
         groups: the systems by group, in the order of their first members.
         paired: comparisons with the baseline.

@@ -65,9 +65,9 @@ def token_bins(vocabulary: Vocabulary) -> Bins:
 
 def _accuracy(study: Study, binning: Binning) -> Figure:
     vocabulary = study.with_model[0].runs[0].pipeline.target.vocabulary
-    forced = study.with_model[0].teacher_forced
-    frequency = np.array(vocabulary.counts)[forced.ids]
-    is_counted = forced.ids >= len(SPECIALS)  # </s> and unknown tokens are skipped
+    scores = study.with_model[0].teacher_forced
+    frequency = np.array(vocabulary.counts)[scores.ids]
+    is_counted = scores.ids >= len(SPECIALS)  # </s> and unknown tokens are skipped
     bins = binning.make(frequency[is_counted], token_bins(vocabulary))
     place = np.where(is_counted, bins.find(frequency), -1)
     note = (
@@ -83,7 +83,7 @@ def _accuracy(study: Study, binning: Binning) -> Figure:
     return accuracy_figure(
         study,
         token_hits(study),
-        forced.sentence,
+        scores.sentence,
         place,
         name="frequency",
         title="Teacher-forced accuracy by training frequency",

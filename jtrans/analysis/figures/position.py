@@ -2,7 +2,7 @@
 
 docs/systems.md 11.2. The reference definition counts BPE pieces and ``</s>``, and its late bins
 hold long sentences only; the two other figures count words, and cut every sentence into fifths.
-Where a split has several references, the first is forced and the others are not used.
+Where a split has several references, the first is scored and the others are not used.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def token_hits(study: Study) -> list[list[NDArray[Any]]]:
 
 
 def _tokens(study: Study, binning: Binning) -> Figure:
-    forced = study.with_model[0].teacher_forced
-    bins = binning.make(forced.position, Bins.equal(GAP, shown_from=1))
+    scores = study.with_model[0].teacher_forced
+    bins = binning.make(scores.position, Bins.equal(GAP, shown_from=1))
     return accuracy_figure(
         study,
         token_hits(study),
-        forced.sentence,
-        bins.find(forced.position),
+        scores.sentence,
+        bins.find(scores.position),
         name="position",
         title="Teacher-forced accuracy by position",
         question="Does a system get worse towards the end of a sentence?",
@@ -149,7 +149,7 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
 
 
 def word_of_token(member: Member) -> NDArray[np.int64]:
-    """Return the number of the word that each forced token belongs to, -1 for ``</s>``."""
+    """Return the number of the word that each reference token belongs to, -1 for ``</s>``."""
     side = member.run.pipeline.target
     numbers: list[int] = []
     first = 0  # word of the sentence

@@ -267,5 +267,5 @@ def only_runs(members: Sequence[Member | FileMember]) -> list[Member]:
     """
     runs = [member for member in members if isinstance(member, Member)]
     if len(runs) != len(members):
-        raise InternalError("a file of translations was asked for its model")
+        raise InternalError("a file of translations has no model")
     return runs
