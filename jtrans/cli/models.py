@@ -66,14 +66,12 @@ def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: boo
         return
     source, target = system["vocabularies"]
     setting = f"in {system['recipe']}" if system["recipe"] else "by default"
+    size = f"{_count(system['parameters'])} parameters {setting}, with vocabularies of "
+    size += f"{source:,} and {target:,} tokens"
     rows = [
         ["what it is", system["summary"]],
         ["paper", system["paper"]],
-        [
-            "size",
-            f"{_count(system['parameters'])} parameters {setting}, with vocabularies of "
-            f"{source:,} and {target:,} tokens",
-        ],
+        ["size", "depends on options without a default" if system["parameters"] is None else size],
     ]
     if system["distribution"] != "jtrans":
         rows.append(["brought by", system["distribution"]])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from plugins.command_line import Jtrans
-from plugins.installed_systems import BringSystem
+from plugins.installed_systems import BringSystem, documented_system
 
 from jtrans.config import load_config
 from jtrans.models.zoo import SYSTEMS, system_configs
@@ -90,3 +90,12 @@ def test_an_unknown_system_gets_the_nearest_one(jtrans: Jtrans) -> None:
     result = jtrans("models", "transfomer")
     assert result.code == 2
     assert "hint: did you mean transformer?" in result.err
+
+
+def test_a_system_whose_sizes_have_no_default_is_shown_without_a_number(
+    jtrans: Jtrans, bring_system: BringSystem
+) -> None:
+    bring_system(documented_system().replace("width: Count = 64", "width: Count"))
+    assert json.loads(jtrans("models", "mine", "--json").out)["parameters"] is None
+    assert "depends on options without a default" in jtrans("models", "mine").out
+    assert jtrans("models").code == 0
