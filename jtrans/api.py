@@ -223,6 +223,8 @@ def load_recipe(
     from jtrans.config import Config, build_config, load_config, set_value
     from jtrans.models.zoo import system_configs
 
+    if isinstance(recipe, Config) and not settings:
+        return recipe
     if isinstance(recipe, (str, Path)):
         return load_config(str(recipe), system_configs(), options=settings)
     values = recipe.model_dump() if isinstance(recipe, Config) else copy.deepcopy(dict(recipe))

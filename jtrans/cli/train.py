@@ -116,12 +116,10 @@ def train(
 def _train(
     config: Config, data: Path, run: Path, device: str | None, restart: bool, from_: str | None
 ) -> tuple[Result, int | None]:
+    from jtrans.api import train as train_run
     from jtrans.cli.stop_signals import StopSignals
     from jtrans.cli.train_table import TrainTable
-    from jtrans.runs import find_run
-    from jtrans.training.session import train as train_run
 
-    initial = find_run(from_) if from_ else None
     with StopSignals() as signals, TrainTable() as table:
         result = train_run(
             config,
@@ -129,7 +127,7 @@ def _train(
             run=run,
             device=device,
             restart=restart,
-            initial=initial,
+            initial=from_,
             events=table,
             should_stop=signals.are_set,
         )
