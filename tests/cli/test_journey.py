@@ -1,4 +1,4 @@
-"""The whole path through the real entry point, each command in a process of its own."""
+"""The whole path through the real entry point, each kind of work once in a process of its own."""
 
 from __future__ import annotations
 
@@ -33,22 +33,17 @@ def workplace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def jtrans_here(workplace: Path) -> Jtrans:
-    """Run commands in the workplace."""
-    return functools.partial(run_process, folder=workplace)
-
-
-def test_the_whole_path(workplace: Path, jtrans_here: Jtrans) -> None:
+def test_the_whole_path(workplace: Path, jtrans: Jtrans) -> None:
+    process: Jtrans = functools.partial(run_process, folder=workplace)
     files = ("--train", "train", "--valid", "valid", "--test", "test", "--languages", "de-en")
-    done = jtrans_here("prepare", *files, "--bpe-merges", "30", "--workers", "1", "--out", "data")
+    done = process("prepare", *files, "--bpe-merges", "30", "--workers", "1", "--out", "data")
     assert (done.code, done.out) == (0, ""), done.err
     assert done.err.splitlines()[-1].startswith("Next: jtrans train ")
 
     changes = [part for setting in (*SIZES, *LIMITS) for part in ("--set", setting)]
-    for recipe in ("transformer", "reformer-fast"):
+    for run, recipe in ((process, "transformer"), (jtrans, "reformer-fast")):
         where = ("--data", "data", "--run", f"runs/{recipe}")
-        done = jtrans_here("train", f"demo/{recipe}", *where, *changes, "--json")
+        done = run("train", f"demo/{recipe}", *where, *changes, "--json")
         assert done.code == 0, done.err
         result = json.loads(done.out)
         assert (result["update"], result["reason"]) == (4, "max_updates")
@@ -57,23 +52,23 @@ def test_the_whole_path(workplace: Path, jtrans_here: Jtrans) -> None:
     lines = "Hund sieht Katze.\n\n  \nVogel ruft Maus."
     ensemble = ("runs/transformer", "runs/reformer-fast", "--max-length", "8")
     options = ("--format", "jsonl", "--n-best", "2")
-    done = jtrans_here("translate", *ensemble, *options, stdin=lines.encode())
+    done = process("translate", *ensemble, *options, stdin=lines.encode())
     assert done.code == 0, done.err
     found = [json.loads(line) for line in done.out.splitlines()]
     assert [entry["source"] for entry in found] == lines.split("\n")
     assert [len(entry["translations"]) for entry in found] == [2, 1, 1, 2]
     assert [entry["translations"][0]["text"] for entry in found[1:3]] == ["", ""]
 
-    done = jtrans_here("average", "transformer", "--last", "2")
+    done = jtrans("average", "transformer", "--last", "2")
     assert done.code == 0, done.err
-    done = jtrans_here(
+    done = jtrans(
         *("translate", "transformer", "--checkpoint", "average", "--max-length", "8"),
         *("--input", "test.de", "--output", "average.en"),
     )
     assert (done.code, done.out) == (0, ""), done.err
     assert (workplace / "average.en").read_text(encoding="utf-8").count("\n") == 15
 
-    done = jtrans_here(
+    done = jtrans(
         "score", "transformer", "reformer-fast", "--beam", "1", "--max-length", "8", "--json"
     )
     assert done.code == 0, done.err
@@ -81,14 +76,14 @@ def test_the_whole_path(workplace: Path, jtrans_here: Jtrans) -> None:
     assert [system["name"] for system in scores["systems"]] == ["transformer", "reformer-fast"]
     assert scores["paired"]
 
-    done = jtrans_here("score", "@last", "--force", "test.en", "--src", "test.de", "--json")
+    done = jtrans("score", "@last", "--force", "test.en", "--src", "test.de", "--json")
     assert done.code == 0, done.err
     forced = json.loads(done.out)["sentences"]
     assert len(forced) == 15
     assert all(sentence["log_prob"] < 0 for sentence in forced)
 
     before = sorted(workplace.rglob("*"))
-    done = jtrans_here(
+    done = jtrans(
         *("import", "train.de", "--from", "reformer-fairseq", "--run", "runs/imported"),
         *("--source-dict", "train.de", "--target-dict", "train.en", "--json"),
     )
