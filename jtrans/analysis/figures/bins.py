@@ -49,6 +49,7 @@ class Bins:
         return cls.between([cut for cut in cuts if cut > ordered[0]], shown_from=shown_from)
 
     def __len__(self) -> int:
+        """How many bins there are."""
         return len(self.starts)
 
     def find(self, values: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
@@ -57,7 +58,7 @@ class Bins:
 
     @property
     def labels(self) -> list[str]:
-        """Such as ``0–9``, ``10–19``, ``20+``."""
+        """The ranges in words, such as ``0–9``, ``10–19``, ``20+``."""
         labels = []
         for start, after in itertools.pairwise(self.starts):
             first, last = start + self.shown_from, after - 1 + self.shown_from
@@ -78,6 +79,7 @@ class Binning:
     edges: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
+        """Refuse an unknown kind."""
         if self.kind not in KINDS:
             near = did_you_mean(self.kind, KINDS)
             raise ConfigError(

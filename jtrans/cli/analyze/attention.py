@@ -75,7 +75,7 @@ class SentenceOptions:
 
 @dataclass(frozen=True)
 class ViewOptions:
-    """Which layers, heads and selection to show."""
+    """Which layers, heads and slices to show."""
 
     layer: Annotated[
         str | None, text_option("N|all", "Layer, counted from 1.", "the last", SHOWN)

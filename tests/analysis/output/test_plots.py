@@ -15,7 +15,7 @@ from jtrans.analysis.figures.results import Figure, Series, Table, as_json
 from jtrans.analysis.output.files import write_results
 from jtrans.analysis.output.plots import draw
 from jtrans.analysis.output.scales import COLOURS, apart, colour
-from jtrans.analysis.output.tables import shown_table, to_csv
+from jtrans.analysis.output.tables import is_numeric, shown_table, to_csv
 
 FIGURE = Figure(
     name="made-up",
@@ -100,6 +100,14 @@ def test_the_table_to_read_shows_intervals_and_no_data() -> None:
         ["10–19", "3", "0.250", "0.200 [0.100, 0.300]"],
         ["20+", "0", "no data", "no data"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [(["0.5 [0.4, 0.6]", "no data", "-1", "0–9"], True), (["1", "a 2"], False), ([], True)],
+)
+def test_columns_of_numbers_are_told_from_words(cells: list[str], expected: bool) -> None:
+    assert is_numeric(cells) is expected
 
 
 def test_files_are_written_for_every_item(tmp_path: Path) -> None:

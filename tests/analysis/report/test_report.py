@@ -58,6 +58,13 @@ def test_one_page_holds_everything(study: Study, tmp_path: Path) -> None:
     assert "nrefs:1" in html  # signature
 
 
+def test_the_kind_of_a_system_is_not_said_twice(corpus: PreparedCorpus, run_on: RunOn) -> None:
+    other = run_on(corpus, "other", config={"training": {"learning_rate": 0.5}})
+    runs = [run_on(corpus, "transformer"), other]
+    html = page(gather(load_study(runs, "test", ON_CPU), Silent()))
+    assert html.count("<small>transformer</small>") == 1  # beside "other"
+
+
 def test_nothing_is_fetched_from_anywhere(study: Study) -> None:
     html = page(gather(study, Silent()))
     assert all(target.startswith("#") for target in re.findall(r'href="([^"]*)"', html))
