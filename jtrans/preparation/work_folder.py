@@ -132,7 +132,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def _can_continue(error: Exception) -> bool:
-    """Say whether the same command may get further next time: fewer workers, more memory."""
+    """Return whether the same command may get further, with fewer workers or more memory."""
     return isinstance(error, MemoryError) or getattr(error, "kind", "") == "work.worker"
 
 

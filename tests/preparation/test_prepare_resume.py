@@ -161,6 +161,28 @@ def test_interrupted_while_folders_change_places_the_corpus_is_not_lost(
     assert {path.name for path in tmp_path.iterdir()} == {"out", "whole"}
 
 
+def test_a_corpus_that_was_moved_away_survives_a_failure_of_another_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    prepare(make_corpus(50), folder, options=SMALL, workers=1)
+    before, rename = contents(folder), Path.rename
+
+    def interrupt(path: Path, other: Path) -> Path:
+        if path.name == "made":  # the new one, when the old one has been moved away
+            raise KeyboardInterrupt
+        return rename(path, other)
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(Path, "rename", interrupt)
+        prepare(make_corpus(), folder, options=SMALL, workers=1, force=True)
+    assert not folder.exists()
+    fail_at(monkeypatch, "ids.npy", OSError(errno.ENOSPC, "No space left"))
+    with pytest.raises(WorkError, match="the disk is full"):
+        prepare(make_corpus(70), folder, options=SMALL, workers=1)
+    assert contents(folder) == before
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="needs workers that are forked")
 def test_a_worker_that_dies_is_an_error_and_what_is_done_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
