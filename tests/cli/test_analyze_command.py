@@ -93,7 +93,7 @@ def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: Prepared
         (["length", "nowhere"], "no such run: nowhere"),
         (["length", "ONE", "--split", "tset"], "has no split tset"),
         (["length", "ONE", "--bins", "quantil"], "unknown bins 'quantil'"),
-        (["length", "ONE", "--edges", "5,2"], "edges '5,2' are no rising"),
+        (["length", "ONE", "--edges", "5,2"], "edges '5,2' are not rising"),
         (["length", "ONE", "ONE"], "one is given twice"),
         (["length", "ONE", "--hyp", "none.en"], "no such file: none.en"),
         (["length", "ONE", "--precision", "half"], "unknown value 'half'"),

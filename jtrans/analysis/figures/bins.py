@@ -20,7 +20,7 @@ KINDS = ("reference", "quantile")
 
 @dataclass(frozen=True)
 class Bins:
-    """Neighbouring bins, the last one open to above.
+    """Adjacent bins, the last one open-ended.
 
     Args:
         starts: the lowest value of each bin, rising.
@@ -42,7 +42,7 @@ class Bins:
 
     @classmethod
     def quantiles(cls, values: NDArray[Any], count: int = BINS, *, shown_from: int = 0) -> Bins:
-        """Make up to `count` bins with as equal numbers of values as ties allow."""
+        """Make up to `count` bins with numbers of values as equal as ties allow."""
         ordered = np.sort(values)
         cuts = {int(ordered[ordered.size * k // count]) for k in range(1, count) if ordered.size}
         # a bin that begins at the lowest value would leave an empty one below
@@ -107,7 +107,7 @@ def parse_edges(text: str | None) -> tuple[int, ...] | None:
     """Read edges such as ``5,10,20``.
 
     Raises:
-        ConfigError: no rising whole numbers above 0.
+        ConfigError: not rising whole numbers above 0.
     """
     if text is None:
         return None
@@ -116,7 +116,7 @@ def parse_edges(text: str | None) -> tuple[int, ...] | None:
     is_rising = all(a < b for a, b in itertools.pairwise(edges))
     if len(edges) != len(parts) or not is_rising or edges[0] < 1:
         raise ConfigError(
-            f"edges {text!r} are no rising whole numbers above 0",
+            f"edges {text!r} are not rising whole numbers above 0",
             where="--edges",
             hint="--edges 5,10,20 gives the bins 0-4, 5-9, 10-19 and 20+",
             kind="config.edges",

@@ -1,8 +1,8 @@
 """Two systems side by side: where they differ, and whether by more than chance.
 
-The first system is the baseline; every other one is compared with it. N-grams as compare-mt
-(Neubig et al., 2019) ranks them: matches of the one over matches of both, smoothed by one; where
-there are several references, matches with any of them count, as in BLEU.
+The first system is the baseline; every other one is compared with it. N-grams are ranked as
+by compare-mt (Neubig et al., 2019): matches of one system over matches of both, smoothed by one;
+where there are several references, matches with any of them count, as in BLEU.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 docs/systems.md 11.3, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
 2019) defines it. Counts come from the training data of the run; the user passes no file.
-Both know one reference, as compare-mt does: where a split has several, the first.
+Both use one reference, as compare-mt does: where a split has several, the first.
 """
 
 from __future__ import annotations

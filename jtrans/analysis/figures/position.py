@@ -1,7 +1,7 @@
 """How often the right next token is the most probable one, by target position (Figure 4, left).
 
 docs/systems.md 11.2. The reference definition counts BPE pieces and ``</s>``, and its late bins
-hold long sentences only; the two other figures count words, and cut every sentence into fifths.
+hold long sentences only; the two other figures count words, and divide sentences into fifths.
 Where a split has several references, the first is scored and the others are not used.
 """
 
@@ -41,15 +41,17 @@ def position_figures(study: Study, binning: Binning | None = None) -> list[Figur
     return [_tokens(study, binning), *_words(study, binning)]
 
 
-def require_models(study: Study, what: str) -> None:
+def require_models(study: Study, measurement: str) -> None:
     """Refuse what needs models with the same target tokens.
 
     Raises:
         CorpusError: saying what is missing.
     """
     if not study.with_model:
-        raise CorpusError(f"{what} need a run, not only files of translations", hint="name a RUN")
-    study.require_same_tokens(what)
+        raise CorpusError(
+            f"{measurement} need a run, not only files of translations", hint="name a RUN"
+        )
+    study.require_same_tokens(measurement)
 
 
 def accuracy_figure(

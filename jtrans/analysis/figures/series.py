@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 LEVEL = 95.0  # percent
-FEWEST = 2  # sentences: one alone says nothing of how much sentences differ
+FEWEST = 2  # sentences: one alone says nothing about how much sentences vary
 
 Values = list[float | None]
 

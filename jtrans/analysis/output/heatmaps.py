@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CELL = 0.26  # inches
 LETTER = 0.085  # inches a letter of a label takes
 MOST_COLUMNS = 4  # of panels
-FIRST_UPRIGHT = 0x2E7F  # of the letters of Chinese, Japanese and Korean
+FIRST_UPRIGHT = 0x2E7F  # of the characters of Chinese, Japanese and Korean
 _GREY = "#555555"
 
 
@@ -40,7 +40,7 @@ def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
     if missing:
         progress.warn(
             f"no installed font has {missing[:12]}: the PNG shows boxes instead; "
-            "SVG and HTML are right where a font is. On Debian: apt install fonts-noto-cjk"
+            "SVG and HTML are right where there is a font. On Debian: apt install fonts-noto-cjk"
         )
     # it would report every family that has no face of exactly the weight asked for
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
@@ -99,7 +99,7 @@ def _stacked(label: str) -> str:
 
 
 def _is_upright(label: str) -> bool:
-    """Whether a label is Chinese, Japanese or Korean: written letter below letter, not turned."""
+    """Whether a label is Chinese, Japanese or Korean, which is stacked and not rotated."""
     return any(ord(character) > FIRST_UPRIGHT for character in label)
 
 
