@@ -12,7 +12,6 @@ import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +21,7 @@ from jtrans.data.batch import Batch
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.nn.gpu import by_matmul, operator
+from jtrans.nn.gpu.by_matmul import Weighting
 from jtrans.training.objective import Objective, batch_loss
 from scripts.gpu.models import (
     Pairs,
@@ -85,13 +85,12 @@ def _kernel_errors(length: int, axis: int, dtype: torch.dtype, scale: Scale) -> 
         bias = torch.zeros(B, length, device=scale.device)
         bias[1, max(1, length - 3) :] = float("-inf")
     for rate in (0.0, 0.2):
-        inputs = (bias, seed if rate else None)
-        options: dict[str, Any] = {"causal": axis == 1, "rate": rate, "shares_mask": True}
-        out = short_axis.forward(qkv, *inputs, **options)
-        yield distance(out, by_matmul.forward(qkv.double(), *inputs, **options))
+        weighting = Weighting(bias, seed if rate else None, causal=axis == 1, rate=rate)
+        out = short_axis.forward(qkv, weighting)
+        yield distance(out, by_matmul.forward(qkv.double(), weighting))
         gradient = torch.randn_like(out)
-        ours = short_axis.backward(gradient, qkv, *inputs, **options)
-        exact = by_matmul.backward(gradient.double(), qkv.double(), *inputs, **options)
+        ours = short_axis.backward(gradient, qkv, weighting)
+        exact = by_matmul.backward(gradient.double(), qkv.double(), weighting)
         yield distance(ours, exact)
 
 
@@ -104,9 +103,9 @@ def check_large_grid(scale: Scale) -> list[Row]:
     lines = 5 if scale.is_tiny else 70_000
     x = torch.randn(1, 3, lines, 3, 1, 16, device=scale.device)
     qkv = x.movedim(-3, 0).movedim(2, -2)
-    options: dict[str, Any] = {"causal": True, "rate": 0.0, "shares_mask": True}
-    exact = by_matmul.forward(qkv.double(), None, None, **options)
-    error = distance(short_axis.forward(qkv, None, None, **options), exact)
+    weighting = Weighting(causal=True)
+    exact = by_matmul.forward(qkv.double(), weighting)
+    error = distance(short_axis.forward(qkv, weighting), exact)
     return [_row(f"kernels, {lines:,} lines", error, KERNEL_TOLERANCE[torch.float32])]
 
 

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import importlib
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from jtrans.nn.gpu import operator
+from jtrans.nn.gpu.by_matmul import Weighting
 from scripts.gpu.timing import Row, Scale, seconds, wait
 
 LENGTHS = (16, 25, 32, 49, 64)
@@ -126,12 +126,12 @@ def tiles(scale: Scale) -> list[Row]:
         gradient = torch.randn_like(qkv[0])
         floor = _floor_seconds(x, scale)
         for lines, warps in choices[:1] if scale.is_tiny else choices:
-            options: dict[str, Any] = {"causal": True, "rate": 0.0, "shares_mask": True}
+            weighting = Weighting(causal=True)
             tile = short_axis.Tile(slot, lines, warps)
 
             def work(tile: short_axis.Tile = tile, qkv: Tensor = qkv, g: Tensor = gradient) -> None:
-                short_axis.forward(qkv, None, None, **options, tile=tile)  # noqa: B023
-                short_axis.backward(g, qkv, None, None, **options, tile=tile)  # noqa: B023
+                short_axis.forward(qkv, weighting, tile=tile)  # noqa: B023
+                short_axis.backward(g, qkv, weighting, tile=tile)  # noqa: B023
 
             ratio = seconds(work, scale) / floor
             is_usual = tile in short_axis.TILES

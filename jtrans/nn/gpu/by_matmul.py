@@ -7,11 +7,31 @@ meet the values.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from jtrans.nn.attention import attention_weights
 from jtrans.nn.gpu.dropout_mask import weights_mask
+
+
+class Weighting(NamedTuple):
+    """What the weights depend on besides queries and keys.
+
+    Args:
+        key_bias: 0 on real keys, -inf on padding, [B, L].
+        seed: of the dropout mask of the weights; None where nothing is dropped.
+        causal: query l sees keys 0..l only.
+        rate: dropout of the weights.
+        shares_mask: the lines of a sentence share their dropout mask.
+    """
+
+    key_bias: Tensor | None = None
+    seed: Tensor | None = None
+    causal: bool = False
+    rate: float = 0.0
+    shares_mask: bool = True
 
 
 def output_like(qkv: Tensor) -> Tensor:
@@ -25,43 +45,24 @@ def output_like(qkv: Tensor) -> Tensor:
     return qkv.new_empty(B, A, L, H, D).transpose(2, 3)
 
 
-def forward(
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    shares_mask: bool,
-) -> Tensor:
+def forward(qkv: Tensor, weighting: Weighting) -> Tensor:
     """Mix values by softmax(q k^T / sqrt(D)), [3, B, A, H, L, D] -> [B, A, H, L, D].
 
     Args:
         qkv: queries, keys and values of B sentences with A lines each, strided views welcome.
-        key_bias: 0 on real keys, -inf on padding, [B, L].
-        seed: of the dropout mask of the weights; None where nothing is dropped.
-        causal: query l sees keys 0..l only.
-        rate: dropout of the weights.
-        shares_mask: the lines of a sentence share their dropout mask.
+        weighting: what the weights depend on besides.
     """
     with torch.autocast(qkv.device.type, enabled=False):
-        weights, mask = _weights(qkv, key_bias, seed, causal, rate, shares_mask)
+        weights, mask = _weights(qkv, weighting)
         if mask is not None:
             weights = weights * mask
         return output_like(qkv).copy_(weights.to(qkv.dtype) @ qkv[2])
 
 
-def backward(
-    gradient: Tensor,
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    shares_mask: bool,
-) -> Tensor:
+def backward(gradient: Tensor, qkv: Tensor, weighting: Weighting) -> Tensor:
     """Return the gradient of `qkv` from that of the result; weights and mask are computed again."""
     with torch.autocast(qkv.device.type, enabled=False):
-        weights, mask = _weights(qkv, key_bias, seed, causal, rate, shares_mask)
+        weights, mask = _weights(qkv, weighting)
         q, k, v = qkv.unbind(0)
         of_weights = (gradient @ v.mT).to(weights.dtype)  # [B, A, H, L, L]
         dropped = weights
@@ -76,16 +77,10 @@ def backward(
         return out
 
 
-def _weights(
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    shares_mask: bool,
-) -> tuple[Tensor, Tensor | None]:
+def _weights(qkv: Tensor, weighting: Weighting) -> tuple[Tensor, Tensor | None]:
     """Return weights before dropout, [B, A, H, L, L], and their mask [B, A or 1, H, L, L]."""
     _, B, A, H, L, _ = qkv.shape
+    key_bias, seed, causal, rate, shares_mask = weighting
     precise = torch.promote_types(qkv.dtype, torch.float32)
     bias = None if key_bias is None else key_bias[:, None, None, None, :]
     weights = attention_weights(qkv[0].to(precise), qkv[1].to(precise), bias=bias, causal=causal)

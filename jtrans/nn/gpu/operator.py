@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from jtrans.nn.gpu import by_matmul
-from jtrans.nn.gpu.by_matmul import output_like
+from jtrans.nn.gpu.by_matmul import Weighting, output_like
 from jtrans.nn.gpu.dropout_mask import KEYS, draw_seed
 
 LONGEST = KEYS  # positions of a line
@@ -81,33 +81,37 @@ def short_axis_attention(
     return mixed.movedim(-2, axis).flatten(-2)
 
 
-# what they compute is documented in `by_matmul`
+def _forward(qkv: Tensor, *weighting: Any) -> Tensor:
+    return by_matmul.forward(qkv, Weighting(*weighting))
+
+
+def _backward(gradient: Tensor, qkv: Tensor, *weighting: Any) -> Tensor:
+    return by_matmul.backward(gradient, qkv, Weighting(*weighting))
+
+
 attention_operator = torch.library.custom_op(
-    "jtrans::short_axis_attention",
-    by_matmul.forward,
-    mutates_args=(),
-    schema=f"({_OPTIONS}) -> Tensor",
+    "jtrans::short_axis_attention", _forward, mutates_args=(), schema=f"({_OPTIONS}) -> Tensor"
 )
 backward_operator = torch.library.custom_op(
     "jtrans::short_axis_attention_backward",
-    by_matmul.backward,
+    _backward,
     mutates_args=(),
     schema=f"(Tensor gradient, {_OPTIONS}) -> Tensor",
 )
 
 
 @attention_operator.register_kernel("cuda")
-def _(*arguments: Any) -> Tensor:
+def _(qkv: Tensor, *weighting: Any) -> Tensor:
     from jtrans.nn.gpu import short_axis
 
-    return short_axis.forward(*arguments)
+    return short_axis.forward(qkv, Weighting(*weighting))
 
 
 @backward_operator.register_kernel("cuda")
-def _(*arguments: Any) -> Tensor:
+def _(gradient: Tensor, qkv: Tensor, *weighting: Any) -> Tensor:
     from jtrans.nn.gpu import short_axis
 
-    return short_axis.backward(*arguments)
+    return short_axis.backward(gradient, qkv, Weighting(*weighting))
 
 
 @attention_operator.register_fake
@@ -121,7 +125,7 @@ def _(gradient: Tensor, qkv: Tensor, *_: object) -> Tensor:
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    qkv, key_bias, seed, *ctx.options = inputs
+    qkv, key_bias, seed, *ctx.options = inputs  # in the order of `Weighting`
     ctx.save_for_backward(qkv, key_bias, seed)
 
 

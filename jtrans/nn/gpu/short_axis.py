@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from jtrans.nn.gpu.by_matmul import output_like
+from jtrans.nn.gpu.by_matmul import Weighting, output_like
 from jtrans.nn.gpu.dropout_mask import BITS, KEYS, ROUNDS, threshold
 
 _ROUNDS = tl.constexpr(ROUNDS)
@@ -176,25 +176,12 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     tl.store(dk + places, of_keys.to(dk.dtype.element_ty), mask=is_here)
 
 
-def forward(
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    shares_mask: bool,
-    *,
-    tile: Tile | None = None,
-) -> Tensor:
+def forward(qkv: Tensor, weighting: Weighting, *, tile: Tile | None = None) -> Tensor:
     """Compute `by_matmul.forward`; the last axis of `qkv` is contiguous.
 
     Args:
         qkv: queries, keys and values, [3, B, A, H, L, D].
-        key_bias: 0 on real keys, -inf on padding, [B, L].
-        seed: of the dropout mask; needed where `rate` is not 0.
-        causal: query l sees keys 0..l only.
-        rate: dropout of the weights.
-        shares_mask: the lines of a sentence share their dropout mask.
+        weighting: what the weights depend on besides.
         tile: the tile, if not the usual one for this length.
     """
     tile = tile or tile_for(qkv.shape[4])
@@ -202,23 +189,15 @@ def forward(
     out = output_like(qkv)
     _forward_kernel[_grid(q, tile)](
         q, k, v, out,
-        *_data(q, key_bias, seed),
-        *q.stride()[:4], *out.stride()[:4], *_numbers(q, key_bias),
-        **_constants(q, key_bias, seed, causal, rate, shares_mask, tile),
+        *_data(q, weighting),
+        *q.stride()[:4], *out.stride()[:4], *_numbers(q, weighting),
+        **_constants(q, weighting, tile),
     )  # fmt: skip
     return out
 
 
 def backward(
-    gradient: Tensor,
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    shares_mask: bool,
-    *,
-    tile: Tile | None = None,
+    gradient: Tensor, qkv: Tensor, weighting: Weighting, *, tile: Tile | None = None
 ) -> Tensor:
     """Compute `by_matmul.backward`; the arguments are those of `forward`."""
     tile = tile or tile_for(qkv.shape[4])
@@ -228,9 +207,9 @@ def backward(
     dq, dk, dv = out.unbind(0)
     _backward_kernel[_grid(q, tile)](
         gradient, q, k, v, dq, dk, dv,
-        *_data(q, key_bias, seed),
-        *gradient.stride()[:4], *q.stride()[:4], *dq.stride()[:4], *_numbers(q, key_bias),
-        **_constants(q, key_bias, seed, causal, rate, shares_mask, tile),
+        *_data(q, weighting),
+        *gradient.stride()[:4], *q.stride()[:4], *dq.stride()[:4], *_numbers(q, weighting),
+        **_constants(q, weighting, tile),
     )  # fmt: skip
     return out
 
@@ -245,37 +224,31 @@ def _grid(q: Tensor, tile: Tile) -> tuple[int]:
     return (triton.cdiv(B * A, tile.lines) * H,)
 
 
-def _data(q: Tensor, key_bias: Tensor | None, seed: Tensor | None) -> tuple[Any, ...]:
+def _data(q: Tensor, weighting: Weighting) -> tuple[Any, ...]:
     B, A, H, L, _ = q.shape
-    bias = None if key_bias is None else _dense_features(key_bias)
-    return (q if bias is None else bias, q if seed is None else seed, B * A, A, H, L)
+    bias, seed = weighting.key_bias, weighting.seed
+    bias = q if bias is None else _dense_features(bias)  # without one any pointer will do
+    return (bias, q if seed is None else seed, B * A, A, H, L)
 
 
-def _numbers(q: Tensor, key_bias: Tensor | None) -> tuple[int, float]:
-    return (0 if key_bias is None else key_bias.stride(0)), q.shape[-1] ** -0.5
+def _numbers(q: Tensor, weighting: Weighting) -> tuple[int, float]:
+    bias = weighting.key_bias
+    return (0 if bias is None else _dense_features(bias).stride(0)), q.shape[-1] ** -0.5
 
 
-def _constants(
-    q: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    rate: float,
-    shares_mask: bool,
-    tile: Tile,
-) -> dict[str, Any]:
+def _constants(q: Tensor, weighting: Weighting, tile: Tile) -> dict[str, Any]:
     D = q.shape[-1]
     return {
         "WIDTH": D,
         "BLOCK_D": max(16, triton.next_power_of_2(D)),
         "SLOT": tile.slot,
         "LINES": tile.lines,
-        "CAUSAL": causal,
-        "HAS_BIAS": key_bias is not None,
-        "HAS_DROPOUT": seed is not None,
-        "THRESHOLD": threshold(rate),
-        "KEPT": 1.0 / (1.0 - rate),
-        "SHARED": shares_mask,
+        "CAUSAL": weighting.causal,
+        "HAS_BIAS": weighting.key_bias is not None,
+        "HAS_DROPOUT": weighting.seed is not None,
+        "THRESHOLD": threshold(weighting.rate),
+        "KEPT": 1.0 / (1.0 - weighting.rate),
+        "SHARED": weighting.shares_mask,
         "num_warps": tile.warps,
         "num_stages": 1,
     }

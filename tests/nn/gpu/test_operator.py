@@ -84,7 +84,7 @@ def test_gradient_with_dropout_is_that_of_the_same_mask_written_out(axis: int) -
     torch.testing.assert_close(ours, theirs, atol=1e-12, rtol=0)
 
 
-def test_lines_of_a_sentence_shares_mask_and_sentences_do_not() -> None:
+def test_lines_of_a_sentence_share_a_mask_and_sentences_do_not() -> None:
     line = torch.randn(1, 1, 6, 3 * WIDTH)
     out = short_axis_attention(
         line.expand(2, 3, 6, 3 * WIDTH), HEADS, axis=2, dropout=0.5, seed=SEED

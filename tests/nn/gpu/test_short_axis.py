@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from jtrans.nn.gpu import by_matmul
+from jtrans.nn.gpu.by_matmul import Weighting
 
 pytest.importorskip("triton")
 
@@ -52,7 +53,7 @@ def interpreter() -> Iterator[Interpreter]:
     assert process.stdin is not None and process.stdout is not None
     pipes = process.stdin, process.stdout
 
-    def call(name: str, *arguments: Tensor | None, **options: Any) -> Tensor:
+    def call(name: str, *arguments: Tensor | Weighting, **options: Any) -> Tensor:
         pickle.dump((name, arguments, options), pipes[0])
         pipes[0].flush()
         answer = pickle.load(pipes[1])
@@ -82,13 +83,12 @@ def key_bias(length: int) -> Tensor:
 def check(interpreter: Interpreter, qkv: Tensor, bias: Tensor | None, **changes: Any) -> None:
     """Compare result and gradient with products in float64; the dropout mask is the same."""
     tile = {"tile": changes.pop("tile")} if "tile" in changes else {}
-    options: dict[str, Any] = {"causal": False, "rate": 0.0, "shares_mask": True, **changes}
-    seed = SEED if options["rate"] else None
-    out = interpreter("forward", qkv, bias, seed, **options, **tile)
-    expected = by_matmul.forward(qkv.double(), bias, seed, **options)
+    weighting = Weighting(bias, SEED if changes.get("rate") else None, **changes)
+    out = interpreter("forward", qkv, weighting, **tile)
+    expected = by_matmul.forward(qkv.double(), weighting)
     gradient = torch.randn_like(out)
-    of_qkv = interpreter("backward", gradient, qkv, bias, seed, **options, **tile)
-    of_expected = by_matmul.backward(gradient.double(), qkv.double(), bias, seed, **options)
+    of_qkv = interpreter("backward", gradient, qkv, weighting, **tile)
+    of_expected = by_matmul.backward(gradient.double(), qkv.double(), weighting)
     for ours, theirs in ((out, expected), (of_qkv, of_expected)):
         assert ours.dtype == qkv.dtype and ours.stride() == theirs.stride()
         distance = (ours.double() - theirs).norm() / theirs.norm().clamp(min=1e-3)
@@ -144,9 +144,8 @@ def test_separate_tensors_and_other_orders_in_memory_are_read_in_place(
 def test_the_gradient_of_a_sum_needs_no_dense_tensor(interpreter: Interpreter) -> None:
     qkv = view(6, 1, torch.float32)
     ones = torch.ones(()).expand(qkv.shape[1:])
-    options: dict[str, Any] = {"causal": True, "rate": 0.0, "shares_mask": True}
-    ours = interpreter("backward", ones, qkv, None, None, **options)
-    theirs = by_matmul.backward(ones, qkv, None, None, **options)
+    ours = interpreter("backward", ones, qkv, Weighting(causal=True))
+    theirs = by_matmul.backward(ones, qkv, Weighting(causal=True))
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
