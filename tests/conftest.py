@@ -1,4 +1,4 @@
-"""What all tests share: one thread, patience, and the same random numbers whatever ran before."""
+"""What all tests share: one thread, no deadlines, and the same random numbers in any order."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ CITATIONS: dict[str, tuple[Callable[[str], Iterator[str]], Callable[[Path, str],
 
 
 @pytest.mark.parametrize("kind", CITATIONS)
-def test_whatever_is_cited_exists(kind: str) -> None:
+def test_everything_cited_exists(kind: str) -> None:
     find, exists = CITATIONS[kind]
     missing = [
         f"{path.relative_to(REPOSITORY)}: {cited}"

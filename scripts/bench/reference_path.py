@@ -13,7 +13,7 @@ What it does that jtrans does not:
 * attention weights are stored: mask added, cast to float32, filled, softmax, cast back, dropout;
 * dropout masks are multiplied even when nothing is dropped, into weights and hidden layers, too;
 * every padded target position is projected to the vocabulary, and its log-probabilities kept;
-* batches hold 256 tokens along one axis whatever the other, and 16 of them make an update.
+* batches hold 256 tokens along the longer axis, and 16 of them make an update.
 """
 
 from __future__ import annotations

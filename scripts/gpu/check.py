@@ -90,7 +90,7 @@ def run(device: torch.device, chosen: argparse.Namespace) -> Row:
         entry: Row = {}
         try:
             entry["rows"] = part()
-        except Exception as error:  # whatever it is, the other parts shall run
+        except Exception as error:  # the other parts still run
             entry["error"] = f"{type(error).__name__}: {error}"
             entry["traceback"] = traceback.format_exc()
             result["failed"].append(title)

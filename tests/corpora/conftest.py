@@ -79,7 +79,7 @@ class Site:
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """Serve on loopback, whatever proxy the machine has."""
+    """Serve on loopback and use no proxy."""
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv("JTRANS_OFFLINE", raising=False)
     server = Server(("127.0.0.1", 0), Handler)

@@ -55,7 +55,7 @@ def test_all_variants_count_real_positions_and_the_tokens_of_as_many_pairs(
         assert one.amounts["positions"] == pytest.approx(one.amounts["tokens"] * ratio)
         assert one.amounts["padded_positions"] >= one.amounts["positions"]
         assert one.amounts["flops"] > 0 and one.facts["products"] > 0
-    # the reference's update is four passes of at most 32 tokens
+    # the reference's update is four micro-batches of at most 32 tokens
     assert done(reference).amounts["padded_positions"] <= 4 * 32 * int(S.max())
 
 

@@ -64,7 +64,7 @@ def test_neighbouring_entities_of_one_type_begin_each() -> None:
 
 
 def test_a_word_of_the_segmenter_takes_the_tag_where_it_begins() -> None:
-    # the tagger parts "don't" otherwise than Moses does, and takes "e.g." as one
+    # the tagger splits "don't" in another way than Moses does, and takes "e.g." as one
     tagged = Tagged(["I", "do", "n't", "know"], ["PRON", "AUX", "PART", "VERB"])
     found = labels_of("I don't know", tagged, codes=None)
     assert found["pos"] == ["PRON", "AUX", "PART", "VERB", "-"]
