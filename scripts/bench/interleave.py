@@ -144,7 +144,7 @@ def write(path: Path | None, **facts: Any) -> None:
     rows = facts.pop("rows")
     value = {
         **facts,
-        "machine": f"{_processor()}, {os.cpu_count()} cores",
+        "machine": f"{processor()}, {os.cpu_count()} cores",
         "torch": torch.__version__,
         "python": sys.version.split()[0],
         "rows": rows,
@@ -152,7 +152,8 @@ def write(path: Path | None, **facts: Any) -> None:
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Return the name of the processor."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -29,6 +29,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from scripts.bench.interleave import processor
+
 MERGES = 10_000
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -72,10 +74,10 @@ def main() -> None:
         **result,
     }
     if arguments.output:
-        found = arguments.output.exists()
-        known = json.loads(arguments.output.read_text("utf-8")) if found else {}
+        output: Path = arguments.output
+        known = json.loads(output.read_text("utf-8")) if output.exists() else {}
         known[arguments.what] = result
-        arguments.output.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        output.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(result) if arguments.json else json.dumps(result, indent=2))
 
 
@@ -264,14 +266,14 @@ class MemoryWatch:
 
 def tree(process: int) -> list[int]:
     """Return a process and all below it."""
-    found = [process]
-    for parent in found:
+    processes = [process]
+    for parent in processes:
         try:
             text = Path(f"/proc/{parent}/task/{parent}/children").read_text("ascii")
         except OSError:
             continue
-        found += map(int, text.split())
-    return found
+        processes += map(int, text.split())
+    return processes
 
 
 def proportional_kib(process: int) -> int:
@@ -281,14 +283,6 @@ def proportional_kib(process: int) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")), 0)
-
-
-def processor() -> str:
-    """Name the processor."""
-    facts = Path("/proc/cpuinfo")
-    lines = facts.read_text("utf-8").splitlines() if facts.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 if __name__ == "__main__":

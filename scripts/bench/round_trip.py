@@ -101,27 +101,26 @@ def main() -> None:
     results: list[Result] = []
     for name in arguments.names or CORPORA:
         with tempfile.TemporaryDirectory() as work:
-            found = measure(name, arguments.corpora, Path(work), train=arguments.train)
-        results += found
-        for one in found:
+            measured = measure(name, arguments.corpora, Path(work), train=arguments.train)
+        results += measured
+        for result in measured:
             print(
-                f"{one.corpus:<20}{one.language:<4}{one.segmenter:<15}{one.lines:>5}"
-                f"{one.with_unknown:>7}{one.exact:>7.1f}{one.but_for_spaces:>16.1f}"
-                f"{one.stable:>8.1f}",
+                f"{result.corpus:<20}{result.language:<4}{result.segmenter:<15}{result.lines:>5}"
+                f"{result.with_unknown:>7}{result.exact:>7.1f}{result.but_for_spaces:>16.1f}"
+                f"{result.stable:>8.1f}",
                 flush=True,
             )
     if arguments.output:
-        told = [argument for argument in sys.argv[1:] if argument != str(arguments.corpora)]
-        told[told.index("--corpora") : told.index("--corpora") + 1] = ["--corpora", "corpora"]
+        shown = ["corpora" if each == str(arguments.corpora) else each for each in sys.argv[1:]]
         value = {
-            "command": shlex.join(["python", "-m", "scripts.bench.round_trip", *told]),
+            "command": shlex.join(["python", "-m", "scripts.bench.round_trip", *shown]),
             "train_lines_at_most": arguments.train,
             "not_restored": [
                 "characters that are not in the training text (lines with <unk> are left out)",
                 "control characters, kinds of white space, doubled spaces, decomposed characters",
                 "exact, not but_for_spaces: spaces around punctuation, all spaces in Chinese",
             ],
-            "rows": [asdict(one) for one in results],
+            "rows": [asdict(result) for result in results],
         }
         text = json.dumps(value, indent=2, ensure_ascii=False)
         arguments.output.write_text(f"{text}\n", encoding="utf-8")
@@ -177,20 +176,20 @@ def read(
         return read_iwslt14(corpora / name, train)
     folder = corpora / name.split("/")[0]
     held_out = [read_split(folder, "test", language, LINES) for language in languages]
-    found = [
+    train_text = [
         read_split(folder, "train", language, train) or read_split(folder, "valid", language, train)
         for language in languages
     ]
-    return found, held_out
+    return train_text, held_out
 
 
 def read_iwslt14(folder: Path, train: int) -> tuple[list[list[str]], list[list[str]]]:
     """Read the XML files: the first lines are held out, the others are for training."""
     entry = find_entry("iwslt14-de-en")
     places = SearchFolders([folder])
-    found = [places.find_part(part) for part in entry.parts["test"]]
+    files = [places.find_part(part) for part in entry.parts["test"]]
     text = join_texts(
-        [read_choice(f.choice, f.sources, f.targets, entry.languages) for f in found if f]
+        [read_choice(f.choice, f.sources, f.targets, entry.languages) for f in files if f]
     )
     sides = [text.source, text.target]
     return [list(x[LINES : LINES + train]) for x in sides], [list(x[:LINES]) for x in sides]
