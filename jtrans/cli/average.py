@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated
-
-import typer
 
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import JSON, argument, option
 from jtrans.errors import ConfigError
 
 
 def average(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A folder, a name, or @last.")],
-    last: Annotated[
-        int | None, typer.Option(help="Number of newest checkpoints.", show_default="5")
-    ] = None,
-    steps: Annotated[
-        str | None,
-        typer.Option(metavar="N,N,...", help="The checkpoints of these updates instead."),
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the new checkpoint.")] = "average",
-    as_json: Json = False,
+    run: str = argument("RUN", "A folder, a name, or @last."),
+    last: int | None = option("Number of newest checkpoints.", shown="5"),
+    steps: str | None = option("The checkpoints of these updates instead.", "N,N,..."),
+    name: str = option("Name of the new checkpoint.", default="average"),
+    as_json: bool = JSON,
 ) -> None:
     """Average the weights of some checkpoints of a run.
 

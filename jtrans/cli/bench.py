@@ -6,12 +6,22 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import (
+    JSON,
+    LANGUAGES,
+    SETTINGS,
+    VALID,
+    WORKERS,
+    argument,
+    command_group,
+    data_option,
+    device_option,
+    flag,
+    option,
+)
 
 if TYPE_CHECKING:
     from jtrans.bench.prepare import PrepareMeasurement
@@ -22,15 +32,11 @@ CORPUS = "grammar-de-en"
 QUICK_PAIRS = 2000
 SECONDS, QUICK_SECONDS = 20.0, 2.0
 
-bench = typer.Typer(
-    name="bench",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Measure how fast the parts of jtrans are on this machine.\n\n"
-    "[bold]Examples[/bold]\n\n"
-    "  jtrans bench prepare --quick\n\n"
-    "  jtrans bench train --recipe demo/reformer-base --json",
+bench = command_group(
+    "bench",
+    "Measure how fast the parts of jtrans are on this machine.",
+    "jtrans bench prepare --quick",
+    "jtrans bench train --recipe demo/reformer-base --json",
 )
 
 
@@ -41,28 +47,14 @@ def _bench() -> None:
 
 @bench.command()
 def prepare(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A built-in corpus of `jtrans corpora`.")
-    ] = CORPUS,
-    train: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PREFIX", help="Your own files instead, as for jtrans prepare."),
-    ] = None,
-    valid: Annotated[str | None, typer.Option(metavar="PREFIX", help="Validation files.")] = None,
-    languages: Annotated[
-        str | None, typer.Option(metavar="SOURCE-TARGET", help="Such as de-en.")
-    ] = None,
-    bpe_merges: Annotated[
-        int | None,
-        typer.Option(min=1, help="Merges to learn.", show_default="the corpus's own, or 10000"),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes.", show_default="one for each processor")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help=f"Only {QUICK_PAIRS:,} training pairs.")
-    ] = False,
-    as_json: Json = False,
+    name: str = argument("NAME", "A built-in corpus of `jtrans corpora`.", default=CORPUS),
+    train: list[str] | None = option("Your own files instead, as for jtrans prepare.", "PREFIX"),
+    valid: str | None = VALID,
+    languages: str | None = LANGUAGES,
+    bpe_merges: int | None = option("Merges to learn.", shown="the corpus's own, or 10000", min=1),
+    workers: int | None = WORKERS,
+    quick: bool = flag("--quick", f"Only {QUICK_PAIRS:,} training pairs."),
+    as_json: bool = JSON,
 ) -> None:
     """Measure the steps of `jtrans prepare`: time, share, memory. Leaves nothing behind.
 
@@ -99,33 +91,19 @@ def prepare(
 
 @bench.command()
 def train(
-    recipe: Annotated[
-        str,
-        typer.Option(metavar="RECIPE|CONFIG.toml", help="A name of `jtrans recipes`."),
-    ] = "demo/reformer-fast",
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Prepared corpus.", show_default="the built-in one"),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may repeat."),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu, cuda or mps.", show_default="auto")
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="auto, fp32 or bf16.", show_default="auto")
-    ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help=f"{QUICK_SECONDS:g} seconds of updates, not {SECONDS:g}; "
-            f"{QUICK_PAIRS:,} pairs of the built-in corpus.",
-        ),
-    ] = False,
-    as_json: Json = False,
+    recipe: str = option(
+        "A name of `jtrans recipes`.", "RECIPE|CONFIG.toml", default="demo/reformer-fast"
+    ),
+    data: Path | None = data_option(shown="the built-in one"),
+    set_: list[str] | None = SETTINGS,
+    device: str | None = device_option(),
+    precision: str | None = option("auto, fp32 or bf16.", shown="auto"),
+    quick: bool = flag(
+        "--quick",
+        f"{QUICK_SECONDS:g} seconds of updates, not {SECONDS:g}; "
+        f"{QUICK_PAIRS:,} pairs of the built-in corpus.",
+    ),
+    as_json: bool = JSON,
 ) -> None:
     """Measure training: rates, share of the arithmetic peak, padding, memory. Keeps nothing.
 

@@ -5,45 +5,30 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from jtrans.cli import console
+from jtrans.cli.options import command_group, option
 from jtrans.errors import CorpusError
 
-bpe = typer.Typer(
-    name="bpe",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Learn and apply byte pair encoding on plain files, as subword-nmt does.\n\n"
-    "[bold]Examples[/bold]\n\n"
-    "  jtrans bpe learn --merges 10000 --input a.de --input a.en --output codes\n\n"
-    "  jtrans bpe apply --codes codes < a.de > a.bpe.de",
+bpe = command_group(
+    "bpe",
+    "Learn and apply byte pair encoding on plain files, as subword-nmt does.",
+    "jtrans bpe learn --merges 10000 --input a.de --input a.en --output codes",
+    "jtrans bpe apply --codes codes < a.de > a.bpe.de",
 )
 
 
 @bpe.command()
 def learn(
-    merges: Annotated[
-        int, typer.Option("--merges", min=1, help="How many merges to learn.", show_default=False)
-    ],
-    inputs: Annotated[
-        list[Path],
-        typer.Option(
-            "--input",
-            metavar="FILE",
-            help="UTF-8 text with spaces between words; repeat it for joint BPE.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", metavar="CODES", help="File to write.", show_default=False)
-    ],
-    min_frequency: Annotated[
-        int, typer.Option("--min-frequency", min=1, help="Stop at pairs rarer than this.")
-    ] = 2,
+    merges: int = option("How many merges to learn.", default=..., min=1),
+    inputs: list[Path] = option(
+        "UTF-8 text with spaces between words; repeat it for joint BPE.",
+        "FILE",
+        default=...,
+        names=["--input"],
+    ),
+    output: Path = option("File to write.", "CODES", default=...),
+    min_frequency: int = option("Stop at pairs rarer than this.", default=2, min=1),
 ) -> None:
     """Learn the merges of one text, or of several together (joint BPE).
 
@@ -86,12 +71,7 @@ def _hint(kind: str, min_frequency: int) -> str:
 
 @bpe.command()
 def apply(
-    codes: Annotated[
-        Path,
-        typer.Option(
-            "--codes", metavar="CODES", help="File of learned merges.", show_default=False
-        ),
-    ],
+    codes: Path = option("File of learned merges.", "CODES", default=...),
 ) -> None:
     """Split the words of standard input into pieces, on standard output.
 

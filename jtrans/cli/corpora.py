@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import JSON, argument
 
 if TYPE_CHECKING:
     from jtrans.corpora.entry import Entry, OriginalFile, SplitPart
 
 
 def corpora(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show all about this corpus.")
-    ] = None,
-    as_json: Json = False,
+    name: str | None = argument("NAME", "Show all about this corpus.", default=None),
+    as_json: bool = JSON,
 ) -> None:
     """List the corpora that `jtrans prepare NAME` knows, or show one.
 

@@ -3,62 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from jtrans.cli.options import option
+from jtrans.cli.options import DEVICE, MACHINE, SEARCH, option, option_group
 from jtrans.errors import DecodingError, did_you_mean
 
 if TYPE_CHECKING:
     from jtrans.decoding.options import DecodingChoices
 
-SEARCH, MACHINE = "Search", "Machine"
 PRECISIONS = ("auto", "fp32", "bf16")
 
-WhichCheckpoint = Annotated[
-    str, option(metavar="best|last|average|STEP", help="Which checkpoint.", panel=SEARCH)
-]
-Beam = Annotated[int | None, option(help="Hypotheses kept.", default="the run's, 5", panel=SEARCH)]
-BatchTokens = Annotated[
-    int | None, option(min=1, help="Source tokens in a batch.", default="1024", panel=MACHINE)
-]
-Device = Annotated[
-    str | None, option(help="auto, cpu, cuda or mps.", default="auto", panel=MACHINE)
-]
-Precision = Annotated[str, option(help="auto, fp32 or bf16.", panel=MACHINE)]
+CHECKPOINT = option("Which checkpoint.", "best|last|average|STEP", panel=SEARCH, default="best")
+BEAM = option("Hypotheses kept.", None, "the run's, 5", SEARCH)
+BATCH_TOKENS = option("Source tokens in a batch.", None, "1024", MACHINE, min=1)
+PRECISION = option("auto, fp32 or bf16.", panel=MACHINE, default="auto")
 
 
-@dataclass(frozen=True)
+@option_group
 class DecodingOptions:
     """Which checkpoint translates, how it searches, and on what machine."""
 
-    checkpoint: WhichCheckpoint = "best"
-    beam: Beam = None
-    length_penalty: Annotated[
-        float | None,
-        option(help="Exponent a of the length.", default="the run's, 1.0", panel=SEARCH),
-    ] = None
-    length_penalty_form: Annotated[
-        str | None,
-        option(
-            metavar="power|gnmt",
-            help="logP / |Y|^a or logP / ((5 + |Y|) / 6)^a.",
-            default="the run's, power",
-            panel=SEARCH,
-        ),
-    ] = None
-    max_length: Annotated[
-        str | None,
-        option(
-            metavar="N, S+N or N*S+M",
-            help="Most target tokens; S source tokens, </s> counted in both.",
-            default="the run's, S+50",
-            panel=SEARCH,
-        ),
-    ] = None
-    batch_tokens: BatchTokens = None
-    device: Device = None
-    precision: Precision = "auto"
+    checkpoint: str = CHECKPOINT
+    beam: int | None = BEAM
+    length_penalty: float | None = option(
+        "Exponent a of the length.", shown="the run's, 1.0", panel=SEARCH
+    )
+    length_penalty_form: str | None = option(
+        "logP / |Y|^a or logP / ((5 + |Y|) / 6)^a.", "power|gnmt", "the run's, power", SEARCH
+    )
+    max_length: str | None = option(
+        "Most target tokens; S source tokens, </s> counted in both.",
+        "N, S+N or N*S+M",
+        "the run's, S+50",
+        SEARCH,
+    )
+    batch_tokens: int | None = BATCH_TOKENS
+    device: str | None = DEVICE
+    precision: str = PRECISION
 
     def choices(self, **search: Any) -> DecodingChoices:
         """Return what the options choose, with further search options.

@@ -4,58 +4,29 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import JSON, argument, option
 from jtrans.errors import ConfigError, did_you_mean
 
 _FORMATS = ("reformer-fairseq",)
 
 
 def import_(
-    checkpoint: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CHECKPOINT",
-            help="The file, such as checkpoint_best.pt.",
-            show_default=False,
-        ),
-    ],
-    source_format: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="FORMAT",
-            help="reformer-fairseq: the original Reformer code, a fork of fairseq 0.6.",
-            show_default=False,
-        ),
-    ],
-    source_dict: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="Source dictionary, such as dict.de.txt.", show_default=False
-        ),
-    ],
-    target_dict: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="Target dictionary, such as dict.en.txt.", show_default=False
-        ),
-    ],
-    run: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of the new run.", show_default=False)
-    ],
-    bpe_codes: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="BPE codes of both sides; without them, input and output are pieces.",
-        ),
-    ] = None,
-    as_json: Json = False,
+    checkpoint: Path = argument("CHECKPOINT", "The file, such as checkpoint_best.pt."),
+    source_format: str = option(
+        "reformer-fairseq: the original Reformer code, a fork of fairseq 0.6.",
+        "FORMAT",
+        default=...,
+        names=["--from"],
+    ),
+    source_dict: Path = option("Source dictionary, such as dict.de.txt.", "FILE", default=...),
+    target_dict: Path = option("Target dictionary, such as dict.en.txt.", "FILE", default=...),
+    run: Path = option("Folder of the new run.", "DIR", default=...),
+    bpe_codes: Path | None = option(
+        "BPE codes of both sides; without them, input and output are pieces.", "FILE"
+    ),
+    as_json: bool = JSON,
 ) -> None:
     r"""Turn a checkpoint of another program into a run that translates and scores like any other.
 

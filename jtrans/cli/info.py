@@ -11,7 +11,7 @@ from typing import Any
 
 from jtrans import __version__
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import JSON
 
 _PACKAGES = (
     "torch",
@@ -28,7 +28,7 @@ _PACKAGES = (
 )
 
 
-def info(as_json: Json = False) -> None:
+def info(as_json: bool = JSON) -> None:
     """Print versions, devices and folders for a bug report.
 
     [bold]Examples[/bold]

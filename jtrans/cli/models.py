@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args, get_origin
-
-import typer
+from typing import Any, Literal, get_args, get_origin
 
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import JSON, argument
 from jtrans.errors import ConfigError
 
 # Sizes are those of the published setting where there is one (Li et al. 2020, table 1), and
@@ -17,10 +15,8 @@ _VOCABULARIES = 8848, 6632
 
 
 def models(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show the options of this system.")
-    ] = None,
-    as_json: Json = False,
+    name: str | None = argument("NAME", "Show the options of this system.", default=None),
+    as_json: bool = JSON,
 ) -> None:
     """List the systems, or show the size and the options of one.
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import (
+    JSON,
+    LANGUAGES,
+    VALID,
+    WORKERS,
+    argument,
+    flag,
+    grouped,
+    option,
+    option_group,
+)
 from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,193 +26,97 @@ if TYPE_CHECKING:
 TEXT, CLEANING = "Words and pieces", "Cleaning of train"
 
 
+def _drop_flag(name: str, text: str) -> Any:
+    return flag(f"--drop-{name}/--keep-{name}", text, CLEANING, f"drop-{name}")
+
+
+@option_group
+class TextOptions:
+    """How text becomes pieces, and which pairs stay, named like `PrepareOptions`."""
+
+    segment: str | None = option(
+        "moses, moses-escaped, jieba, whitespace, character or auto.", None, "auto", TEXT
+    )
+    source_segment: str | None = option("The same for the source only.", panel=TEXT)
+    target_segment: str | None = option("The same for the target only.", panel=TEXT)
+    lowercase: bool | None = flag("--lowercase/--cased", "Case.", TEXT, "cased")
+    truecase: bool | None = option(
+        "Write the first word of a sentence as within sentences; output restores it.",
+        panel=TEXT,
+        names=["--truecase"],
+    )
+    jieba_dictionary: Path | None = option(
+        "Extra words for jieba, one per line.", "FILE", panel=TEXT
+    )
+    pipeline: Path | None = option(
+        "Reuse the text pipeline of a prepared corpus or a run; learn nothing.", "DIR", panel=TEXT
+    )
+    bpe: str | None = option("joint, separate or none.", None, "joint", TEXT)
+    bpe_merges: int | None = option("Merges to learn.", None, "10000", TEXT, min=1)
+    bpe_min_frequency: int | None = option(
+        "Merge only pairs at least this frequent.", None, "2", TEXT, min=1
+    )
+    vocabulary: str | None = option(
+        "separate dictionaries, or one joint (for tied embeddings).", None, "separate", TEXT
+    )
+    min_count: int | None = option("Rarer tokens become <unk>.", None, "1", TEXT, min=1)
+    max_length: int | None = option(
+        "Longest side of a pair, in words.", None, "175", CLEANING, min=1
+    )
+    max_ratio: float | None = option(
+        "How many times longer one side may be.", None, "1.5", CLEANING, min=1
+    )
+    deduplicate: bool | None = flag(
+        "--deduplicate/--no-deduplicate", "Keep each pair once.", CLEANING, "deduplicate"
+    )
+    drop_leaked: bool | None = _drop_flag("leaked", "Pairs that also occur in valid or test.")
+    drop_identical: bool | None = _drop_flag("identical", "Pairs with the same text on both sides.")
+    drop_wrong_script: bool | None = _drop_flag(
+        "wrong-script", "Pairs without a letter of their language's script on one side."
+    )
+    labels: str | None = option(
+        "Parts of speech and entities of source words, for Transformer++: "
+        "spacy:MODEL or conllu:FILE.",
+        "SOURCE",
+        "the corpus's own, if it has some",
+        TEXT,
+    )
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the fields of `PrepareOptions`; None leaves the default."""
+        values = {name: str(v) if isinstance(v, Path) else v for name, v in vars(self).items()}
+        segment = values.pop("segment")
+        for side in ("source_segment", "target_segment"):
+            values[side] = values[side] or segment
+        if self.lowercase is None and self.truecase:
+            values["lowercase"] = False
+        if self.truecase is None and self.lowercase:
+            values["truecase"] = False
+        return values
+
+
+@grouped()
 def prepare(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A corpus of `jtrans corpora`.")
-    ] = None,
-    train: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PREFIX",
-            help="PREFIX.de and PREFIX.en, plain or packed; or one .tsv, .tmx, .jsonl; may repeat. "
-            "Or folders made by jtrans prepare, to be merged.",
-        ),
-    ] = None,
-    valid: Annotated[str | None, typer.Option(metavar="PREFIX", help="Validation files.")] = None,
-    test: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PREFIX",
-            help="Test files; may repeat. PREFIX.0.en, PREFIX.1.en ...: several references.",
-        ),
-    ] = None,
-    languages: Annotated[
-        str | None, typer.Option(metavar="SOURCE-TARGET", help="Such as de-en.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Folder to make.", show_default="data/prepared/NAME, with NAME"
-        ),
-    ] = None,
-    from_: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="DIR",
-            help="Take the original files of NAME from here, and download nothing.",
-        ),
-    ] = None,
-    segment: Annotated[
-        str | None,
-        typer.Option(
-            help="moses, moses-escaped, jieba, whitespace, character or auto.",
-            show_default="auto",
-            rich_help_panel=TEXT,
-        ),
-    ] = None,
-    source_segment: Annotated[
-        str | None, typer.Option(help="The same for the source only.", rich_help_panel=TEXT)
-    ] = None,
-    target_segment: Annotated[
-        str | None, typer.Option(help="The same for the target only.", rich_help_panel=TEXT)
-    ] = None,
-    lowercase: Annotated[
-        bool | None,
-        typer.Option(
-            "--lowercase/--cased", help="Case.", show_default="cased", rich_help_panel=TEXT
-        ),
-    ] = None,
-    truecase: Annotated[
-        bool | None,
-        typer.Option(
-            "--truecase",
-            help="Write the first word of a sentence as within sentences; output restores it.",
-            show_default=False,
-            rich_help_panel=TEXT,
-        ),
-    ] = None,
-    jieba_dictionary: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Extra words for jieba, one per line.",
-            show_default=False,
-            rich_help_panel=TEXT,
-        ),
-    ] = None,
-    pipeline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Reuse the text pipeline of a prepared corpus or a run; learn nothing.",
-            show_default=False,
-            rich_help_panel=TEXT,
-        ),
-    ] = None,
-    bpe: Annotated[
-        str | None,
-        typer.Option(help="joint, separate or none.", show_default="joint", rich_help_panel=TEXT),
-    ] = None,
-    bpe_merges: Annotated[
-        int | None,
-        typer.Option(min=1, help="Merges to learn.", show_default="10000", rich_help_panel=TEXT),
-    ] = None,
-    bpe_min_frequency: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Merge only pairs at least this frequent.",
-            show_default="2",
-            rich_help_panel=TEXT,
-        ),
-    ] = None,
-    vocabulary: Annotated[
-        str | None,
-        typer.Option(
-            help="separate dictionaries, or one joint (for tied embeddings).",
-            show_default="separate",
-            rich_help_panel=TEXT,
-        ),
-    ] = None,
-    min_count: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Rarer tokens become <unk>.", show_default="1", rich_help_panel=TEXT
-        ),
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Longest side of a pair, in words.",
-            show_default="175",
-            rich_help_panel=CLEANING,
-        ),
-    ] = None,
-    max_ratio: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            help="How many times longer one side may be.",
-            show_default="1.5",
-            rich_help_panel=CLEANING,
-        ),
-    ] = None,
-    deduplicate: Annotated[
-        bool | None,
-        typer.Option(
-            "--deduplicate/--no-deduplicate",
-            help="Keep each pair once.",
-            show_default="deduplicate",
-            rich_help_panel=CLEANING,
-        ),
-    ] = None,
-    drop_leaked: Annotated[
-        bool | None,
-        typer.Option(
-            "--drop-leaked/--keep-leaked",
-            help="Pairs that also occur in valid or test.",
-            show_default="drop-leaked",
-            rich_help_panel=CLEANING,
-        ),
-    ] = None,
-    drop_identical: Annotated[
-        bool | None,
-        typer.Option(
-            "--drop-identical/--keep-identical",
-            help="Pairs with the same text on both sides.",
-            show_default="drop-identical",
-            rich_help_panel=CLEANING,
-        ),
-    ] = None,
-    drop_wrong_script: Annotated[
-        bool | None,
-        typer.Option(
-            "--drop-wrong-script/--keep-wrong-script",
-            help="Pairs without a letter of their language's script on one side.",
-            show_default="drop-wrong-script",
-            rich_help_panel=CLEANING,
-        ),
-    ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="Parts of speech and entities of source words, for Transformer++: "
-            "spacy:MODEL or conllu:FILE.",
-            show_default="the corpus's own, if it has some",
-            rich_help_panel=TEXT,
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Processes.", show_default="one for each processor"),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace another prepared corpus in --out.")
-    ] = False,
-    as_json: Json = False,
+    *,
+    name: str | None = argument("NAME", "A corpus of `jtrans corpora`.", default=None),
+    train: list[str] | None = option(
+        "PREFIX.de and PREFIX.en, plain or packed; or one .tsv, .tmx, .jsonl; may repeat. "
+        "Or folders made by jtrans prepare, to be merged.",
+        "PREFIX",
+    ),
+    valid: str | None = VALID,
+    test: list[str] | None = option(
+        "Test files; may repeat. PREFIX.0.en, PREFIX.1.en ...: several references.", "PREFIX"
+    ),
+    languages: str | None = LANGUAGES,
+    out: Path | None = option("Folder to make.", "DIR", "data/prepared/NAME, with NAME"),
+    originals: Path | None = option(
+        "Take the original files of NAME from here, and download nothing.", "DIR", names=["--from"]
+    ),
+    text: TextOptions,
+    workers: int | None = WORKERS,
+    force: bool = flag("--force", "Replace another prepared corpus in --out."),
+    as_json: bool = JSON,
 ) -> None:
     """Make a corpus ready for training: segment, clean, learn BPE, encode.
 
@@ -217,39 +129,20 @@ def prepare(
     """
     from jtrans.api import prepare as prepare_corpus
 
-    chosen = {
-        "source_segment": source_segment or segment,
-        "target_segment": target_segment or segment,
-        "lowercase": False if truecase and lowercase is None else lowercase,
-        "truecase": False if lowercase and truecase is None else truecase,
-        "jieba_dictionary": None if jieba_dictionary is None else str(jieba_dictionary),
-        "bpe": bpe,
-        "bpe_merges": bpe_merges,
-        "bpe_min_frequency": bpe_min_frequency,
-        "vocabulary": vocabulary,
-        "min_count": min_count,
-        "max_length": max_length,
-        "max_ratio": max_ratio,
-        "deduplicate": deduplicate,
-        "drop_leaked": drop_leaked,
-        "drop_identical": drop_identical,
-        "drop_wrong_script": drop_wrong_script,
-        "labels": labels,
-        "pipeline": None if pipeline is None else str(pipeline),
-    }
+    chosen = text.chosen()
     files = {"--train": train, "--valid": valid, "--test": test, "--languages": languages}
     if name is None and any(map(_is_prepared, train or [])):
-        given = {**files, "--from": from_, **chosen}
+        given = {**files, "--from": originals, **chosen}
         _show(_merge_parts(train or [], given, out, force=force), as_json=as_json)
         return
-    _check_source(name, files, from_)
+    _check_source(name, files, originals)
     prepared = prepare_corpus(
         name,
         train=train or [],
         valid=valid,
         test=test or [],
         languages=languages,
-        originals=from_,
+        originals=originals,
         out=out,
         workers=workers,
         force=force,

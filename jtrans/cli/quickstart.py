@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import JSON, device_option, option
 from jtrans.errors import ConfigError, JtransError
 
 if TYPE_CHECKING:
@@ -36,16 +36,12 @@ class TranslatedExample:
 
 
 def quickstart(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where everything goes.")] = Path(
-        "runs/quickstart"
+    out: Path = option("Where everything goes.", "DIR", default=Path("runs/quickstart")),
+    minutes: float = option(
+        "Time for all of it; more gives better translations.", default=5.0, min=0.1
     ),
-    minutes: Annotated[
-        float, typer.Option(min=0.1, help="Time for all of it; more gives better translations.")
-    ] = 5.0,
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu, cuda or mps.", show_default="auto")
-    ] = None,
-    as_json: Json = False,
+    device: str | None = device_option(),
+    as_json: bool = JSON,
 ) -> None:
     """Prepare, train, translate, score and analyze two small systems on the built-in corpus.
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import JSON, argument, option
 from jtrans.errors import ConfigError
 
 _SECTION = re.compile(r"\[(\w+)\]\s*")
@@ -20,14 +17,11 @@ _COMMENT_COLUMN = 40  # longer lines do not push the comments of the others to t
 
 
 def recipes(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Print this recipe as TOML.")
-    ] = None,
-    copy: Annotated[
-        Path | None,
-        typer.Option("--copy", metavar="DEST", help="Write it to this new .toml file instead."),
-    ] = None,
-    as_json: Json = False,
+    name: str | None = argument("NAME", "Print this recipe as TOML.", default=None),
+    copy: Path | None = option(
+        "Write it to this new .toml file instead.", "DEST", names=["--copy"]
+    ),
+    as_json: bool = JSON,
 ) -> None:
     """List the recipes, print one, or copy one to change it.
 

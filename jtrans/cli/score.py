@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
 
 from jtrans.cli import console
 from jtrans.cli.decoding_options import DecodingOptions
-from jtrans.cli.options import Json, data_option, grouped, option, split_option
+from jtrans.cli.options import JSON, argument, data_option, flag, grouped, option, split_option
 from jtrans.errors import EXIT_CHECK_FAILED, ConfigError, CorpusError
 
 if TYPE_CHECKING:
@@ -32,68 +32,41 @@ class Command(TyperCommand):
         """Turn ``--hyp A B`` into ``--hyp A --hyp B``, then parse as usual."""
         repeated: list[str] = []
         several = None
-        for number, argument in enumerate(args):
-            if argument.startswith("-"):
-                several = argument if argument in _SEVERAL else None
+        for number, word in enumerate(args):
+            if word.startswith("-"):
+                several = word if word in _SEVERAL else None
             elif several and args[number - 1] != several:
                 repeated.append(several)
-            repeated.append(argument)
+            repeated.append(word)
         return super().parse_args(ctx, repeated)
 
 
 @grouped()
 def score(
     *,
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="RUN", help="Runs; the first is the baseline.", show_default=False),
-    ] = None,
-    split: Annotated[str, split_option()] = "test",
-    metric: Annotated[
-        str | None,
-        option(
-            metavar="NAME,...", help="Which scores.", default=f"{METRICS}; files: no multi-bleu"
-        ),
-    ] = None,
-    data: Annotated[Path | None, data_option()] = None,
-    lowercase: Annotated[
-        bool | None,
-        option(
-            "--lowercase/--cased",
-            help="Compare without case.",
-            default="as the run writes; files: cased",
-        ),
-    ] = None,
-    force: Annotated[
-        str | None,
-        option(
-            metavar="FILE",
-            help="Translations whose probability the run gives, line by line.",
-            panel=FORCE,
-        ),
-    ] = None,
-    src: Annotated[
-        str | None,
-        option(metavar="FILE", help="Their source lines; with --hyp only counted.", panel=FORCE),
-    ] = None,
-    hyp: Annotated[
-        list[str] | None,
-        option(metavar="FILE...", help="Translations, a file a system.", panel=FILES),
-    ] = None,
-    ref: Annotated[
-        list[str] | None, option(metavar="FILE...", help="References, a file a set.", panel=FILES)
-    ] = None,
-    languages: Annotated[
-        str | None,
-        option(
-            metavar="SOURCE-TARGET",
-            help="The target chooses sacreBLEU's tokenizer.",
-            default="the ending of the reference file",
-            panel=FILES,
-        ),
-    ] = None,
+    runs: list[str] | None = argument("RUN", "Runs; the first is the baseline.", default=None),
+    split: str = split_option(),
+    metric: str | None = option("Which scores.", "NAME,...", f"{METRICS}; files: no multi-bleu"),
+    data: Path | None = data_option(),
+    lowercase: bool | None = flag(
+        "--lowercase/--cased",
+        "Compare without case.",
+        shown="as the run writes; files: cased",
+    ),
+    force: str | None = option(
+        "Translations whose probability the run gives, line by line.", "FILE", panel=FORCE
+    ),
+    src: str | None = option("Their source lines; with --hyp only counted.", "FILE", panel=FORCE),
+    hyp: list[str] | None = option("Translations, a file a system.", "FILE...", panel=FILES),
+    ref: list[str] | None = option("References, a file a set.", "FILE...", panel=FILES),
+    languages: str | None = option(
+        "The target chooses sacreBLEU's tokenizer.",
+        "SOURCE-TARGET",
+        "the ending of the reference file",
+        FILES,
+    ),
     decoding: DecodingOptions,
-    as_json: Json = False,
+    as_json: bool = JSON,
 ) -> None:
     """Score translations: of runs on a test set, or of files.
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.options import Json
+from jtrans.cli.options import DEVICE, JSON, MACHINE, SETTINGS, argument, data_option, flag, option
 
 if TYPE_CHECKING:
     from jtrans.config import Config
     from jtrans.training.estimate import Estimate
     from jtrans.training.events import Result
 
-MACHINE, START = "Machine", "Start and end"
+START = "Start and end"
 REASONS = {
     "max_epochs": "all epochs are done",
     "max_updates": "all updates are done",
@@ -28,58 +28,23 @@ REASONS = {
 
 
 def train(
-    recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE|CONFIG.toml", help="A name of `jtrans recipes`.")
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Prepared corpus.", show_default="data/prepared/CORPUS"),
-    ] = None,
-    run: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of the run.", show_default="runs/RECIPE"),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may repeat."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="training.seed")] = None,
-    max_minutes: Annotated[
-        float | None, typer.Option(help="training.max_minutes", rich_help_panel=START)
-    ] = None,
-    restart: Annotated[
-        bool,
-        typer.Option("--restart", help="Start over, deleting the run.", rich_help_panel=START),
-    ] = False,
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="RUN", help="Start from its best weights.", rich_help_panel=START
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Estimate size, memory and time.", rich_help_panel=START),
-    ] = False,
-    device: Annotated[
-        str | None,
-        typer.Option(help="auto, cpu, cuda or mps.", show_default="auto", rich_help_panel=MACHINE),
-    ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            help="auto, fp32 or bf16: training.precision",
-            show_default="auto",
-            rich_help_panel=MACHINE,
-        ),
-    ] = None,
-    deterministic: Annotated[
-        bool,
-        typer.Option(
-            "--deterministic", help="Only deterministic GPU kernels.", rich_help_panel=MACHINE
-        ),
-    ] = False,
-    as_json: Json = False,
+    recipe: str = argument("RECIPE|CONFIG.toml", "A name of `jtrans recipes`."),
+    data: Path | None = data_option(shown="data/prepared/CORPUS"),
+    run: Path | None = option("Folder of the run.", "DIR", "runs/RECIPE"),
+    set_: list[str] | None = SETTINGS,
+    seed: int | None = option("training.seed"),
+    max_minutes: float | None = option("training.max_minutes", panel=START),
+    restart: bool = flag("--restart", "Start over, deleting the run.", START),
+    from_: str | None = option(
+        "Start from its best weights.", "RUN", panel=START, names=["--from"]
+    ),
+    dry_run: bool = flag("--dry-run", "Estimate size, memory and time.", START),
+    device: str | None = DEVICE,
+    precision: str | None = option(
+        "auto, fp32 or bf16: training.precision", shown="auto", panel=MACHINE
+    ),
+    deterministic: bool = flag("--deterministic", "Only deterministic GPU kernels.", MACHINE),
+    as_json: bool = JSON,
 ) -> None:
     """Train a model; run the same command again to continue where it stopped.
 

@@ -10,13 +10,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
-
-import typer
+from typing import TYPE_CHECKING, Any, TextIO
 
 from jtrans.cli import console
-from jtrans.cli.decoding_options import SEARCH, DecodingOptions, check_choice
-from jtrans.cli.options import grouped, option
+from jtrans.cli.decoding_options import DecodingOptions, check_choice
+from jtrans.cli.options import SEARCH, argument, grouped, option
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -29,36 +27,31 @@ FORMATS = ("text", "jsonl")
 
 @grouped()
 def translate(
-    runs: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN", help="A run, or several as an ensemble.", show_default=False),
-    ],
-    input_file: Annotated[
-        str, option("--input", "-i", metavar="FILE|-", help="Text to translate.", panel=TEXT)
-    ] = "-",
-    output_file: Annotated[
-        str, option("--output", "-o", metavar="FILE|-", help="Where it goes.", panel=TEXT)
-    ] = "-",
-    input_format: Annotated[
-        str,
-        option(
-            metavar="text|jsonl",
-            help="jsonl: objects with a field `source`; other fields are passed through.",
-            panel=TEXT,
-        ),
-    ] = "text",
-    output_format: Annotated[
-        str,
-        option("--format", metavar="text|jsonl", help="jsonl: with scores and tokens.", panel=TEXT),
-    ] = "text",
+    runs: list[str] = argument("RUN", "A run, or several as an ensemble."),
+    input_file: str = option(
+        "Text to translate.", "FILE|-", default="-", panel=TEXT, names=["--input", "-i"]
+    ),
+    output_file: str = option(
+        "Where it goes.", "FILE|-", default="-", panel=TEXT, names=["--output", "-o"]
+    ),
+    input_format: str = option(
+        "jsonl: objects with a field `source`; other fields are passed through.",
+        "text|jsonl",
+        default="text",
+        panel=TEXT,
+    ),
+    output_format: str = option(
+        "jsonl: with scores and tokens.",
+        "text|jsonl",
+        default="text",
+        panel=TEXT,
+        names=["--format"],
+    ),
     *,
     decoding: DecodingOptions,
-    n_best: Annotated[
-        int,
-        option(
-            help="Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.", panel=SEARCH
-        ),
-    ] = 1,
+    n_best: int = option(
+        "Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.", default=1, panel=SEARCH
+    ),
 ) -> None:
     """Translate raw text, one line per line: order and empty lines are kept.
 

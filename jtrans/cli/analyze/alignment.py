@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions, text_option
+from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions
 from jtrans.cli.analyze.show import show
-from jtrans.cli.options import grouped
+from jtrans.cli.options import grouped, option
 
 
 @grouped(without=TRANSLATING)
 def alignment(
     *,
-    gold: Annotated[
-        Path | None,
-        text_option("FILE", "Gold word alignments, Pharaoh format.", "the corpus' own"),
-    ] = None,
-    layer: Annotated[str | None, text_option("NAME", "Only this attention map.", "all")] = None,
+    gold: Path | None = option("Gold word alignments, Pharaoh format.", "FILE", "the corpus' own"),
+    layer: str | None = option("Only this attention map.", "NAME", "all"),
     study: StudyOptions,
     output: OutputOptions,
 ) -> None:

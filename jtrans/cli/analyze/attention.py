@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from jtrans.cli import console
-from jtrans.cli.analyze.options import out_option, text_option
-from jtrans.cli.decoding_options import Device, WhichCheckpoint
-from jtrans.cli.options import Json, data_option, grouped, split_option
+from jtrans.cli.analyze.options import out_option
+from jtrans.cli.decoding_options import CHECKPOINT
+from jtrans.cli.options import (
+    DEVICE,
+    JSON,
+    argument,
+    data_option,
+    grouped,
+    option,
+    option_group,
+    split_option,
+)
 from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,21 +31,19 @@ STRONGEST = "of the strongest cell"
 PAGE = "attention.html"
 
 
-@dataclass(frozen=True)
+@option_group
 class SentenceOptions:
     """Which sentences to look at."""
 
-    sentence: Annotated[str | None, text_option("TEXT", "Raw source text.", panel=SENTENCE)] = None
-    target: Annotated[
-        str | None,
-        text_option("TEXT", "Its translation to look at, raw text.", "the run's own", SENTENCE),
-    ] = None
-    sentences: Annotated[
-        str | None,
-        text_option("N,N,...", "Lines of the split instead, counted from 1.", panel=SENTENCE),
-    ] = None
-    split: Annotated[str, split_option(SENTENCE)] = "test"
-    data: Annotated[Path | None, data_option(SENTENCE)] = None
+    sentence: str | None = option("Raw source text.", "TEXT", panel=SENTENCE)
+    target: str | None = option(
+        "Its translation to look at, raw text.", "TEXT", "the run's own", SENTENCE
+    )
+    sentences: str | None = option(
+        "Lines of the split instead, counted from 1.", "N,N,...", panel=SENTENCE
+    )
+    split: str = split_option(SENTENCE)
+    data: Path | None = data_option(SENTENCE)
 
     def check(self) -> None:
         """Refuse options that exclude each other.
@@ -73,29 +77,21 @@ class SentenceOptions:
         return [(line, lines[line]) for line in numbers]
 
 
-@dataclass(frozen=True)
+@option_group
 class ViewOptions:
     """Which layers, heads and slices to show."""
 
-    layer: Annotated[
-        str | None, text_option("N|all", "Layer, counted from 1.", "the last", SHOWN)
-    ] = None
-    head: Annotated[
-        str | None, text_option("N|all", "Head, counted from 1.", "the mean", SHOWN)
-    ] = None
-    source_token: Annotated[
-        str | None,
-        text_option(
-            "N|TEXT",
-            "Joint systems: whose source attention, a token's number or text.",
-            STRONGEST,
-            SHOWN,
-        ),
-    ] = None
-    target_token: Annotated[
-        str | None,
-        text_option("N|TEXT", "Joint systems: whose target attention.", STRONGEST, SHOWN),
-    ] = None
+    layer: str | None = option("Layer, counted from 1.", "N|all", "the last", SHOWN)
+    head: str | None = option("Head, counted from 1.", "N|all", "the mean", SHOWN)
+    source_token: str | None = option(
+        "Joint systems: whose source attention, a token's number or text.",
+        "N|TEXT",
+        STRONGEST,
+        SHOWN,
+    )
+    target_token: str | None = option(
+        "Joint systems: whose target attention.", "N|TEXT", STRONGEST, SHOWN
+    )
 
     def selection(self) -> ViewSelection:
         """Return what to show.
@@ -112,13 +108,14 @@ class ViewOptions:
 
 @grouped()
 def attention(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One run or several.")],
+    *,
+    runs: list[str] = argument("RUN...", "One run or several."),
     text: SentenceOptions,
     shown: ViewOptions,
-    checkpoint: WhichCheckpoint = "best",
-    device: Device = None,
-    out: Annotated[Path | None, out_option("reports/ of each run")] = None,
-    as_json: Json = False,
+    checkpoint: str = CHECKPOINT,
+    device: str | None = DEVICE,
+    out: Path | None = out_option("reports/ of each run"),
+    as_json: bool = JSON,
 ) -> None:
     """Show where systems look when they translate a sentence: every attention map.
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from jtrans.cli.analyze.options import TRANSLATING, BinOptions, Edges, OutputOptions, StudyOptions
+from jtrans.cli.analyze.options import EDGES, TRANSLATING, BinOptions, OutputOptions, StudyOptions
 from jtrans.cli.analyze.show import show
-from jtrans.cli.options import grouped
+from jtrans.cli.options import grouped, option
 
 
 @grouped()
@@ -28,7 +24,7 @@ def length(study: StudyOptions, bins: BinOptions, output: OutputOptions) -> None
 
 
 @grouped(without=TRANSLATING)
-def position(study: StudyOptions, *, edges: Edges = None, output: OutputOptions) -> None:
+def position(study: StudyOptions, *, edges: str | None = EDGES, output: OutputOptions) -> None:
     """Show how often the right next token is the most probable one, by target position.
 
     [bold]Examples[/bold]
@@ -64,7 +60,7 @@ def compare(
     study: StudyOptions,
     bins: BinOptions,
     *,
-    top: Annotated[int, typer.Option(min=1, help="Sentences and n-grams in each direction.")] = 10,
+    top: int = option("Sentences and n-grams in each direction.", default=10, min=1),
     output: OutputOptions,
 ) -> None:
     """Show sentences and n-grams where systems differ, and whether by more than chance.

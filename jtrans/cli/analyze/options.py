@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
 from jtrans.cli.decoding_options import (
-    BatchTokens,
-    Beam,
+    BATCH_TOKENS,
+    BEAM,
+    CHECKPOINT,
+    PRECISION,
     DecodingOptions,
-    Device,
-    Precision,
-    WhichCheckpoint,
 )
-from jtrans.cli.options import Json, data_option, option, split_option
+from jtrans.cli.options import (
+    DEVICE,
+    JSON,
+    argument,
+    data_option,
+    option,
+    option_group,
+    split_option,
+)
 
 if TYPE_CHECKING:
     from jtrans.analysis.figures.bins import Binning
@@ -27,48 +31,29 @@ OUTPUT = "Output"
 TRANSLATING = ("hyp", "beam", "batch_tokens")  # of no use where nothing is translated
 
 
-def text_option(
-    metavar: str, text: str, default: str | None = None, panel: str | None = None
-) -> Any:
-    """Declare an option that takes text; `default` says in words what its None stands for."""
-    return option(metavar=metavar, help=text, default=default, panel=panel)
-
-
-def out_option(default: str) -> Any:
+def out_option(shown: str) -> Any:
     """Declare ``--out``."""
-    return text_option("DIR", "Folder for the files.", default, OUTPUT)
+    return option("Folder for the files.", "DIR", shown, OUTPUT)
 
 
-Edges = Annotated[str | None, text_option("N,N,...", "Where bins begin.", "those of the paper")]
+EDGES = option("Where bins begin.", "N,N,...", "those of the paper")
 
 
-@dataclass(frozen=True)
+@option_group
 class StudyOptions:
     """Which systems are analysed, on which text, and how their models are run."""
 
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...",
-            help="Runs; those that differ only by seed are one system.",
-            show_default=False,
-        ),
-    ]
-    split: Annotated[str, split_option()] = "test"
-    data: Annotated[Path | None, data_option()] = None
-    hyp: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Translations of the split by another tool; give it again for more.",
-            show_default=False,
-        ),
-    ] = None
-    checkpoint: WhichCheckpoint = "best"
-    beam: Beam = None
-    batch_tokens: BatchTokens = None
-    device: Device = None
-    precision: Precision = "auto"
+    runs: list[str] = argument("RUN...", "Runs; those that differ only by seed are one system.")
+    split: str = split_option()
+    data: Path | None = data_option()
+    hyp: list[Path] | None = option(
+        "Translations of the split by another tool; give it again for more.", "FILE"
+    )
+    checkpoint: str = CHECKPOINT
+    beam: int | None = BEAM
+    batch_tokens: int | None = BATCH_TOKENS
+    device: str | None = DEVICE
+    precision: str = PRECISION
 
     def load(self) -> Study:
         """Gather what the options name; models are loaded only when they are needed."""
@@ -92,14 +77,16 @@ class StudyOptions:
         )
 
 
-@dataclass(frozen=True)
+@option_group
 class BinOptions:
     """Which bins a figure has."""
 
-    bins: Annotated[
-        str, text_option("reference|quantile", "As in the paper, or with equal numbers of items.")
-    ] = "reference"
-    edges: Edges = None
+    bins: str = option(
+        "As in the paper, or with equal numbers of items.",
+        "reference|quantile",
+        default="reference",
+    )
+    edges: str | None = EDGES
 
     def binning(self) -> Binning:
         """Return the bins asked for.
@@ -112,12 +99,12 @@ class BinOptions:
         return Binning(self.bins, parse_edges(self.edges))
 
 
-@dataclass(frozen=True)
+@option_group
 class OutputOptions:
     """Where the results of an analysis go."""
 
-    out: Annotated[Path | None, out_option("reports/ of the first run")] = None
-    as_json: Json = False
+    out: Path | None = out_option("reports/ of the first run")
+    as_json: bool = JSON
 
     def folder(self, study: Study) -> Path:
         """Return the folder for the files."""

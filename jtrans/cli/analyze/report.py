@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.analyze.options import OUTPUT, OutputOptions, StudyOptions
-from jtrans.cli.options import grouped
+from jtrans.cli.options import flag, grouped
 
 if TYPE_CHECKING:
     from jtrans.analysis.report.content import ReportData
@@ -19,9 +17,7 @@ if TYPE_CHECKING:
 def report(
     study: StudyOptions,
     output: OutputOptions,
-    open_page: Annotated[
-        bool, typer.Option("--open", help="Open it in the browser.", rich_help_panel=OUTPUT)
-    ] = False,
+    open_page: bool = flag("--open", "Open it in the browser.", panel=OUTPUT),
 ) -> None:
     """Gather all analyses of some runs in one page, report.html, that needs no network.
 
