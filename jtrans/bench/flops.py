@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch.utils.flop_counter import FlopCounterMode
 
+from jtrans.config import SystemConfig
+from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from jtrans.config import SystemConfig
-    from jtrans.models.base import TranslationModel
 
 DEGREE = 3  # of the polynomial
 # All S^a T^b up to the degree, and as many lengths that no other such polynomial passes through.

@@ -7,16 +7,14 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jtrans.corpora.parallel import Corpus
 from jtrans.errors import ConfigError
+from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.preparation.workers import available_cpus
-
-if TYPE_CHECKING:
-    from jtrans.corpora.parallel import Corpus
-    from jtrans.preparation.options import PrepareOptions
-    from jtrans.progress import Progress
+from jtrans.progress import Progress
 
 
 @dataclass

@@ -11,25 +11,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from jtrans.bench.flops import TrainingFlops, training_flops
+from jtrans.config import Config
 from jtrans.data.prepared import ParallelIds, PreparedCorpus
+from jtrans.models.base import TranslationModel
 from jtrans.nn.device import wait_for
+from jtrans.progress import Progress
 from jtrans.runs import Run
-from jtrans.training.events import TrainingEvents
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
-
-if TYPE_CHECKING:
-    from jtrans.config import Config
-    from jtrans.models.base import TranslationModel
-    from jtrans.progress import Progress
-    from jtrans.training.trainer import Trainer
-    from jtrans.training.updates import MicroBatch
+from jtrans.training.trainer import Trainer
+from jtrans.training.updates import MicroBatch
 
 # Padded joint positions, or target tokens, of the larger micro-batch whose memory is measured.
 MEMORY_POSITIONS = {"cpu": 12_000, "cuda": 200_000}
@@ -128,7 +125,7 @@ def measure_train(
         WorkError: memory ran out.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, info = make_trainer(Run(data), config, corpus, device=device, events=TrainingEvents())
+    trainer, info = make_trainer(Run(data), config, corpus, device=device)
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     sides = corpus.pipeline.source, corpus.pipeline.target

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from jtrans.errors import JtransError, did_you_mean
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 Error = TypeVar("Error", bound=JtransError)
 

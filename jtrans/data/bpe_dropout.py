@@ -9,19 +9,15 @@ of an epoch resumes with the same pieces.
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.data.prepared import SIDES, IdStore, ParallelIds, PreparedCorpus
 from jtrans.errors import ConfigError
 from jtrans.text.bpe import MARK
+from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.vocabulary import EOS, UNK
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.text.pipeline import TextPipeline, TextSide
 
 # Variants of a word: fewer for large corpora, so that all of them fit into memory.
 MOST_VARIANTS, FEWEST_VARIANTS, VARIANTS_IN_MEMORY = 64, 4, 4_000_000

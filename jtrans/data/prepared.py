@@ -17,16 +17,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.errors import CorpusError, JtransError, did_you_mean
 from jtrans.files import read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FORMAT = 1
 _log = logging.getLogger(__name__)

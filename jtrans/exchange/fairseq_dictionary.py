@@ -9,14 +9,12 @@ One `symbol count` a line. Four symbols before the first line are implicit:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from jtrans.errors import CheckpointError
 from jtrans.files import path_hint
 from jtrans.text.vocabulary import SPECIALS, Vocabulary
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # fairseq's id of each of our specials, <pad> </s> <unk> <s>
 SPECIAL_ROWS = (1, 2, 3, 0)

@@ -15,7 +15,9 @@ import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from jtrans.config import Config, build_config
 from jtrans.errors import CheckpointError
@@ -23,16 +25,12 @@ from jtrans.exchange.fairseq_dictionary import read_dictionary, reorder_rows
 from jtrans.exchange.reformer_settings import SavedArguments, model_values
 from jtrans.exchange.torch_file import load_torch_file
 from jtrans.files import whole_folder
+from jtrans.models.base import TranslationModel
 from jtrans.models.systems import AttentionSystemConfig, ReformerConfig, TransformerConfig
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from jtrans.models.base import TranslationModel
 
 _ATTENTION = {
     "in_weight": "in_proj_weight",

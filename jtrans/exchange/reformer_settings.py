@@ -9,12 +9,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import Tensor
 
 from jtrans.errors import CheckpointError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 STANDARD_CHAIN = "attn1d:dec+ffn2d:dec+attn1d:enc+ffn2d:enc"
 POSITION_OFFSET = 2  # fairseq counts positions from pad id + 1

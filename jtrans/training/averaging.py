@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import safetensors.torch
 import torch
 from torch import Tensor
 
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.files import write_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from jtrans.runs import Checkpoint, Run
+from jtrans.runs import Checkpoint, Run
+from jtrans.training.objective import precise
 
 
 def choose_checkpoints(
     run: Run, *, last: int | None = None, updates: Sequence[int] | None = None
 ) -> list[Checkpoint]:
-    """Return the checkpoints to average.
-
-    Args:
-        run: whose checkpoints.
-        last: the number of newest ones, unless `updates` names some.
-        updates: their updates.
+    """Return the checkpoints to average: those of `updates`, else the `last` newest ones.
 
     Raises:
         ConfigError: `last` is less than 1.
@@ -56,8 +49,6 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
         ConfigError: the name could be taken for another checkpoint, or leaves the folder.
         CheckpointError: a checkpoint is damaged, or of a different model.
     """
-    import safetensors.torch
-
     is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", name) is not None
     if not is_plain or name in ("best", "last") or name.startswith("step-"):
         raise ConfigError(
@@ -88,25 +79,22 @@ def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str,
         tensors, metadata = _read(path)
         if not sums:
             dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
-            sums = {name: _precise(tensor).clone() for name, tensor in tensors.items()}
+            sums = {name: precise(tensor).clone() for name, tensor in tensors.items()}
             continue
-        shapes = {name: tensor.shape for name, tensor in tensors.items()}
-        if shapes != {name: tensor.shape for name, tensor in sums.items()}:
+        if _shapes(tensors) != _shapes(sums):
             raise CheckpointError(
                 "the checkpoints are of different models", where=str(path), kind="checkpoint.shape"
             )
         for name, tensor in tensors.items():
-            sums[name] += _precise(tensor)
+            sums[name] += precise(tensor)
     return {name: (sums[name] / len(paths)).to(dtypes[name]) for name in sums}, metadata
 
 
-def _precise(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
+def _shapes(tensors: dict[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str] | None]:
-    import safetensors
-
     try:
         with safetensors.safe_open(path, framework="pt") as stream:
             names = list(stream.keys())

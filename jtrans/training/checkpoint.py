@@ -14,22 +14,19 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import safetensors.torch
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
+from jtrans.config import KeepConfig
 from jtrans.errors import CheckpointError, JtransError
 from jtrans.files import read_json, write_json
+from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import load_weights
-
-if TYPE_CHECKING:
-    from torch import nn
-    from torch.optim import Optimizer
-
-    from jtrans.config import KeepConfig
-    from jtrans.models.base import TranslationModel
-    from jtrans.runs import Checkpoint, Run
+from jtrans.runs import Checkpoint, Run
 
 FORMAT = 1
 
@@ -106,13 +103,20 @@ class TrainingState:
         return cls(**value)
 
 
-def save_checkpoint(run: Run, model: nn.Module, optimiser: Optimizer, state: TrainingState) -> None:
+def save_checkpoint(
+    run: Run, model: TranslationModel, optimiser: Optimizer, state: TrainingState
+) -> None:
     """Write the checkpoint of `state.update` and make it the run's `last`."""
-    import safetensors.torch
-
     with run.new_checkpoint(state.update) as folder:
         safetensors.torch.save_model(model, str(folder / "model.safetensors"))
-        tensors = {**_optimiser_tensors(model, optimiser), **_random_states(model)}
+        tensors = {
+            f"{key}.{name}": value.detach().cpu().contiguous()
+            for name, parameter in model.named_parameters()
+            for key, value in optimiser.state.get(parameter, {}).items()
+        }
+        tensors["random.cpu"] = torch.get_rng_state()
+        if model.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(model.device)
         safetensors.torch.save_file(tensors, folder / "state.safetensors")
         values = {"format": FORMAT, **dataclasses.asdict(state)}
         write_json(folder / "state.json", {**values, "python_random": random.getstate()})
@@ -139,24 +143,27 @@ def load_checkpoint(
     """
     try:
         checkpoint.verify("model.safetensors", "state.safetensors", "state.json")
-    except CheckpointError as error:
-        raise _unusable(
-            Path(error.where or checkpoint.folder), error.message, error.kind
-        ) from error
-    state = read_state(checkpoint)
-    try:
         load_weights(model, checkpoint.weights)
     except CheckpointError as error:
-        raise _unusable(checkpoint.weights, error.message, error.kind) from error
-    tensors = _read_tensors(checkpoint.folder / "state.safetensors")
+        path = Path(error.where or checkpoint.weights)
+        raise _unusable(path, error.message, error.kind) from error
+    state = read_state(checkpoint)
     try:
+        tensors = safetensors.torch.load_file(checkpoint.folder / "state.safetensors")
         _restore_optimiser(model, optimiser, tensors)
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors and torch.cuda.is_available():
             torch.cuda.set_rng_state(tensors["random.cuda"])
         version, numbers, gauss = _read_state_file(checkpoint)["python_random"]
         random.setstate((version, tuple(numbers), gauss))
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (
+        safetensors.SafetensorError,
+        OSError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ) as error:
         raise _damaged(checkpoint.folder / "state.safetensors", error) from error
     return state
 
@@ -184,14 +191,7 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
 
 
 def remove_surplus(run: Run, keep: KeepConfig, *, metric: str, higher_is_better: bool) -> None:
-    """Delete the checkpoints that `keep` does not cover.
-
-    Args:
-        run: whose checkpoints.
-        keep: how many stay.
-        metric: the measured value that ranks them.
-        higher_is_better: the direction of the metric.
-    """
+    """Delete the checkpoints that `keep` does not cover; the measured `metric` ranks them."""
     checkpoints = run.checkpoints()
     values: list[float | None] = []
     for checkpoint in checkpoints:
@@ -220,15 +220,9 @@ def choose_checkpoints_to_keep(losses: Sequence[float | None], *, last: int, bes
     return {*validated[-last:], *ranked[:best], len(losses) - 1}
 
 
-def _optimiser_tensors(model: nn.Module, optimiser: Optimizer) -> dict[str, Tensor]:
-    return {
-        f"{key}.{name}": value.detach().cpu().contiguous()
-        for name, parameter in model.named_parameters()
-        for key, value in optimiser.state.get(parameter, {}).items()
-    }
-
-
-def _restore_optimiser(model: nn.Module, optimiser: Optimizer, tensors: dict[str, Tensor]) -> None:
+def _restore_optimiser(
+    model: TranslationModel, optimiser: Optimizer, tensors: dict[str, Tensor]
+) -> None:
     parameters = dict(model.named_parameters())
     for full_name, tensor in tensors.items():
         key, _, name = full_name.partition(".")
@@ -239,24 +233,6 @@ def _restore_optimiser(model: nn.Module, optimiser: Optimizer, tensors: dict[str
             raise ValueError(f"{full_name} has shape {list(tensor.shape)}")
         # also the count of updates, which a fused optimiser keeps on the device of the parameters
         optimiser.state[parameter][key] = tensor.to(parameter.device)
-
-
-def _random_states(model: nn.Module) -> dict[str, Tensor]:
-    states = {"random.cpu": torch.get_rng_state()}
-    device = next(model.parameters()).device
-    if device.type == "cuda":
-        states["random.cuda"] = torch.cuda.get_rng_state(device)
-    return states
-
-
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    import safetensors
-    import safetensors.torch
-
-    try:
-        return safetensors.torch.load_file(path)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise _damaged(path, error) from error
 
 
 def _read_state_file(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -5,23 +5,19 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn.device import wait_for
 from jtrans.runs import Run
-from jtrans.training.events import TrainingEvents
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from jtrans.config import Config
-    from jtrans.training.trainer import Trainer
-    from jtrans.training.updates import MicroBatch
+from jtrans.training.trainer import Trainer
+from jtrans.training.updates import MicroBatch
 
 QUANTILES = (0.125, 0.375, 0.625, 0.875)  # of the micro-batches by cost: those that are timed
 
@@ -71,7 +67,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         WorkError: the largest micro-batch does not fit into memory.
     """
     corpus = PreparedCorpus.open(data)
-    trainer, info = make_trainer(Run(data), config, corpus, device=device, events=TrainingEvents())
+    trainer, info = make_trainer(Run(data), config, corpus, device=device)
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     micro_batches = [micro_batch for update in epoch for micro_batch in update]
@@ -79,13 +75,16 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     ranked = [micro_batches[index] for index in np.argsort(costs, kind="stable")]
     chosen = [ranked[int(quantile * len(ranked))] for quantile in QUANTILES]
     with memory_errors():
-        timed_seconds, step_seconds = _time(trainer, chosen)
-        largest = _measure_largest(trainer, ranked[-1])
+        _run(trainer, chosen[0])  # warm-up: allocates memory and loads kernels
+        timed_seconds = sum(_run(trainer, micro_batch)[0] for micro_batch in chosen)
+        step_seconds = _run(trainer, chosen[0])[1]
+        _run(trainer, ranked[-1])  # the peak of memory
     timed_cost = sum(_cost(trainer, micro_batch) for micro_batch in chosen)
     seconds = timed_seconds * sum(costs) / timed_cost
     seconds += step_seconds * len(epoch)
     tokens = trainer.plan.tokens(micro_batches)
     is_joint = trainer.model.is_joint
+    sampler = trainer.plan.sampler
     updates = trainer.stopping.total_updates(trainer.state, len(epoch))
     return Estimate(
         system=config.model.system,
@@ -95,7 +94,12 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         tokens=tokens,
         updates=len(epoch),
         passes=len(micro_batches),
-        largest=largest,
+        largest={
+            "sentences": int(ranked[-1].size),
+            "source": int(sampler.source_lengths[ranked[-1]].max()),
+            "target": int(sampler.target_lengths[ranked[-1]].max()),
+            "positions": trainer.plan.positions([ranked[-1]]),
+        },
         memory_bytes=peak_memory(trainer.model.device),
         tokens_per_second=tokens / seconds,
         positions_per_second=trainer.plan.positions(micro_batches) / seconds if is_joint else None,
@@ -107,24 +111,6 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
 def _cost(trainer: Trainer, micro_batch: MicroBatch) -> int:
     plan = trainer.plan
     return plan.positions([micro_batch]) if trainer.model.is_joint else plan.tokens([micro_batch])
-
-
-def _time(trainer: Trainer, micro_batches: list[MicroBatch]) -> tuple[float, float]:
-    """Return the seconds of all `micro_batches` together, and of one optimiser step."""
-    _run(trainer, micro_batches[0])  # warm-up: allocates memory and loads kernels
-    seconds = sum(_run(trainer, micro_batch)[0] for micro_batch in micro_batches)
-    return seconds, _run(trainer, micro_batches[0])[1]
-
-
-def _measure_largest(trainer: Trainer, micro_batch: MicroBatch) -> dict[str, int]:
-    _run(trainer, micro_batch)
-    sampler = trainer.plan.sampler
-    return {
-        "sentences": int(micro_batch.size),
-        "source": int(sampler.source_lengths[micro_batch].max()),
-        "target": int(sampler.target_lengths[micro_batch].max()),
-        "positions": trainer.plan.positions([micro_batch]),
-    }
 
 
 def _run(trainer: Trainer, micro_batch: MicroBatch) -> tuple[float, float]:

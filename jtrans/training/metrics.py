@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from jtrans.errors import WorkError
+from jtrans.runs import Run
 from jtrans.training.checkpoint import Totals, TrainingState
 from jtrans.training.events import Advance, Validation
-
-if TYPE_CHECKING:
-    from jtrans.runs import Run
-    from jtrans.training.stopping import Stopping
+from jtrans.training.stopping import Stopping
 
 
 class Metrics:

@@ -9,23 +9,17 @@ and from then on micro-batches of that size are halved at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from jtrans.data.batch import collate
+from jtrans.data.prepared import ParallelIds
+from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.training.memory import is_out_of_memory
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.updates import MicroBatch, padded_size
-
-if TYPE_CHECKING:
-    from jtrans.data.prepared import ParallelIds
-    from jtrans.models.base import TranslationModel
-
-# Receives the sentences and the padded size (joint positions or target tokens) of a micro-batch.
-OnSplit = Callable[[int, int], None]
 
 
 class GradientAccumulator:
@@ -35,7 +29,8 @@ class GradientAccumulator:
         model: in training mode, on its device.
         objective: the loss.
         precision: "fp32" or "bf16".
-        on_split: called for each micro-batch that did not fit into memory.
+        on_split: called with the sentences and the padded size (joint positions or target tokens)
+            of each micro-batch that did not fit into memory.
     """
 
     def __init__(
@@ -44,7 +39,7 @@ class GradientAccumulator:
         objective: Objective,
         *,
         precision: str,
-        on_split: OnSplit = lambda sentences, size: None,
+        on_split: Callable[[int, int], None] = lambda sentences, size: None,
     ) -> None:
         self.model = model
         self.objective = objective

@@ -11,16 +11,14 @@ log-probabilities is kept, and padding costs nothing. Statistics are in float32 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-if TYPE_CHECKING:
-    from jtrans.data.batch import Batch
-    from jtrans.models.base import TranslationModel
-
+from jtrans.data.batch import Batch
+from jtrans.models.base import TranslationModel
 
 # Above this many logits (256 MB in float32) the loss is computed in chunks of target tokens whose
 # logits are computed again in the backward pass: 4,096 tokens x 32,000 words would take three
@@ -84,7 +82,7 @@ def batch_loss(
 class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        scores = _precise(logits)
+        scores = precise(logits)
         normaliser = scores.logsumexp(-1)  # [N]
         reference = scores.gather(-1, labels[:, None]).squeeze(-1)  # [N]
         ctx.save_for_backward(logits, labels, normaliser)
@@ -99,7 +97,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         logits, labels, normaliser = ctx.saved_tensors
         eps = ctx.eps
-        gradient = (_precise(logits) - normaliser[:, None]).exp_()  # [N, V]
+        gradient = (precise(logits) - normaliser[:, None]).exp_()  # [N, V]
         if eps:
             gradient.sub_(eps / logits.shape[-1])
         taken = gradient.new_full((1, 1), eps - 1.0).expand(len(labels), 1)
@@ -107,5 +105,6 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return gradient.mul_(gradients[0]).to(logits.dtype), None, None
 
 
-def _precise(logits: Tensor) -> Tensor:
-    return logits if logits.dtype == torch.float64 else logits.float()
+def precise(tensor: Tensor) -> Tensor:
+    """Return the tensor in float32 at least."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()

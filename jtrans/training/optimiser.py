@@ -1,18 +1,18 @@
-"""The optimiser: Adam with decoupled weight decay, p <- p - rate decay p (docs/systems.md 0.7)."""
+"""The optimiser and its learning rate (docs/systems.md 0.7)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass
 
 import torch
 
-if TYPE_CHECKING:
-    from jtrans.config import TrainingConfig
-    from jtrans.models.base import TranslationModel
+from jtrans.config import ScheduleConfig, TrainingConfig
+from jtrans.models.base import TranslationModel
 
 
 def make_optimiser(model: TranslationModel, training: TrainingConfig) -> torch.optim.Optimizer:
-    """Build the optimiser of a model's parameters."""
+    """Build Adam with decoupled weight decay, p <- p - rate decay p."""
     return torch.optim.AdamW(
         model.parameters(),
         lr=training.learning_rate,
@@ -21,3 +21,35 @@ def make_optimiser(model: TranslationModel, training: TrainingConfig) -> torch.o
         weight_decay=training.weight_decay,
         fused=True,  # 3 to 10 times as fast as the loop over parameters, on a CPU, too
     )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A learning rate for every update.
+
+    Args:
+        config: its name, warm-up and floor.
+        learning_rate: the highest rate; for `noam` the factor c before E^-1/2.
+        width: the model's width E; only `noam` uses it.
+    """
+
+    config: ScheduleConfig
+    learning_rate: float
+    width: int
+
+    def rate(self, update: int) -> float:
+        """Return the rate of an update, counted from 1."""
+        peak, t0 = self.learning_rate, max(1, self.config.warmup)
+        if self.config.name == "constant":
+            return peak
+        if self.config.name == "noam":  # Vaswani et al. 2017, section 5.3
+            return float(peak * self.width**-0.5 * min(update**-0.5, update * t0**-1.5))
+        if update < t0:
+            initial = self.config.warmup_init
+            return initial + update * (peak - initial) / t0
+        return peak * math.sqrt(t0 / update)
+
+    def is_exhausted(self, update: int) -> bool:
+        """Say whether the rate of `update` has fallen below the floor after the warm-up."""
+        warmup = 0 if self.config.name == "constant" else self.config.warmup
+        return update > warmup and self.rate(update) < self.config.floor

@@ -10,13 +10,15 @@ import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from jtrans import __version__
+from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
+from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import (
     DeviceInfo,
@@ -29,10 +31,6 @@ from jtrans.nn.layer import compile_layers, set_recompute
 from jtrans.runs import Run
 from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.trainer import Trainer
-
-if TYPE_CHECKING:
-    from jtrans.config import Config
-    from jtrans.models.base import TranslationModel
 
 # Settings that cannot change within a run: another value would make it a different run, or move
 # the position in the epoch where it stopped.
@@ -61,17 +59,7 @@ def train(
     events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Train a new run, or continue an existing one where it stopped.
-
-    Args:
-        config: the whole configuration.
-        data: folder of the prepared corpus.
-        run: folder of the run.
-        device: "auto", "cpu", "cuda" or "mps".
-        restart: start over, deleting the existing run.
-        initial: a run with the same vocabularies; a new run starts from its best weights.
-        events: receives what happens.
-        should_stop: asked after each update and while validating; True saves and ends.
+    """Train a new run, or continue an existing one where it stopped, see `jtrans.api.train`.
 
     Raises:
         ConfigError: settings that cannot be used, or that an existing run cannot change to.
@@ -79,7 +67,6 @@ def train(
         CheckpointError: the run has other vocabularies or data, or is damaged.
         WorkError: training diverged, or memory ran out.
     """
-    events = events or TrainingEvents()
     corpus = PreparedCorpus.open(data)
     existing = find_existing(run, restart=restart)
     changes: tuple[str, ...] = ()
@@ -109,19 +96,16 @@ def train(
             trainer.run.update_info(
                 data=str(corpus.folder.resolve()), matmul_backend=device_info.matmul_backend
             )
-            events.start(_start(trainer, config, device_info.describe(trainer.precision), changes))
+            start = Start(
+                run=run,
+                update=trainer.state.update,
+                system=config.model.system,
+                parameters=trainer.model.parameter_count(),
+                device=device_info.describe(trainer.precision),
+                changes=changes,
+            )
+            trainer.events.start(start)
         return trainer.train()
-
-
-def _start(trainer: Trainer, config: Config, device: str, changes: tuple[str, ...]) -> Start:
-    return Start(
-        run=trainer.run.folder,
-        update=trainer.state.update,
-        system=config.model.system,
-        parameters=trainer.model.parameter_count(),
-        device=device,
-        changes=changes,
-    )
 
 
 def make_trainer(
@@ -132,13 +116,10 @@ def make_trainer(
     device: str | None = None,
     matmul_backend: str | None = None,
     initial: Run | None = None,
-    events: TrainingEvents,
+    events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Trainer, DeviceInfo]:
-    """Build model and trainer, and return the trainer with its device.
-
-    Nothing is written.
-    """
+    """Build model and trainer, and return the trainer with its device; nothing is written."""
     place = resolve_device(device)
     precision = resolve_precision(place, config.training.precision)
     device_info = prepare_device(place, for_training=True)
@@ -158,15 +139,8 @@ def make_trainer(
         compile_layers(model)
     if initial is not None:
         load_initial(model, initial, corpus)
-    trainer = Trainer(
-        run,
-        model,
-        corpus,
-        config,
-        precision=precision,
-        events=events,
-        should_stop=should_stop,
-    )
+    events = events or TrainingEvents()
+    trainer = Trainer(run, model, corpus, config, precision, events, should_stop)
     return trainer, device_info
 
 
@@ -192,11 +166,7 @@ def _too_large(config: Config) -> Iterator[None]:
 
 
 def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
-    """Return the run in `folder`, None if it is free for a new one.
-
-    Args:
-        folder: of the run.
-        restart: the run will be replaced, so it need not be readable.
+    """Return the run in `folder`, None if it is free; one to `restart` need not be readable.
 
     Raises:
         ConfigError: something else is there.

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from jtrans.config import TrainingConfig
 from jtrans.errors import ConfigError
-
-if TYPE_CHECKING:
-    from jtrans.config import TrainingConfig
-    from jtrans.training.checkpoint import TrainingState
-    from jtrans.training.schedule import Schedule
+from jtrans.training.checkpoint import TrainingState
+from jtrans.training.optimiser import Schedule
 
 METRICS = {"valid-loss": "loss", "valid-bleu": "bleu"}  # configured name: measured name
 
@@ -69,15 +66,7 @@ class Stopping:
         return "floor" if self.schedule.is_exhausted(state.update + 1) else None
 
     def judge(self, state: TrainingState, measured: dict[str, float]) -> bool:
-        """Count a validation in `state`: its best values, and the validations since then.
-
-        Args:
-            state: where training stands.
-            measured: what the validation measured.
-
-        Returns:
-            Whether it is the best so far.
-        """
+        """Count what a validation measured in `state`, and return whether it is the best so far."""
         metric, stop = self.training.best_metric, self.training.stop
         value = measured[METRICS[metric]]
         is_best = is_better(metric, value, state.best["value"] if state.best else None)

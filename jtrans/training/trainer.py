@@ -14,14 +14,17 @@ import datetime
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from jtrans.config import Config
 from jtrans.data.bpe_dropout import make_bpe_dropout
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.models.base import TranslationModel
 from jtrans.progress import Silent
+from jtrans.runs import Run
 from jtrans.training.checkpoint import (
     TrainingState,
     load_checkpoint,
@@ -34,17 +37,10 @@ from jtrans.training.memory import memory_errors
 from jtrans.training.metrics import Metrics
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective
-from jtrans.training.optimiser import make_optimiser
-from jtrans.training.schedule import make_schedule
+from jtrans.training.optimiser import Schedule, make_optimiser
 from jtrans.training.stopping import METRICS, Stopping
 from jtrans.training.updates import MicroBatch, UpdatePlan
 from jtrans.training.validation import Validator
-
-if TYPE_CHECKING:
-    from jtrans.config import Config
-    from jtrans.data.prepared import PreparedCorpus
-    from jtrans.models.base import TranslationModel
-    from jtrans.runs import Run
 
 LOG_EVERY = 50  # updates between two train events of the log
 SAVE_EVERY_SECONDS = 300.0  # at most this much work is lost by a crash
@@ -72,10 +68,9 @@ class Trainer:
         model: TranslationModel,
         corpus: PreparedCorpus,
         config: Config,
-        *,
         precision: str,
         events: TrainingEvents,
-        should_stop: Callable[[], bool] = lambda: False,
+        should_stop: Callable[[], bool],
     ) -> None:
         training = config.training
         self.run = run
@@ -90,11 +85,7 @@ class Trainer:
             precision=precision,
             on_split=self._split,
         )
-        self.schedule = make_schedule(
-            training.schedule,
-            learning_rate=training.learning_rate,
-            width=config.model.width,
-        )
+        self.schedule = Schedule(training.schedule, training.learning_rate, config.model.width)
         self.stopping = Stopping(training, self.schedule)
         self.pairs = corpus.pairs("train")
         self.bpe_dropout = make_bpe_dropout(corpus, training.bpe_dropout, training.seed)
@@ -199,15 +190,7 @@ class Trainer:
         self.updates = self.plan.epoch(self.state.epoch)
 
     def accumulate(self, micro_batches: Sequence[MicroBatch], tokens: int) -> Tensor:
-        """Add the gradient of an update's loss per token to the parameters.
-
-        Args:
-            micro_batches: of the update.
-            tokens: their real target tokens: the summed loss is divided by them.
-
-        Returns:
-            The summed loss with and without smoothing, [2].
-        """
+        """Accumulate the gradient of an update's loss, see `GradientAccumulator`."""
         return self.accumulator.accumulate(self.pairs, micro_batches, tokens)
 
     def step(self, rate: float) -> Tensor:

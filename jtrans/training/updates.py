@@ -8,16 +8,13 @@ a pure function of seed and epoch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans.config import TrainingConfig
 from jtrans.data.bucketing import BatchSampler
-
-if TYPE_CHECKING:
-    from jtrans.config import TrainingConfig
-    from jtrans.data.prepared import ParallelIds
+from jtrans.data.prepared import ParallelIds
 
 MicroBatch = NDArray[np.int64]  # indices into the split
 
@@ -73,12 +70,7 @@ def group_micro_batches(
 
     A micro-batch goes into the update that it brings nearer to the budget. A remainder of less
     than half the budget is added to the last update: an update of its own would give its noisy
-    gradient the same weight.
-
-    Args:
-        micro_batches: of an epoch; none is left out.
-        tokens: target tokens of each.
-        batch_tokens: the budget.
+    gradient the same weight. None is left out. `tokens` are the target tokens of each.
     """
     updates: list[list[MicroBatch]] = []
     current: list[MicroBatch] = []

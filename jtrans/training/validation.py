@@ -6,22 +6,21 @@ Where the valid split has several references, BLEU uses all of them, the loss th
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from jtrans.config import Config
 from jtrans.data.batch import collate
 from jtrans.data.bucketing import BatchSampler
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.translator import translate_ids
+from jtrans.evaluation.scores import corpus_bleu
+from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.progress import Progress, Silent
 from jtrans.training.objective import Objective, batch_loss
-
-if TYPE_CHECKING:
-    from jtrans.config import Config
-    from jtrans.data.prepared import PreparedCorpus
-    from jtrans.models.base import TranslationModel
 
 
 class Validator:
@@ -88,9 +87,6 @@ class Validator:
 
     def bleu(self, model: TranslationModel, progress: Progress) -> float:
         """Return sacreBLEU's BLEU of the chosen sentences, detokenised, with all references."""
-        from jtrans.decoding.translator import translate_ids
-        from jtrans.evaluation.scores import corpus_bleu
-
         sources = [self.pairs.source[index] for index in self.sentences]
         hypotheses = translate_ids(
             [model], sources, self.options, precision=self.precision, progress=progress

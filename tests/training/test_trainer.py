@@ -10,7 +10,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import WorkError
 from jtrans.runs import Run
-from jtrans.training import micro_batches as passes_module
+from jtrans.training import micro_batches as micro_batches_module
 from jtrans.training import trainer as trainer_module
 from jtrans.training.events import Advance, Result, TrainingEvents, Validation
 from jtrans.training.session import make_trainer, train
@@ -195,8 +195,8 @@ def test_validation_loss_is_the_mean_over_all_tokens(
 def test_bleu_of_a_perfect_translation_is_100(
     corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jtrans.decoding import translator
     from jtrans.decoding.trace import Hypothesis
+    from jtrans.training import validation
 
     pairs = corpus.pairs("valid")
     answers = {tuple(pairs.source[i]): pairs.target[i].tolist() for i in range(len(pairs))}
@@ -204,7 +204,7 @@ def test_bleu_of_a_perfect_translation_is_100(
     def perfect(models: Any, sources: Any, *args: Any, **kwargs: Any) -> list[list[Hypothesis]]:
         return [[Hypothesis(answers[tuple(source)], 0.0, 0.0, [])] for source in sources]
 
-    monkeypatch.setattr(translator, "translate_ids", perfect)
+    monkeypatch.setattr(validation, "translate_ids", perfect)
     trainer, _ = make_trainer(
         Run(Path("never")), make_config(validate_sentences=20), corpus, events=TrainingEvents()
     )
@@ -298,7 +298,7 @@ def test_running_out_of_memory_with_one_pair_says_what_needs_less(
     def fail(*args: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(passes_module, "batch_loss", fail)
+    monkeypatch.setattr(micro_batches_module, "batch_loss", fail)
     with pytest.raises(WorkError, match="Tried to allocate 2 GiB") as caught:
         train(make_config("reformer-fast"), data=corpus.folder, run=tmp_path / "run")
     assert caught.value.kind == "work.memory"

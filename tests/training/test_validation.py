@@ -36,8 +36,8 @@ def two_references(tmp_path: Path) -> PreparedCorpus:
 def test_bleu_uses_all_references_of_the_sentences_chosen(
     two_references: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    from jtrans.decoding import translator
     from jtrans.decoding.trace import Hypothesis
+    from jtrans.training import validation
 
     pipeline = two_references.pipeline
     given = [FIRST[0], SECOND[1], "four three two one dog", SECOND[3]]
@@ -47,7 +47,7 @@ def test_bleu_uses_all_references_of_the_sentences_chosen(
         lines = [given[number[tuple(one.tolist())]] for one in ids]
         return [[Hypothesis(pipeline.target.encode(line), 0.0, 0.0, [])] for line in lines]
 
-    monkeypatch.setattr(translator, "translate_ids", translate)
+    monkeypatch.setattr(validation, "translate_ids", translate)
     config = make_config(validate_sentences=count)
     validator = Validator(two_references, config, is_joint=False, precision="fp32")
     chosen = validator.sentences

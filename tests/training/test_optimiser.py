@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.config import ScheduleConfig
-from jtrans.training.schedule import Schedule, inverse_sqrt, make_schedule, noam
+from jtrans.training.optimiser import Schedule
+
+
+def make(
+    name: str, *, rate: float = 1e-3, warmup: int = 10, width: int = 64, **options: float
+) -> Schedule:
+    config = ScheduleConfig.model_validate({"name": name, "warmup": warmup, **options})
+    return Schedule(config, rate, width)
+
 
 updates = st.integers(1, 10**6)
 warmups = st.integers(1, 20_000)
@@ -17,27 +25,24 @@ def test_noam_is_inverse_sqrt_from_zero_to_its_peak(  # T6
     update: int, warmup: int, width: int, scale: float
 ) -> None:
     peak = scale * (width * warmup) ** -0.5
-    same = inverse_sqrt(peak, warmup, initial=0.0)
-    assert noam(scale, warmup, width)(update) == pytest.approx(same(update), rel=1e-9)
+    same = make("inverse-sqrt", rate=peak, warmup=warmup, warmup_init=0.0).rate(update)
+    noam = make("noam", rate=scale, warmup=warmup, width=width).rate(update)
+    assert noam == pytest.approx(same, rel=1e-9)
 
 
 def test_noam_of_the_paper_peaks_at_the_well_known_rate() -> None:
-    assert noam(1.0, 4000, 512)(4000) == pytest.approx(6.988e-4, rel=1e-4)
+    noam = make("noam", rate=1.0, warmup=4000, width=512)
+    assert noam.rate(4000) == pytest.approx(6.988e-4, rel=1e-4)
 
 
 @given(warmup=st.integers(2, 20_000), rate=st.floats(1e-5, 1.0))
 def test_inverse_sqrt_rises_linearly_and_halves_after_four_times_the_warm_up(
     warmup: int, rate: float
 ) -> None:
-    schedule = inverse_sqrt(rate, warmup, initial=0.0)
-    assert schedule(warmup) == pytest.approx(rate)
-    assert schedule(1) == pytest.approx(rate / warmup)
-    assert schedule(4 * warmup) == pytest.approx(rate / 2)
-
-
-def make(name: str, *, rate: float = 1e-3, floor: float = 1e-9, warmup: int = 10) -> Schedule:
-    config = ScheduleConfig.model_validate({"name": name, "floor": floor, "warmup": warmup})
-    return make_schedule(config, learning_rate=rate, width=64)
+    schedule = make("inverse-sqrt", rate=rate, warmup=warmup, warmup_init=0.0)
+    assert schedule.rate(warmup) == pytest.approx(rate)
+    assert schedule.rate(1) == pytest.approx(rate / warmup)
+    assert schedule.rate(4 * warmup) == pytest.approx(rate / 2)
 
 
 def test_warm_up_begins_at_its_initial_rate() -> None:
@@ -55,7 +60,7 @@ def test_constant_is_the_learning_rate_from_the_first_update() -> None:
 
 
 def test_learning_rate_is_the_factor_of_noam() -> None:
-    assert make("noam", rate=2.0).rate(7) == pytest.approx(2.0 * noam(1.0, 10, 64)(7))
+    assert make("noam", rate=2.0).rate(7) == pytest.approx(2.0 * make("noam", rate=1.0).rate(7))
 
 
 def test_the_floor_ends_training_only_after_the_warm_up() -> None:
