@@ -5,29 +5,24 @@ from __future__ import annotations
 import functools
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from jtrans.corpora.parallel import Gold
+from jtrans.data.prepared import SIDES
 from jtrans.files import write_bytes
 from jtrans.preparation.labels.project import LabelVocabulary, Tagged, project
 from jtrans.preparation.labels.sources import open_labels
+from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics
 from jtrans.preparation.work_folder import write_array
-from jtrans.preparation.workers import run_jobs
+from jtrans.preparation.workers import Preparation, run_jobs
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.vocabulary import EOS, UNK
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.corpora.parallel import Corpus, Gold
-    from jtrans.preparation.shards import ShardPart
-    from jtrans.progress import Progress
 
 _CACHE_LIMIT = 200_000  # words of each side and worker
 
@@ -55,60 +50,50 @@ class _EncodeJob:
     raw: Sequence[str] | None  # its source lines, where they are still to be tagged
 
 
-def encode_parts(
-    parts: Sequence[ShardPart],
-    corpus: Corpus,
-    pipeline: Path,
-    fingerprint: str,
+def encode_splits(
+    preparation: Preparation,
+    splits: Mapping[str, Sequence[ShardPart]],
+    pipeline: TextPipeline,
     labelling: Labelling | None,
-    *,
-    workers: int,
-    progress: Progress,
-) -> Statistics:
-    """Encode the pairs of one split; parts that are finished already stay as they are.
+) -> dict[str, Statistics]:
+    """Encode the pairs of all splits; parts that are finished already stay as they are.
 
     Each part gets `source.ids.npy`, `source.lengths.npy`, the same for the target, an array for
     each kind of label, and `statistics.json`.
 
-    Args:
-        parts: the parts of the split.
-        corpus: the raw text, for labels.
-        pipeline: where the whole pipeline is saved.
-        fingerprint: the fingerprint of the pipeline.
-        labelling: how source words get labels; None: they get none.
-        workers: number of processes.
-        progress: receives the number of parts done.
-
     Raises:
         WorkError: a worker process died.
     """
-    todo = [part for part in parts if not _done(part).exists()]
-    jobs = (_job(part, corpus, pipeline, fingerprint, labelling) for part in todo)
-    done = len(parts) - len(todo)
-    with closing(run_jobs(encode_part, jobs, workers=min(workers, len(todo)))) as results:
-        for _ in results:
-            done += 1
-            progress.advance("Encoding", done, len(parts))
-    total = Statistics()
-    for part in parts:
-        total += Statistics(**json.loads(_done(part).read_bytes()))
-    return total
+    path = preparation.folder / "pipeline.json"
+    pipeline.save(path)
+    fingerprint = pipeline.fingerprint()
+
+    def job(part: ShardPart) -> _EncodeJob:
+        text = preparation.request.corpus.splits[part.shard.split]
+        tagged = raw = None
+        if labelling is not None and labelling.name:
+            raw = part.choose(text.source)
+        elif labelling is not None and text.gold is not None:
+            tagged = list(_gold_tags(text.gold, part.positions()))
+        return _EncodeJob(part, path, fingerprint, labelling, tagged, raw)
+
+    statistics = {}
+    for name, parts in splits.items():
+        todo = [part for part in parts if not _done(part).exists()]
+        done = len(parts) - len(todo)
+        workers = min(preparation.workers, len(todo))
+        with run_jobs(encode_part, map(job, todo), workers=workers) as results:
+            for _ in results:
+                done += 1
+                preparation.progress.advance("Encoding", done, len(parts))
+        statistics[name] = Statistics()
+        for part in parts:
+            statistics[name] += Statistics(**json.loads(_done(part).read_bytes()))
+    return statistics
 
 
 def _done(part: ShardPart) -> Path:
     return part.path("statistics.json")  # written last
-
-
-def _job(
-    part: ShardPart, corpus: Corpus, pipeline: Path, fingerprint: str, labelling: Labelling | None
-) -> _EncodeJob:
-    text = corpus.splits[part.shard.split]
-    tagged = raw = None
-    if labelling is not None and labelling.name:
-        raw = part.choose(text.source)
-    elif labelling is not None and text.gold is not None:
-        tagged = list(_gold_tags(text.gold, part.positions()))
-    return _EncodeJob(part, pipeline, fingerprint, labelling, tagged, raw)
 
 
 def _gold_tags(gold: Gold, positions: Iterable[int]) -> Iterator[Tagged | None]:
@@ -125,23 +110,24 @@ def encode_part(job: _EncodeJob) -> None:
     lines = job.part.words_lines(0), job.part.words_lines(1)
     statistics = Statistics(pairs=len(lines[0]))
     lengths = []
-    for name, encoder, side_lines in zip(("source", "target"), encoders, lines, strict=True):
+    for name, encoder, side_lines in zip(SIDES, encoders, lines, strict=True):
         ids, side_lengths = encoder.encode(side_lines)
         write_array(job.part.path(f"{name}.ids.npy"), ids)
         write_array(job.part.path(f"{name}.lengths.npy"), side_lengths)
         lengths.append(side_lengths)
-        statistics.add_side(name, side_lines, ids, side_lengths, unknown=UNK)
+        statistics.words[name] = sum(line.count(" ") + 1 for line in side_lines if line)
+        statistics.unknown[name] = int((ids == UNK).sum())
+        statistics.add_lengths(name, side_lengths)
     statistics.joint = int((lengths[0] * lengths[1]).sum())
     if job.labelling is not None:
-        statistics.unlabelled = _write_labels(job, encoders[0].side, lines[0])
+        statistics.unlabelled = _write_labels(job, job.labelling, encoders[0].side, lines[0])
     write_bytes(_done(job.part), json.dumps(vars(statistics)).encode("ascii"), durable=False)
 
 
-def _write_labels(job: _EncodeJob, side: TextSide, lines: Sequence[str]) -> int:
+def _write_labels(
+    job: _EncodeJob, labelling: Labelling, side: TextSide, lines: Sequence[str]
+) -> int:
     """Write the labels of the source pieces; return how many sentences have none."""
-    labelling = job.labelling
-    if labelling is None:
-        return 0
     tagged: Sequence[Tagged | None] = job.tagged or [None] * len(lines)
     if job.raw is not None:
         tagged = open_labels(labelling.name).tag(job.raw)

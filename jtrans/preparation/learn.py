@@ -5,150 +5,115 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jtrans.files import file_digest, read_lines, write_bytes, write_lines
-from jtrans.preparation.workers import run_jobs
+from jtrans.preparation.shards import ShardPart
+from jtrans.preparation.workers import Preparation, run_jobs
 from jtrans.text import bpe
-from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.pipeline import TextPipeline
 from jtrans.text.truecase import Truecaser, first_words
 from jtrans.text.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from jtrans.preparation.options import PrepareOptions
-    from jtrans.preparation.shards import ShardPart
-    from jtrans.progress import Progress
-
-WordCounts = Counter[str]
+# How often each word occurs, in source and target.
+Counts = tuple[Counter[str], Counter[str]]
 # Word types a worker splits into pieces at a time.
 TYPES_AT_ONCE = 20_000
 
 
-def learn_truecasers(
-    parts: Sequence[ShardPart], folder: Path, *, workers: int, progress: Progress
-) -> tuple[Path, Path]:
-    """Learn how words are written within sentences; return the files of source and target."""
-    paths = _casing_files(folder)
-    if not all(path.exists() for path in paths):
-        counts = _sum_counts(
-            _count_inner, parts, len(parts), "Learning case", workers=workers, progress=progress
-        )
-        for path, count in zip(paths, counts, strict=True):
-            write_lines(path, Truecaser.learn(count).small, durable=False)
-    return paths
-
-
-def write_truecasers(pipeline: TextPipeline, folder: Path) -> tuple[Path, Path] | None:
-    """Write the truecasers of a pipeline as `learn_truecasers` does; None: it has none."""
-    truecasers = pipeline.source.truecaser, pipeline.target.truecaser
-    if truecasers == (None, None):
-        return None
-    paths = _casing_files(folder)
-    for path, truecaser in zip(paths, truecasers, strict=True):
-        write_lines(path, truecaser.small if truecaser else [], durable=False)
-    return paths
-
-
-def _casing_files(folder: Path) -> tuple[Path, Path]:
-    return folder / "casing.source.txt", folder / "casing.target.txt"
-
-
 def learn_pipeline(
-    parts: Sequence[ShardPart],
-    folder: Path,
-    sides: tuple[TextSide, TextSide],
-    options: PrepareOptions,
-    casing: tuple[Path, Path] | None,
-    *,
-    workers: int,
-    progress: Progress,
+    preparation: Preparation, parts: Sequence[ShardPart]
 ) -> tuple[TextPipeline, tuple[int, int]]:
-    """Learn BPE codes and vocabularies from the training words that stay.
-
-    Args:
-        parts: the training text.
-        folder: the work folder, where the codes are written.
-        sides: source and target, with their segmenters.
-        options: how much to learn.
-        casing: the files of `learn_truecasers`, if words are truecased.
-        workers: number of processes.
-        progress: receives how far the work is.
+    """Learn casing, BPE codes and vocabularies from the training words that stay.
 
     Returns:
         The whole pipeline, and how many different words each side has.
     """
-    counts = count_words(parts, casing, workers=workers, progress=progress)
-    codes = _codes(counts, folder, options, progress)
-    truecasers = [None, None] if casing is None else [Truecaser(read_lines(p)) for p in casing]
+    options = preparation.request.options
+    casing = _learn_truecasers(preparation, parts) if options.truecase else ()
+    counts = _count_words(preparation, parts, casing)
+    codes = _codes(preparation, counts)
+    truecasers = [Truecaser(read_lines(path)) for path in casing] if casing else [None, None]
     pieces = [
-        _count_pieces(text, words, workers=workers)
+        _count_pieces(text, words, workers=preparation.workers)
         for text, words in zip(codes, counts, strict=True)
     ]
     if options.vocabulary == "joint":
-        joint = Vocabulary.build(pieces[0] + pieces[1], min_count=options.min_count)
-        vocabularies = [joint, joint]
-    else:
-        vocabularies = [Vocabulary.build(count, min_count=options.min_count) for count in pieces]
+        pieces = [pieces[0] + pieces[1]]
+    vocabularies = [Vocabulary.build(count, min_count=options.min_count) for count in pieces]
+    learned = zip(codes, truecasers, (vocabularies[0], vocabularies[-1]), strict=True)
     source, target = (
         replace(side, codes=text, truecaser=truecaser, vocabulary=vocabulary)
-        for side, text, truecaser, vocabulary in zip(
-            sides, codes, truecasers, vocabularies, strict=True
+        for side, (text, truecaser, vocabulary) in zip(
+            preparation.request.sides, learned, strict=True
         )
     )
     return TextPipeline(source, target), (len(counts[0]), len(counts[1]))
 
 
-def count_words(
-    parts: Sequence[ShardPart],
-    casing: tuple[Path, Path] | None,
-    *,
-    workers: int,
-    progress: Progress,
-) -> tuple[WordCounts, WordCounts]:
-    """Count the words of source and target, truecased with the files `casing`."""
-    digests = None if casing is None else tuple(file_digest(path) for path in casing)
-    jobs = ((part, casing, digests) for part in parts)
+def count_types(
+    preparation: Preparation, parts: Sequence[ShardPart], pipeline: TextPipeline
+) -> tuple[int, int]:
+    """Count the different words of both sides, written as an existing pipeline writes them."""
+    truecasers = pipeline.source.truecaser, pipeline.target.truecaser
+    casing = () if truecasers == (None, None) else _casing_files(preparation)
+    for path, truecaser in zip(casing, truecasers, strict=False):
+        write_lines(path, truecaser.small if truecaser else [], durable=False)
+    counts = _count_words(preparation, parts, casing)
+    return len(counts[0]), len(counts[1])
+
+
+def _learn_truecasers(preparation: Preparation, parts: Sequence[ShardPart]) -> tuple[Path, ...]:
+    """Learn how words are written within sentences; return the files of source and target."""
+    paths = _casing_files(preparation)
+    if not all(path.exists() for path in paths):
+        counts = _sum_counts(preparation, "Learning case", _count_inner, parts)
+        for path, count in zip(paths, counts, strict=True):
+            write_lines(path, Truecaser.learn(count).small, durable=False)
+    return paths
+
+
+def _casing_files(preparation: Preparation) -> tuple[Path, ...]:
+    return tuple(preparation.folder / f"casing.{side}.txt" for side in ("source", "target"))
+
+
+def _count_words(
+    preparation: Preparation, parts: Sequence[ShardPart], casing: tuple[Path, ...]
+) -> Counts:
+    """Count the words of source and target, truecased with the files `casing`, if any."""
+    files = [(path, file_digest(path)) for path in casing]
     return _sum_counts(
-        _count_part, jobs, len(parts), "Counting words", workers=workers, progress=progress
+        preparation, "Counting words", _count_part, [(part, files) for part in parts]
     )
 
 
 def _sum_counts(
-    count: Callable[[Any], tuple[WordCounts, WordCounts]],
-    jobs: Iterable[Any],
-    size: int,
-    task: str,
-    *,
-    workers: int,
-    progress: Progress,
-) -> tuple[WordCounts, WordCounts]:
-    """Add up what `count` returns for each of `size` jobs, source and target."""
+    preparation: Preparation, task: str, count: Callable[[Any], Counts], jobs: Sequence[Any]
+) -> Counts:
+    """Add up what `count` returns for each job."""
     totals = (Counter[str](), Counter[str]())
-    with closing(run_jobs(count, jobs, workers=workers)) as results:
+    with run_jobs(count, jobs, workers=preparation.workers) as results:
         for done, counts in enumerate(results, start=1):
             for total, side in zip(totals, counts, strict=True):
                 total.update(side)
-            progress.advance(task, done, size)
+            preparation.progress.advance(task, done, len(jobs))
     return totals
 
 
-def _count_part(
-    job: tuple[ShardPart, tuple[Path, Path] | None, tuple[str, ...] | None],
-) -> tuple[WordCounts, WordCounts]:
-    part, casing, digests = job
+def _count_part(job: tuple[ShardPart, Sequence[tuple[Path, str]]]) -> Counts:
+    part, casing = job
     counts = []
     for side in (0, 1):
         words: Iterable[list[str]] = (line.split(" ") for line in part.words_lines(side))
-        if casing is not None and digests is not None:
-            words = map(_truecaser(casing[side], digests[side]).apply, words)
+        if casing:
+            words = map(_truecaser(*casing[side]).apply, words)
         counts.append(bpe.count_words(words))
     return counts[0], counts[1]
 
 
-def _count_inner(part: ShardPart) -> tuple[WordCounts, WordCounts]:
+def _count_inner(part: ShardPart) -> Counts:
     """Count the words that do not begin a sentence."""
     counts = (Counter[str](), Counter[str]())
     for side, count in enumerate(counts):
@@ -159,13 +124,9 @@ def _count_inner(part: ShardPart) -> tuple[WordCounts, WordCounts]:
     return +counts[0], +counts[1]
 
 
-def _codes(
-    counts: tuple[WordCounts, WordCounts],
-    folder: Path,
-    options: PrepareOptions,
-    progress: Progress,
-) -> tuple[str | None, str | None]:
+def _codes(preparation: Preparation, counts: Counts) -> tuple[str | None, str | None]:
     """Learn the BPE codes of both sides, unless they are in the work folder."""
+    options = preparation.request.options
     if options.bpe == "none":
         return None, None
     texts = []
@@ -175,16 +136,16 @@ def _codes(
         else [("source", counts[:1]), ("target", counts[1:])]
     )
     for name, words in learned_from:
-        path = folder / f"codes.{name}.txt"
+        path = preparation.folder / f"codes.{name}.txt"
         if not path.exists():
-            progress.advance("Learning BPE", 0)
+            preparation.progress.advance("Learning BPE", 0)
             text = bpe.learn(words, options.bpe_merges, min_frequency=options.bpe_min_frequency)
             write_bytes(path, text.encode("utf-8"), durable=False)
         texts.append(path.read_bytes().decode("utf-8"))
     return texts[0], texts[-1]
 
 
-def _count_pieces(codes: str | None, words: WordCounts, *, workers: int) -> Counter[str]:
+def _count_pieces(codes: str | None, words: Counter[str], *, workers: int) -> Counter[str]:
     if codes is None:
         return words
     entries = list(words.items())
@@ -194,7 +155,7 @@ def _count_pieces(codes: str | None, words: WordCounts, *, workers: int) -> Coun
     )
     workers = workers if len(entries) > TYPES_AT_ONCE else 1
     pieces: Counter[str] = Counter()
-    with closing(run_jobs(_count_pieces_of, jobs, workers=workers)) as results:
+    with run_jobs(_count_pieces_of, jobs, workers=workers) as results:
         for count in results:
             pieces.update(count)
     return pieces

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +20,18 @@ from jtrans.corpora.parallel import Corpus
 from jtrans.data.prepared import FORMAT, SIDES, PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.preparation.assemble import assemble
-from jtrans.preparation.encode import Labelling, encode_parts
+from jtrans.preparation.encode import Labelling, encode_splits
 from jtrans.preparation.labels.project import LabelVocabulary, number_entities
 from jtrans.preparation.labels.sources import open_labels
-from jtrans.preparation.learn import (
-    count_words,
-    learn_pipeline,
-    learn_truecasers,
-    write_truecasers,
-)
+from jtrans.preparation.learn import count_types, learn_pipeline
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.request import Request, is_up_to_date, make_request
 from jtrans.preparation.segment import segment_corpus
 from jtrans.preparation.select import PairSelection, select_pairs
-from jtrans.preparation.shards import Shard, ShardPart
+from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics, describe, joint_size
 from jtrans.preparation.work_folder import WorkFolder
-from jtrans.preparation.workers import available_cpus
+from jtrans.preparation.workers import Preparation, available_cpus
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import count_merges
 from jtrans.text.pipeline import TextPipeline
@@ -72,7 +66,7 @@ def prepare(
         WorkError: the disk is full.
     """
     progress = progress or Silent()
-    step = on_step or _nothing
+    step = on_step or (lambda _name: None)
     request = make_request(corpus, options or PrepareOptions(), progress)
     counts = (f"{name} {len(text):,}" for name, text in corpus.splits.items())
     progress.say("Reading", " · ".join(counts))
@@ -85,174 +79,130 @@ def prepare(
             progress.say("Continuing", f"what was begun in {work.folder}")
         if not work.result.exists():
             workers = workers or available_cpus()
-            _Preparation(request, work.folder, workers, progress, step).run(work.result)
+            _run(Preparation(request, work.folder, workers, progress, step), work.result)
         work.publish()
     step("writing")
     progress.say("Written", str(folder))
     return PreparedCorpus.open(folder)
 
 
-@dataclass(frozen=True)
-class _Preparation:
-    """One preparation: its steps, in order."""
+def _run(preparation: Preparation, result: Path) -> None:
+    """Make the prepared corpus in the folder `result`."""
+    request, progress = preparation.request, preparation.progress
+    started = time.monotonic()
+    shards = segment_corpus(preparation)
+    seconds = time.monotonic() - started
+    preparation.step("segmenting")
+    selection = select_pairs(shards, request, progress)
+    options = request.options
+    case = "lowercase" if options.lowercase else "truecase" if options.truecase else "cased"
+    named = ", ".join(f"{side.segmenter} {side.language}" for side in request.sides)
+    progress.say("Segmenting", _timed(f"{named}, {case}", seconds))
+    preparation.step("cleaning")
+    pipeline, types = _learn(preparation, selection.splits["train"])
+    preparation.step("learning")
+    labelling = _labelling(request)
+    statistics = encode_splits(preparation, selection.splits, pipeline, labelling)
+    _say_statistics(preparation, statistics, types, labelling)
+    preparation.step("encoding")
+    info = _info(request, pipeline, statistics, types, selection, labelling)
+    lost = assemble(
+        result,
+        pipeline=pipeline,
+        splits=selection.splits,
+        texts=request.corpus.splits,
+        label_kinds=labelling.vocabulary.kinds if labelling else (),
+        info=info,
+    )
+    if lost:
+        progress.warn(f"gold alignments of {lost:,} pairs left out: their words are other text")
 
-    request: Request
-    folder: Path
-    workers: int
-    progress: Progress
-    step: Callable[[str], None]
 
-    def run(self, result: Path) -> None:
-        """Make the prepared corpus in the folder `result`."""
-        shards, report = self.segment()
-        selection = select_pairs(shards, self.request, self.progress)
-        splits = selection.splits
-        self.progress.say("Segmenting", report)
-        self.step("cleaning")
-        pipeline, types = self.learn(splits["train"])
-        self.step("learning")
-        labelling = self.labelling()
-        path = self.folder / "pipeline.json"
-        pipeline.save(path)
-        fingerprint = pipeline.fingerprint()
-        statistics = {
-            name: encode_parts(
-                parts,
-                self.request.corpus,
-                path,
-                fingerprint,
-                labelling,
-                workers=self.workers,
-                progress=self.progress,
-            )
-            for name, parts in splits.items()
-        }
-        self.say_statistics(statistics, types, labelling)
-        self.step("encoding")
-        info = _info(self.request, pipeline, statistics, types, selection, labelling)
-        lost = assemble(
-            result,
-            pipeline=pipeline,
-            splits=splits,
-            texts=self.request.corpus.splits,
-            label_kinds=labelling.vocabulary.kinds if labelling else (),
-            info=info,
-        )
-        if lost:
-            self.progress.warn(
-                f"gold alignments of {lost:,} pairs left out: their words are other text"
-            )
+def _learn(
+    preparation: Preparation, train: Sequence[ShardPart]
+) -> tuple[TextPipeline, tuple[int, int]]:
+    """Learn a pipeline from the training words, or reuse the one of the request.
 
-    def segment(self) -> tuple[dict[str, list[Shard]], str]:
-        """Segment all text; also return the line to show."""
-        started = time.monotonic()
-        options, sides = self.request.options, self.request.sides
-        shards = segment_corpus(
-            self.request.corpus,
-            self.folder / "shards",
-            sides,
-            rules=options.rules,
-            workers=self.workers,
-            progress=self.progress,
-        )
-        self.step("segmenting")
-        case = "lowercase" if options.lowercase else "truecase" if options.truecase else "cased"
-        named = ", ".join(f"{side.segmenter} {side.language}" for side in sides)
-        return shards, _timed(f"{named}, {case}", time.monotonic() - started)
-
-    def learn(self, train: Sequence[ShardPart]) -> tuple[TextPipeline, tuple[int, int]]:
-        """Learn a pipeline from the training words, or reuse the one of the request."""
-        reused = self.request.pipeline
-        pipeline, types = self.reuse(reused, train) if reused else self.learn_anew(train)
-        source, target = pipeline.source, pipeline.target
-        sizes = [len(side.vocabulary) for side in (source, target)]
-        self.progress.say(
-            "Vocabulary",
-            f"{sizes[0]:,} joint"
-            if self.request.options.vocabulary == "joint"
-            else f"{source.language} {sizes[0]:,} · {target.language} {sizes[1]:,}",
-        )
-        return pipeline, types
-
-    def reuse(
-        self, pipeline: TextPipeline, train: Sequence[ShardPart]
-    ) -> tuple[TextPipeline, tuple[int, int]]:
-        """Learn nothing; only count the different words."""
-        casing = write_truecasers(pipeline, self.folder)
-        counts = count_words(train, casing, workers=self.workers, progress=self.progress)
-        self.progress.say("Pipeline", f"that of {self.request.options.pipeline}, nothing learned")
-        return pipeline, (len(counts[0]), len(counts[1]))
-
-    def learn_anew(self, train: Sequence[ShardPart]) -> tuple[TextPipeline, tuple[int, int]]:
-        """Learn casing, BPE codes and vocabularies."""
-        started = time.monotonic()
-        options, sides = self.request.options, self.request.sides
-        workers, progress, casing = self.workers, self.progress, None
-        if options.truecase:
-            casing = learn_truecasers(train, self.folder, workers=workers, progress=progress)
-        pipeline, types = learn_pipeline(
-            train, self.folder, sides, options, casing, workers=workers, progress=progress
-        )
+    Returns:
+        The pipeline, and how many different words each side has.
+    """
+    request, progress, started = preparation.request, preparation.progress, time.monotonic()
+    if request.pipeline is not None:
+        pipeline, types = request.pipeline, count_types(preparation, train, request.pipeline)
+        progress.say("Pipeline", f"that of {request.options.pipeline}, nothing learned")
+    else:
+        pipeline, types = learn_pipeline(preparation, train)
         codes = [side.codes for side in (pipeline.source, pipeline.target)]
         merges = [count_merges(text) for text in codes if text is not None]
         if not merges:
             learned = "none, whole words"
-        elif options.bpe == "joint":
+        elif request.options.bpe == "joint":
             learned = f"{merges[0]:,} joint merges learned"
         else:
             learned = f"{merges[0]:,} and {merges[1]:,} merges learned"
-        self.progress.say("BPE", _timed(learned, time.monotonic() - started))
-        return pipeline, types
+        progress.say("BPE", _timed(learned, time.monotonic() - started))
+    source, target = pipeline.source, pipeline.target
+    sizes = [len(side.vocabulary) for side in (source, target)]
+    progress.say(
+        "Vocabulary",
+        f"{sizes[0]:,} joint"
+        if request.options.vocabulary == "joint"
+        else f"{source.language} {sizes[0]:,} · {target.language} {sizes[1]:,}",
+    )
+    return pipeline, types
 
-    def labelling(self) -> Labelling | None:
-        """Return where labels come from: the option, or else the corpus itself."""
-        name = self.request.options.labels
-        if name:
-            return Labelling(name, LabelVocabulary.of(open_labels(name).entity_types))
-        golds = [text.gold for text in self.request.corpus.splits.values() if text.gold]
-        if not any(gold.source_tags for gold in golds):
-            return None
-        types = {
-            entity
-            for gold in golds
-            for line in gold.source_entities
-            for number, entity in number_entities(line.split())
-            if number
-        }
-        return Labelling("", LabelVocabulary.of(types))
 
-    def say_statistics(
-        self,
-        statistics: dict[str, Statistics],
-        types: tuple[int, int],
-        labelling: Labelling | None,
-    ) -> None:
-        """Show the numbers of the corpus."""
-        corpus = self.request.corpus
-        for label, text in describe(statistics, types, corpus.languages).items():
-            self.progress.say(label, text)
-        for name, split in statistics.items():
-            if split.unknown_share > MANY_UNKNOWN:
-                self.progress.warn(
-                    f"{100 * split.unknown_share:.0f} % of the tokens of {name} are unknown: "
-                    "is it like the training text, and is there enough training text?"
-                )
-        if labelling is not None:
-            missing = sum(split.unlabelled for split in statistics.values())
-            total = sum(split.pairs for split in statistics.values())
-            if missing == total:
-                raise CorpusError(
-                    f"there are labels for none of the {total:,} sentences",
-                    where=f"--labels {labelling.name}",
-                    hint="sentences are looked up by their characters: label the raw source "
-                    "sentences of this corpus",
-                    kind="corpus.no-labels",
-                )
-            self.progress.say(
-                "Labels",
-                f"{' and '.join(labelling.vocabulary.kinds)} of {total - missing:,} of {total:,} "
-                f"sentences, from {labelling.name or 'the corpus itself'}",
+def _labelling(request: Request) -> Labelling | None:
+    """Return where labels come from: the option, or else the corpus itself."""
+    name = request.options.labels
+    if name:
+        return Labelling(name, LabelVocabulary.of(open_labels(name).entity_types))
+    golds = [text.gold for text in request.corpus.splits.values() if text.gold]
+    if not any(gold.source_tags for gold in golds):
+        return None
+    types = {
+        entity
+        for gold in golds
+        for line in gold.source_entities
+        for number, entity in number_entities(line.split())
+        if number
+    }
+    return Labelling("", LabelVocabulary.of(types))
+
+
+def _say_statistics(
+    preparation: Preparation,
+    statistics: dict[str, Statistics],
+    types: tuple[int, int],
+    labelling: Labelling | None,
+) -> None:
+    """Show the numbers of the corpus."""
+    progress = preparation.progress
+    for label, text in describe(statistics, types, preparation.request.corpus.languages).items():
+        progress.say(label, text)
+    for name, split in statistics.items():
+        if split.unknown_share > MANY_UNKNOWN:
+            progress.warn(
+                f"{100 * split.unknown_share:.0f} % of the tokens of {name} are unknown: "
+                "is it like the training text, and is there enough training text?"
             )
+    if labelling is None:
+        return
+    missing = sum(split.unlabelled for split in statistics.values())
+    total = sum(split.pairs for split in statistics.values())
+    if missing == total:
+        raise CorpusError(
+            f"there are labels for none of the {total:,} sentences",
+            where=f"--labels {labelling.name}",
+            hint="sentences are looked up by their characters: label the raw source "
+            "sentences of this corpus",
+            kind="corpus.no-labels",
+        )
+    progress.say(
+        "Labels",
+        f"{' and '.join(labelling.vocabulary.kinds)} of {total - missing:,} of {total:,} "
+        f"sentences, from {labelling.name or 'the corpus itself'}",
+    )
 
 
 def _info(
@@ -288,7 +238,3 @@ def _info(
 
 def _timed(text: str, seconds: float) -> str:
     return f"{text:<48} {seconds:.0f} s"
-
-
-def _nothing(_name: str) -> None:
-    pass

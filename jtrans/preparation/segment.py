@@ -4,53 +4,29 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jtrans.files import write_lines
 from jtrans.preparation.clean import REASON_CODES, Rules, pair_keys, shape_reason
+from jtrans.preparation.request import Request
 from jtrans.preparation.shards import PAIR_NOTE, Shard, plan_shards
 from jtrans.preparation.work_folder import write_array
-from jtrans.preparation.workers import run_jobs
-from jtrans.progress import Progress
+from jtrans.preparation.workers import Preparation, run_jobs
 from jtrans.text.pipeline import TextSide
-
-if TYPE_CHECKING:
-    from jtrans.corpora.parallel import Corpus
-
-Sides = tuple[TextSide, TextSide]
 
 
 @dataclass(frozen=True)
 class _SegmentJob:
     shard: Shard
-    sides: Sides
+    sides: tuple[TextSide, TextSide]
     rules: Rules
     lines: tuple[Sequence[str], Sequence[str]]
 
 
-def segment_corpus(
-    corpus: Corpus,
-    folder: Path,
-    sides: Sides,
-    *,
-    rules: Rules,
-    workers: int,
-    progress: Progress,
-) -> dict[str, list[Shard]]:
-    """Segment all splits into `folder`, and judge each pair; finished shards stay as they are.
-
-    Args:
-        corpus: the text.
-        folder: the folder of the shards.
-        sides: source and target.
-        rules: for the training text.
-        workers: number of processes.
-        progress: receives the number of pairs done.
+def segment_corpus(preparation: Preparation) -> dict[str, list[Shard]]:
+    """Segment all splits, and judge each pair; finished shards stay as they are.
 
     Returns:
         The shards of each split.
@@ -58,27 +34,29 @@ def segment_corpus(
     Raises:
         WorkError: a worker process died.
     """
+    request, progress = preparation.request, preparation.progress
+    folder = preparation.folder / "shards"
     folder.mkdir(exist_ok=True)
-    shards = {name: plan_shards(folder, name, len(text)) for name, text in corpus.splits.items()}
-    total = sum(len(text) for text in corpus.splits.values())
+    splits = request.corpus.splits
+    shards = {name: plan_shards(folder, name, len(text)) for name, text in splits.items()}
+    total = sum(len(text) for text in splits.values())
     done = sum(len(s) for split in shards.values() for s in split if s.is_segmented)
     progress.advance("Segmenting", done, total)
-    jobs = _jobs(corpus, shards, sides, rules)
-    with closing(run_jobs(segment_shard, jobs, workers=workers)) as results:
+    jobs = _jobs(request, shards)
+    with run_jobs(segment_shard, jobs, workers=preparation.workers) as results:
         for size in results:
             done += size
             progress.advance("Segmenting", done, total)
     return shards
 
 
-def _jobs(
-    corpus: Corpus, shards: dict[str, list[Shard]], sides: Sides, rules: Rules
-) -> Iterator[_SegmentJob]:
-    for name, text in corpus.splits.items():
+def _jobs(request: Request, shards: dict[str, list[Shard]]) -> Iterator[_SegmentJob]:
+    for name, text in request.corpus.splits.items():
         for shard in shards[name]:
             if not shard.is_segmented:
                 pairs = slice(shard.start, shard.stop)
-                yield _SegmentJob(shard, sides, rules, (text.source[pairs], text.target[pairs]))
+                lines = text.source[pairs], text.target[pairs]
+                yield _SegmentJob(shard, request.sides, request.options.rules, lines)
 
 
 def segment_shard(job: _SegmentJob) -> int:

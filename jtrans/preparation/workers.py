@@ -1,7 +1,8 @@
-"""Work shared among processes: a function of many jobs, with results in order."""
+"""What the steps of a preparation share: its request and folder, and processes for their jobs."""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -9,12 +10,16 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
 from jtrans.errors import WorkError
+from jtrans.preparation.request import Request
+from jtrans.progress import Progress
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -30,10 +35,30 @@ def available_cpus() -> int:
     return os.cpu_count() or 1
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """One preparation, as its steps share it.
+
+    Attributes:
+        request: what to prepare, and how.
+        folder: the work folder.
+        workers: number of processes.
+        progress: receives what each step has to report.
+        step: called with the name of each step when it ends.
+    """
+
+    request: Request
+    folder: Path
+    workers: int
+    progress: Progress
+    step: Callable[[str], None]
+
+
+@contextlib.contextmanager
 def run_jobs(
     function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
-) -> Generator[Result, None, None]:
-    """Yield `function` of each job, in order.
+) -> Iterator[Iterator[Result]]:
+    """Give the results of `function` for each job, in order; the processes end with the block.
 
     Args:
         function: at the top level of a module, so that it can be sent to another process.
@@ -44,7 +69,7 @@ def run_jobs(
         WorkError: a worker process died.
     """
     if workers <= 1:
-        yield from map(function, jobs)
+        yield map(function, jobs)
         return
     # Forked workers start at once and need no importable main module; elsewhere forking is not
     # safe or not there, and the platform's own default is right.
@@ -52,14 +77,8 @@ def run_jobs(
     pool = ProcessPoolExecutor(
         workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
     )
-    waiting: deque[Future[Any]] = deque()
     try:
-        for job in jobs:
-            waiting.append(pool.submit(function, job))
-            if len(waiting) > AHEAD * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        yield _results(pool, function, jobs, ahead=AHEAD * workers)
     except BrokenProcessPool as error:
         raise WorkError(
             "a worker process died (out of memory?)",
@@ -68,6 +87,18 @@ def run_jobs(
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _results(
+    pool: ProcessPoolExecutor, function: Callable[[Job], Result], jobs: Iterable[Job], *, ahead: int
+) -> Iterator[Result]:
+    waiting: deque[Future[Result]] = deque()
+    for job in jobs:
+        waiting.append(pool.submit(function, job))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
 
 
 def _begin(parent: int) -> None:
