@@ -51,11 +51,6 @@ class OriginalFile(ConfigSection):
     title: str = ""
 
     @property
-    def size(self) -> int:
-        """Bytes to download; 0 where not known."""
-        return self.mirrors[0].size if self.mirrors else 0
-
-    @property
     def names(self) -> tuple[str, ...]:
         """All names the file may have on disk."""
         return tuple(dict.fromkeys([self.file, *(mirror.file for mirror in self.mirrors)]))
@@ -144,7 +139,7 @@ class Entry(ConfigSection):
     @property
     def size(self) -> int:
         """Bytes to download; 0 where nothing is, or not all sizes are known."""
-        sizes = [source.size for source in self.sources]
+        sizes = [source.mirrors[0].size if source.mirrors else 0 for source in self.sources]
         return sum(sizes) if all(sizes) else 0
 
     @property

@@ -7,12 +7,13 @@ the pairing of all that follows. Here they stay in their line, and are counted.
 
 from __future__ import annotations
 
-import bisect
 import codecs
 import itertools
 import logging
 import mmap
 import tempfile
+from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import overload
@@ -41,24 +42,8 @@ IN_MEMORY_BYTES = 64 << 20
 _log = logging.getLogger(__name__)
 
 
-class LineFile(Sequence[str]):
-    """The lines of a UTF-8 file, plain or packed: checked once, decoded when they are asked for.
-
-    Attributes:
-        oddities: how many separators are inside lines, by their name.
-
-    Raises:
-        CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.oddities: dict[str, int] = {}
-        self._data = _map(path)
-        self._ends = self._scan(path)
-        self._begin = len(codecs.BOM_UTF8) if self._data[:3] == codecs.BOM_UTF8 else 0
-
-    def __len__(self) -> int:
-        return len(self._ends)
+class _Lines(Sequence[str]):
+    """What sequences of lines have in common that are read a block at a time."""
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -69,19 +54,45 @@ class LineFile(Sequence[str]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step == 1:
-                return self._lines(start, stop)
-            return [self._lines(i, i + 1)[0] for i in range(start, stop, step)]
+                return self._block(start, stop)
+            return [self[i] for i in range(start, stop, step)]
         if not -len(self) <= index < len(self):
             raise IndexError(f"line {index} of {len(self)}")
         index %= len(self)
-        return self._lines(index, index + 1)[0]
+        return self._block(index, index + 1)[0]
+
+    @abstractmethod
+    def _block(self, start: int, stop: int) -> list[str]:
+        """Return the lines of a range, which lies within the sequence; it may be empty."""
+
+
+class LineFile(_Lines):
+    """The lines of a UTF-8 file, plain or packed: checked once, decoded when they are asked for.
+
+    Attributes:
+        path: the file.
+        oddities: how many separators are inside lines, by their name.
+
+    Raises:
+        CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.oddities: Counter[str] = Counter()
+        self._data = _map(path)
+        self._ends = self._scan()
+        self._begin = len(codecs.BOM_UTF8) if self._data[:3] == codecs.BOM_UTF8 else 0
+
+    def __len__(self) -> int:
+        return len(self._ends)
 
     def __iter__(self) -> Iterator[str]:
         """Yield all lines, many decoded at a time."""
         for start in range(0, len(self), BLOCK_LINES):
-            yield from self._lines(start, min(start + BLOCK_LINES, len(self)))
+            yield from self._block(start, min(start + BLOCK_LINES, len(self)))
 
-    def _lines(self, start: int, stop: int) -> list[str]:
+    def _block(self, start: int, stop: int) -> list[str]:
         if start >= stop:
             return []
         begin = int(self._ends[start - 1]) + 1 if start else self._begin
@@ -89,8 +100,9 @@ class LineFile(Sequence[str]):
         lines = text.split("\n")
         return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
-    def _scan(self, path: Path) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _scan(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Check that the file is text, count oddities, and return where each line ends."""
+        path = self.path
         if self._data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise CorpusError(
                 f"{path} is UTF-16, not UTF-8",
@@ -109,7 +121,7 @@ class LineFile(Sequence[str]):
             position += len(chunk)
         if size and self._data[size - 1 : size] != b"\n":
             ends.append(np.array([size], np.int64))
-        if not lines and self.oddities.get("carriage return", 0) > 1:
+        if not lines and self.oddities["carriage return"] > 1:
             raise CorpusError(
                 f"{path} ends its lines with carriage returns (old Mac), not line feeds",
                 hint=f"convert it: tr '\\r' '\\n' < {path} > NEW",
@@ -128,15 +140,13 @@ class LineFile(Sequence[str]):
         return line_end + 1 if line_end >= 0 else size
 
     def _count_oddities(self, chunk: bytes) -> None:
-        counts = {name: chunk.count(separator) for separator, name in ODD_SEPARATORS.items()}
+        counts = Counter({name: chunk.count(end) for end, name in ODD_SEPARATORS.items()})
         lone = chunk.count(b"\r") - chunk.count(b"\r\n") - chunk.endswith(b"\r")
         counts["carriage return"] = lone
-        for name, count in counts.items():
-            if count:
-                self.oddities[name] = self.oddities.get(name, 0) + count
+        self.oddities += counts
 
 
-class Chain(Sequence[str]):
+class Chain(_Lines):
     """Several sequences of lines as one."""
 
     def __init__(self, parts: Iterable[Sequence[str]]) -> None:
@@ -146,28 +156,11 @@ class Chain(Sequence[str]):
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        """Return one line, or a list of lines."""
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step == 1:
-                return self._lines(start, stop)
-            return [self[i] for i in range(start, stop, step)]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"line {index} of {len(self)}")
-        index %= len(self)
-        part = bisect.bisect_right(self._ends, index)
-        return self._parts[part][index - (self._ends[part - 1] if part else 0)]
-
     def __iter__(self) -> Iterator[str]:
         """Yield all lines."""
         return itertools.chain.from_iterable(self._parts)
 
-    def _lines(self, start: int, stop: int) -> list[str]:
+    def _block(self, start: int, stop: int) -> list[str]:
         lines: list[str] = []
         begin = 0
         for part, end in zip(self._parts, self._ends, strict=True):
@@ -188,11 +181,8 @@ def read_line_file(path: Path) -> list[str]:
 
 def notes_of(files: Iterable[LineFile]) -> dict[str, int]:
     """Return how often which separator is inside a line of the files, as the notes of a text."""
-    notes: dict[str, int] = {}
-    for file in files:
-        for name, count in file.oddities.items():
-            notes[f"{name} inside a line"] = notes.get(f"{name} inside a line", 0) + count
-    return notes
+    total = sum((file.oddities for file in files), Counter[str]())
+    return {f"{name} inside a line": count for name, count in total.items()}
 
 
 def one_line(text: str) -> str:

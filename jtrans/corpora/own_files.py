@@ -28,7 +28,7 @@ def read_corpus(
 
     Args:
         name: what to call the corpus.
-        languages: source and target, the endings of the files.
+        languages: source and target.
         train: prefixes of the training files (or files that hold both sides); their pairs
             follow one another.
         valid: the same for validation; here and in tests PREFIX.0.en, PREFIX.1.en ... are
@@ -51,12 +51,7 @@ def read_corpus(
 def read_text(
     prefix: str, languages: tuple[str, str], *, with_references: bool = False
 ) -> ParallelText:
-    """Read PREFIX.de and PREFIX.en; or a .tsv, .tmx or .jsonl file, plain or packed.
-
-    Args:
-        prefix: PREFIX, or the file.
-        languages: source and target.
-        with_references: see `read_pair`.
+    """Read PREFIX.de and PREFIX.en (see `read_pair`); or a .tsv, .tmx or .jsonl file.
 
     Raises:
         CorpusError: a file cannot be read, is empty, or has no partner for some line.

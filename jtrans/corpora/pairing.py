@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.errors import CorpusError
 
@@ -17,16 +17,10 @@ WRONG = 2.0
 OTHER_NUMBERS, OTHER_END = 1.0, 0.5
 
 _DIGITS = re.compile(r"[0-9]+")
-_Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def check_counts(source: Sequence[str], target: Sequence[str], names: tuple[str, str]) -> None:
-    """Refuse two sides that cannot be pairs line by line.
-
-    Args:
-        source: source lines.
-        target: target lines.
-        names: what to call the two, usually their files.
+    """Refuse two sides, called `names`, that cannot be pairs line by line.
 
     Raises:
         CorpusError: the counts differ, or both are empty.
@@ -62,22 +56,20 @@ def probable_break(longer: Sequence[str], shorter: Sequence[str]) -> int:
     return int(pairs - np.argmin(cost[::-1]))
 
 
-def _disagreement(longer: Sequence[str], shorter: Sequence[str], shift: int) -> _Floats:
+def _disagreement(longer: Sequence[str], shorter: Sequence[str], shift: int) -> NDArray[np.float64]:
     """Return how badly line i of `shorter` agrees with line i + `shift` of `longer`, [lines]."""
-    a, b = _lengths(longer), _lengths(shorter)
+    a, b = _marks(longer, len), _marks(shorter, len)
     part = slice(shift, shift + len(b))
     mean = np.log((a.sum() + 1) / (b.sum() + 1))
-    cost: _Floats = np.minimum(np.abs(np.log((a[part] + 1) / (b + 1)) - mean), WRONG)
+    cost: NDArray[np.float64] = np.minimum(np.abs(np.log((a[part] + 1) / (b + 1)) - mean), WRONG)
     cost += OTHER_NUMBERS * (_marks(longer, _numbers)[part] != _marks(shorter, _numbers))
     cost += OTHER_END * (_marks(longer, _end)[part] != _marks(shorter, _end))
     return cost
 
 
 def _guess(source: Sequence[str], target: Sequence[str], names: tuple[str, str]) -> str:
-    if len(source) > len(target):
-        longer, shorter, name, other = source, target, names[0], names[1]
-    else:
-        longer, shorter, name, other = target, source, names[1], names[0]
+    sides = sorted(zip((source, target), names, strict=True), key=lambda side: len(side[0]))
+    (shorter, other), (longer, name) = sides
     good = probable_break(longer, shorter)
     extra = len(longer) - len(shorter)
     if good == len(shorter):
@@ -89,11 +81,7 @@ def _guess(source: Sequence[str], target: Sequence[str], names: tuple[str, str])
     )
 
 
-def _lengths(lines: Sequence[str]) -> _Floats:
-    return np.fromiter((len(line) for line in lines), np.float64, len(lines))
-
-
-def _marks(lines: Sequence[str], mark: Callable[[str], int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _marks(lines: Sequence[str], mark: Callable[[str], int]) -> NDArray[np.int64]:
     return np.fromiter((mark(line) for line in lines), np.int64, len(lines))
 
 

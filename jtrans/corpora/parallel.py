@@ -76,9 +76,7 @@ def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
     """Concatenate texts; several references stay only where all texts have equally many."""
     if len(parts) == 1:
         return parts[0]
-    notes: Counter[str] = Counter()
-    for part in parts:
-        notes.update(part.notes)
+    notes = sum((Counter(part.notes) for part in parts), Counter[str]())
     counts = {len(part.references) for part in parts}
     references = zip(*(part.references for part in parts), strict=True) if len(counts) == 1 else ()
     return ParallelText(
@@ -86,7 +84,7 @@ def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
         target=Chain(part.target for part in parts),
         origin=tuple(origin for part in parts for origin in part.origin),
         references=tuple(Chain(same) for same in references),
-        notes=dict(notes),
+        notes=notes,
     )
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from jtrans.corpora.parallel import ParallelText
 from jtrans.data.prepared import SIDES
 from jtrans.files import whole_folder, write_json, write_lines
 from jtrans.preparation.labels.gold import gold_lines
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.corpora.parallel import ParallelText
-    from jtrans.preparation.shards import ShardPart
-    from jtrans.text.pipeline import TextPipeline
+from jtrans.preparation.shards import ShardPart
+from jtrans.text.pipeline import TextPipeline
 
 # Smaller arrays are read, larger ones mapped: a map costs more than some numbers.
 SMALLEST_MAP_BYTES = 256

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.files import short_digest
 from jtrans.text.language import is_wrong_script
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # In the order in which they are tried: a pair is counted under the first that applies.
 REASONS = (

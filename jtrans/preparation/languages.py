@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.progress import Progress
 from jtrans.text.language import is_wrong_script, look_swapped
-
-if TYPE_CHECKING:
-    from jtrans.corpora.parallel import Corpus, ParallelText
-    from jtrans.progress import Progress
 
 SAMPLE = 1000
 LONGEST = 1000

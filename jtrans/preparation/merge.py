@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans import __version__
 from jtrans.corpora.lines import LineFile
@@ -32,9 +33,6 @@ from jtrans.preparation.work_folder import WorkFolder
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import MARK
 from jtrans.text.vocabulary import EOS, UNK
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Sentences in memory at a time.
 SLICE = 50_000

@@ -11,21 +11,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jtrans import __version__
+from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.files import disk_errors, lines_digest, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
 from jtrans.preparation.languages import check_languages
-from jtrans.preparation.options import PIPELINE_OPTIONS
+from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
+from jtrans.progress import Progress
 from jtrans.text.pipeline import TextPipeline, TextSide
-
-if TYPE_CHECKING:
-    from jtrans.corpora.parallel import Corpus, ParallelText
-    from jtrans.preparation.options import PrepareOptions
-    from jtrans.progress import Progress
 
 # Characters allowed in a line of valid and test, which are not cleaned.
 LONGEST_LINE = 50_000

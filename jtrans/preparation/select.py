@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.errors import CorpusError
 from jtrans.files import lines_digest
 from jtrans.preparation.clean import REASON_CODES, decide
-from jtrans.preparation.request import no_text
-from jtrans.preparation.shards import ShardPart
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.preparation.request import Request
-    from jtrans.preparation.shards import PairNotes, Shard
-    from jtrans.progress import Progress
+from jtrans.preparation.request import Request, no_text
+from jtrans.preparation.shards import PairNotes, Shard, ShardPart
+from jtrans.progress import Progress
 
 # A larger share of dropped training pairs deserves a warning.
 MANY_DROPPED = 0.2

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.files import read_lines
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Pairs in a shard, by the size of the text: enough shards to share out, not too many files.
 SHARDS_WANTED = 32

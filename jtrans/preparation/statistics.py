@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 # The ends of the bins in which sentences are counted by their number of pieces, without EOS.
 LENGTH_BINS = (10, 20, 30, 40, 50, 75, 100)

@@ -13,15 +13,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.errors import CorpusError
 from jtrans.files import disk_errors, exclusive, write_bytes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PATIENCE_SECONDS = 5.0
 # How long the workers of a killed preparation may still write.

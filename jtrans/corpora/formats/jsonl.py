@@ -29,8 +29,7 @@ def read_jsonl(path: Path, languages: tuple[str, str]) -> ParallelText:
         if not line.strip():
             continue
         pair = _pair(path, number, line, languages)
-        joined = sum("\n" in text for text in pair)
-        if joined:
+        if joined := sum("\n" in text for text in pair):
             notes["line feed inside a text"] = notes.get("line feed inside a text", 0) + joined
         source.append(one_line(pair[0]))
         target.append(one_line(pair[1]))

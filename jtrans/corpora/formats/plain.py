@@ -54,22 +54,23 @@ def read_files(
     Raises:
         CorpusError: a file cannot be read, both sides are empty, or line counts differ.
     """
-    origin = origin or tuple(str(path) for path in (*sources, *targets))
+    names = tuple(str(path) for path in (*sources, *targets))
+    origin = origin or names
     files = [LineFile(path) for path in (*sources, *targets)]
     source, target = files[: len(sources)], files[len(sources) :]
     notes = notes_of(files)
     if len(sources) == 1 and len(targets) > 1:
-        for path, lines in zip(targets, target, strict=True):
-            check_counts(source[0], lines, (str(sources[0]), str(path)))
+        for lines in target:
+            check_counts(source[0], lines, (names[0], str(lines.path)))
         return ParallelText(source[0], target[0], origin, references=tuple(target), notes=notes)
     if len(sources) != len(targets):
         raise CorpusError(
             f"{len(sources)} source files and {len(targets)} target files do not make pairs: "
-            + ", ".join(str(path) for path in (*sources, *targets)),
+            + ", ".join(names),
             kind="corpus.line-counts",
         )
-    for i, sides in enumerate(zip(source, target, strict=True)):
-        check_counts(*sides, (str(sources[i]), str(targets[i])))
+    for sides in zip(source, target, strict=True):
+        check_counts(*sides, (str(sides[0].path), str(sides[1].path)))
     if len(files) == 2:
         return ParallelText(source[0], target[0], origin, notes=notes)
     return ParallelText(Chain(source), Chain(target), origin, notes=notes)

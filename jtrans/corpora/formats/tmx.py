@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -13,7 +14,6 @@ from jtrans.errors import CorpusError
 
 # Inline elements whose text is the code of another program, not language.
 CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
-WITHOUT_BOTH = "unit without both languages"
 
 
 def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
@@ -62,7 +62,7 @@ class _Units:
     languages: tuple[str, str]
     source: list[str] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
-    notes: dict[str, int] = field(default_factory=dict)
+    notes: Counter[str] = field(default_factory=Counter)
     seen: set[str] = field(default_factory=set)
     _unit: dict[str, str] = field(default_factory=dict)
     _language: str = ""
@@ -91,15 +91,15 @@ class _Units:
             self._unit.setdefault(self._language, one_line("".join(self._words)))
             self._words = None
         elif name == "tu":
-            self._finish()
+            self._finish_unit()
 
-    def _finish(self) -> None:
+    def _finish_unit(self) -> None:
         texts = [self._text_in(language.lower()) for language in self.languages]
         if texts[0] is None or texts[1] is None:
-            self.notes[WITHOUT_BOTH] = self.notes.get(WITHOUT_BOTH, 0) + 1
-            return
-        self.source.append(texts[0])
-        self.target.append(texts[1])
+            self.notes["unit without both languages"] += 1
+        else:
+            self.source.append(texts[0])
+            self.target.append(texts[1])
 
     def _text_in(self, language: str) -> str | None:
         if language in self._unit:

@@ -45,14 +45,14 @@ def read_xml(source: Path, target: Path) -> ParallelText:
     return _pair(source, target, _xml)
 
 
-def _pair(source: Path, target: Path, read: Callable[[LineFile, Path], list[str]]) -> ParallelText:
-    files = LineFile(source), LineFile(target)
-    sides = read(files[0], source), read(files[1], target)
-    check_counts(*sides, (str(source), str(target)))
-    return ParallelText(*sides, (str(source), str(target)), notes=notes_of(files))
+def _pair(source: Path, target: Path, read: Callable[[LineFile], list[str]]) -> ParallelText:
+    files, names = (LineFile(source), LineFile(target)), (str(source), str(target))
+    sides = read(files[0]), read(files[1])
+    check_counts(*sides, names)
+    return ParallelText(*sides, names, notes=notes_of(files))
 
 
-def _tags(lines: LineFile, _path: Path) -> list[str]:
+def _tags(lines: LineFile) -> list[str]:
     return [
         _UNWRAPPED.sub("", line).strip()
         for line in lines
@@ -60,7 +60,7 @@ def _tags(lines: LineFile, _path: Path) -> list[str]:
     ]
 
 
-def _xml(lines: LineFile, path: Path) -> list[str]:
+def _xml(lines: LineFile) -> list[str]:
     segments = [
         _SEGMENT_END.sub("", _SEGMENT_BEGIN.sub("", line)).replace("’", "'").strip()
         for line in lines
@@ -68,7 +68,7 @@ def _xml(lines: LineFile, path: Path) -> list[str]:
     ]
     if not segments:
         raise CorpusError(
-            f"{path} holds no <seg id> lines",
+            f"{lines.path} holds no <seg id> lines",
             hint="choose the IWSLT*.xml files of a WIT3 release",
             kind="corpus.xml",
         )

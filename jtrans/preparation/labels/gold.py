@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from jtrans.corpora.parallel import Gold
 from jtrans.preparation.labels.project import overlaps, surfaces
-
-if TYPE_CHECKING:
-    from jtrans.corpora.parallel import Gold
-    from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.pipeline import TextPipeline, TextSide
 
 
 def gold_lines(

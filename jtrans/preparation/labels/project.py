@@ -12,17 +12,13 @@ import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.data.prepared import IGNORE
 from jtrans.text.normalise import normalise
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.text.pipeline import TextSide
+from jtrans.text.pipeline import TextSide
 
 POS_TAGS = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
-from jtrans.corpora.entry import read_entry
-from jtrans.corpora.formats.readers import READERS
+from jtrans.corpora.entry import ReaderName, read_entry
 from jtrans.corpora.parallel import Corpus
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.preparation.options import PrepareOptions
@@ -65,7 +64,7 @@ def test_every_entry_is_found_complete_and_has_usable_options(name: str) -> None
 def test_every_part_of_an_entry_can_be_read_and_every_split_is_made(name: str) -> None:
     entry = find_entry(name)
     choices = [one for parts in entry.parts.values() for part in parts for one in part.choices]
-    assert {choice.reader for choice in choices} <= set(READERS)
+    assert {choice.reader for choice in choices} <= set(get_args(ReaderName))
     made = {*entry.parts, *entry.hold_out, *(["valid"] if entry.valid_every else [])}
     assert made == set(entry.sentences)
     origins = {part.origin for parts in entry.parts.values() for part in parts} - {""}
