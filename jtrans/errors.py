@@ -90,3 +90,9 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str | None:
     """Return the valid name nearest to `name`, or None when none is near."""
     matches = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)
     return matches[0] if matches else None
+
+
+def name_hint(name: str, valid: Iterable[str], otherwise: str) -> str:
+    """Return a hint for an unknown name: the nearest valid one, or `otherwise` if none is near."""
+    near = did_you_mean(name, valid)
+    return f"did you mean {near}?" if near else otherwise

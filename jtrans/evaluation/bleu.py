@@ -10,14 +10,13 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
 
 from jtrans.evaluation.scores import check_lines, tokenizer_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_ORDER = 4
 COLUMNS = 2 + 2 * MAX_ORDER  # hypothesis length, reference length, matches, n-grams
@@ -32,16 +31,10 @@ def bleu_counts(
     target_language: str,
     lowercase: bool,
 ) -> NDArray[np.int64]:
-    """Return what BLEU counts in every sentence, [sentences, COLUMNS].
+    """Return what BLEU counts in every sentence of raw text, [sentences, COLUMNS].
 
-    Args:
-        hypotheses: raw text.
-        references: reference sets, each as long.
-        target_language: decides the tokenizer.
-        lowercase: compare without case.
+    The arguments are those of `scores.corpus_bleu`.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
     metric = BLEU(
         lowercase=lowercase,
         tokenize=tokenizer_name(target_language),
@@ -57,8 +50,6 @@ def bleu_counts(
 
 def bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
     """Return corpus BLEU of summed counts, [..., COLUMNS] -> [...]; nan where there are none."""
-    from sacrebleu.metrics.bleu import BLEU
-
     flat = counts.reshape(-1, COLUMNS)
     scores = np.full(len(flat), np.nan)
     for number, row in enumerate(flat.tolist()):
@@ -103,8 +94,6 @@ def multi_bleu(
     Raises:
         CorpusError: no hypotheses, or numbers of lines that differ.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
     check_lines(hypotheses, references)
 
     def joined(lines: Sequence[Sequence[str]]) -> list[str]:

@@ -10,35 +10,28 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-from jtrans.errors import ConfigError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 SAMPLES = 1000
-SEED = 12345  # sacreBLEU's own default, so that its command line gives the same intervals
+SEED = 12345  # sacreBLEU's default, so that its command line gives the same intervals
 ROWS_AT_ONCE = 100
 
 
 class Bootstrap:
     """Test sets drawn with replacement from `sentences` sentences, the same in every run."""
 
-    def __init__(self, sentences: int, *, samples: int = SAMPLES, seed: int = SEED) -> None:
+    def __init__(self, sentences: int) -> None:
         self.sentences = sentences
-        self.samples = samples
-        self.seed = seed
 
     @cached_property
     def weights(self) -> NDArray[np.float32]:
         """How often each sentence is in each drawn set, [samples, sentences]."""
-        generator = np.random.default_rng(self.seed)
         n = self.sentences
-        drawn = generator.choice(n, size=(self.samples, n), replace=True)
-        weights = np.zeros((self.samples, n), dtype=np.float32)
+        drawn = np.random.default_rng(SEED).choice(n, size=(SAMPLES, n), replace=True)
+        weights = np.zeros((SAMPLES, n), dtype=np.float32)
         for row, sample in zip(weights, drawn, strict=True):
             row[:] = np.bincount(sample, minlength=n)
         return weights
@@ -48,9 +41,9 @@ class Bootstrap:
         flat = values.reshape(self.sentences, -1).astype(np.float64)
         summed = [  # in parts: weights become float64 for exact sums of whole numbers
             self.weights[first : first + ROWS_AT_ONCE].astype(np.float64) @ flat
-            for first in range(0, self.samples, ROWS_AT_ONCE)
+            for first in range(0, SAMPLES, ROWS_AT_ONCE)
         ]
-        return np.concatenate(summed).reshape(self.samples, *values.shape[1:])
+        return np.concatenate(summed).reshape(SAMPLES, *values.shape[1:])
 
 
 def p_value(drawn: NDArray[np.float64], difference: float) -> float:
@@ -66,32 +59,15 @@ def p_value(drawn: NDArray[np.float64], difference: float) -> float:
     return (float((centred > abs(difference)).sum()) + 1) / (len(drawn) + 1)
 
 
-def check_bootstrap(samples: int, seed: int) -> None:
-    """Refuse a number of samples or a seed that sacreBLEU would quietly replace.
-
-    Raises:
-        ConfigError: naming the value.
-    """
-    if samples < 2:
-        raise ConfigError(f"{samples} bootstrap samples: at least 2 are needed")
-    if seed < 1:
-        # sacreBLEU takes 0 for "no seed", and numpy refuses negative ones
-        raise ConfigError(f"bootstrap seed {seed}: must be at least 1")
-
-
 @contextmanager
-def bootstrap_seed(seed: int) -> Iterator[None]:
-    """Have sacreBLEU draw its samples from a seed, regardless of the environment.
+def default_seed() -> Iterator[None]:
+    """Have sacreBLEU draw its samples from its default seed, `SEED`, whatever the environment says.
 
-    It reads the seed from an environment variable and from nowhere else; the former value is
-    put back. Two threads must not do this at the same time.
+    Two threads must not do this at the same time.
     """
-    former = os.environ.get("SACREBLEU_SEED")
-    os.environ["SACREBLEU_SEED"] = str(seed)
+    former = os.environ.pop("SACREBLEU_SEED", None)
     try:
         yield
     finally:
-        if former is None:
-            del os.environ["SACREBLEU_SEED"]
-        else:
+        if former is not None:
             os.environ["SACREBLEU_SEED"] = former

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
-from jtrans.errors import ConfigError, CorpusError, did_you_mean
-from jtrans.evaluation.bootstrap import SAMPLES, SEED, bootstrap_seed, check_bootstrap
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
+from jtrans.errors import CorpusError
+from jtrans.evaluation.bootstrap import SAMPLES, default_seed
+from jtrans.text.language import base_language
 
 METRICS = ("bleu", "chrf", "ter")
 
@@ -38,13 +40,13 @@ class Score:
         name: ``BLEU``, ``chrF2`` or ``TER`` (lower is better for TER only).
         value: the score, on the scale 0 to 100 (TER can exceed 100).
         signature: how it was computed, name included, as sacreBLEU prints it.
-        interval: half the width of the 95 % bootstrap interval, None if it was not estimated.
+        interval: half the width of the 95 % bootstrap interval.
     """
 
     name: str
     value: float
     signature: str
-    interval: float | None
+    interval: float
 
 
 def sacrebleu_scores(
@@ -54,9 +56,6 @@ def sacrebleu_scores(
     metrics: Sequence[str] = METRICS,
     target_language: str,
     lowercase: bool = False,
-    confidence: bool = True,
-    samples: int = SAMPLES,
-    seed: int = SEED,
 ) -> list[Score]:
     """Score raw text with sacreBLEU, one `Score` per metric, in the order asked for.
 
@@ -66,26 +65,18 @@ def sacrebleu_scores(
         metrics: names out of `METRICS`.
         target_language: decides the tokenizer (`tokenizer_name`), which the signature names.
         lowercase: compare without case. TER always does, as is its custom.
-        confidence: also estimate the 95 % interval by bootstrap resampling.
-        samples: number of bootstrap samples.
-        seed: of the bootstrap.
 
     Raises:
         CorpusError: no hypotheses, or numbers of lines that differ.
-        ConfigError: an unknown metric, or samples or a seed that cannot be used.
     """
     check_lines(hypotheses, references)
-    check_bootstrap(samples, seed)
     scores = []
     for name in metrics:
         metric = make_metric(name, references, target_language=target_language, lowercase=lowercase)
-        with bootstrap_seed(seed):
-            result = metric.corpus_score(
-                hypotheses, references=None, n_bootstrap=samples if confidence else 1
-            )
+        with default_seed():
+            result = metric.corpus_score(hypotheses, references=None, n_bootstrap=SAMPLES)
         signature = f"{result.name}|{metric.get_signature()}"
-        interval = float(result._ci) if confidence else None
-        scores.append(Score(result.name, float(result.score), signature, interval))
+        scores.append(Score(result.name, float(result.score), signature, float(result._ci)))
     return scores
 
 
@@ -108,46 +99,26 @@ def tokenizer_name(target_language: str) -> str:
     Japanese and Korean use their MeCab tokenizer where its packages are installed and single
     characters elsewhere; their scores do not compare, and the signature says which it was.
     """
-    language = _base_language(target_language)
+    language = base_language(target_language)
     if language in _DICTIONARY_TOKENIZERS:
         name, modules = _DICTIONARY_TOKENIZERS[language]
         return name if all(find_spec(module) for module in modules) else "char"
     return _TOKENIZERS.get(language, "13a")
 
 
-def _base_language(tag: str) -> str:
-    """Return the language of a tag: zh of zh-CN, zh_TW and ZH."""
-    return tag.replace("_", "-").split("-")[0].lower()
-
-
 def make_metric(
     name: str, references: Sequence[Sequence[str]], *, target_language: str, lowercase: bool
 ) -> Metric:
-    """Build a sacreBLEU metric that has read the references, for any number of systems.
-
-    Raises:
-        ConfigError: no such metric.
-    """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
+    """Build a sacreBLEU metric of `METRICS` that has read the references, for any systems."""
     if name == "bleu":
         # force: no warning about text that looks tokenised: some languages look like that
         tokenizer = tokenizer_name(target_language)
         return BLEU(lowercase=lowercase, tokenize=tokenizer, force=True, references=references)
     if name == "chrf":
         return CHRF(lowercase=lowercase, references=references)
-    if name == "ter":
-        # Tercom splits Chinese and Japanese into characters only when asked to normalise.
-        is_unspaced = _base_language(target_language) in ("zh", "ja")
-        return TER(normalized=is_unspaced, asian_support=is_unspaced, references=references)
-    near = did_you_mean(name, METRICS)
-    raise ConfigError(
-        f"unknown metric {name!r}",
-        hint=f"did you mean {near}?" if near else f"metrics: {', '.join(METRICS)}",
-        kind="config.unknown-metric",
-    )
+    # Tercom splits Chinese and Japanese into characters only when asked to normalise.
+    is_unspaced = base_language(target_language) in ("zh", "ja")
+    return TER(normalized=is_unspaced, asian_support=is_unspaced, references=references)
 
 
 def check_lines(hypotheses: Sized, references: Sequence[Sized]) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jtrans.errors import ConfigError, CorpusError
-from jtrans.evaluation.bootstrap import SAMPLES, SEED, bootstrap_seed, check_bootstrap
-from jtrans.evaluation.scores import METRICS, check_lines, make_metric
+from sacrebleu.significance import PairedTest
+
+from jtrans.evaluation.bootstrap import SAMPLES, default_seed
+from jtrans.evaluation.scores import METRICS, make_metric
 
 SIGNIFICANT = 0.05  # a lower p-value is called significant
 
@@ -56,10 +57,8 @@ class PairedResult:
                 f"{self.difference:+.1f} {test}"
             )
         word = "better" if self.is_better else "worse"
-        return (
-            f"{self.system} is {word} than {self.baseline} by "
-            f"{abs(self.difference):.1f} {self.metric} {test}"
-        )
+        difference = f"{abs(self.difference):.1f} {self.metric}"
+        return f"{self.system} is {word} than {self.baseline} by {difference} {test}"
 
     @property
     def is_significant(self) -> bool:
@@ -79,73 +78,41 @@ def paired_bootstrap(
     metrics: Sequence[str] = METRICS,
     target_language: str,
     lowercase: bool = False,
-    samples: int = SAMPLES,
-    seed: int = SEED,
 ) -> list[PairedResult]:
     """Compare the first system, the baseline, with each of the others in each metric.
 
-    Every pair is compared on the same samples. Options and scores are those of
+    Every pair is compared on the same samples. References, options and scores are those of
     `sacrebleu_scores`. Equal scores have p = 1 (sacreBLEU would report the smallest p there
     is for two identical outputs).
 
     Args:
-        systems: name and hypotheses (raw text) of each system, the baseline first.
-        references: reference sets, each as long as the hypotheses.
-        metrics: which metrics, by the names of `METRICS`.
-        target_language: code of the language, which decides about the tokenizer.
-        lowercase: ignore case.
-        samples: resampled test sets.
-        seed: seed of the resampling.
+        systems: name and hypotheses (raw text) of each, as many lines as every reference set;
+            at least two systems, the baseline first.
+        references: reference sets.
+        metrics: names out of `METRICS`.
+        target_language: decides the tokenizer.
+        lowercase: compare without case.
 
     Returns:
         One result per system other than the baseline and metric, systems in the outer order.
-
-    Raises:
-        ConfigError: fewer than two systems, an unknown metric, unusable samples or seed.
-        CorpusError: an empty test set, or numbers of lines that differ.
     """
-    from sacrebleu.significance import PairedTest
-
-    _check_systems(systems, references)
-    check_bootstrap(samples, seed)
     prepared = {
         name: make_metric(name, references, target_language=target_language, lowercase=lowercase)
         for name in metrics
     }
-    with bootstrap_seed(seed):
+    with default_seed():
         # references=None: each metric holds the statistics of its references already
-        test = PairedTest(list(systems), prepared, None, test_type="bs", n_samples=samples)
+        test = PairedTest(list(systems), prepared, None, test_type="bs", n_samples=SAMPLES)
         columns: dict[str, list[Any]] = test()[1]
     names = columns.pop("System")
     return [
-        _result(names[0], names[row], metric, column[0], column[row], samples)
+        _result(names[0], names[row], metric, column[0], column[row])
         for row in range(1, len(names))
         for metric, column in columns.items()
     ]
 
 
-def _check_systems(
-    systems: Sequence[tuple[str, Sequence[str]]], references: Sequence[Sequence[str]]
-) -> None:
-    if len(systems) < 2:
-        raise ConfigError(
-            f"a paired test needs a baseline and a system, and got {len(systems)} of two",
-            kind="config.paired-systems",
-        )
-    baseline, baseline_lines = systems[0]
-    for name, lines in systems[1:]:
-        if len(lines) != len(baseline_lines):
-            raise CorpusError(
-                f"{baseline} has {len(baseline_lines):,} lines but {name} has {len(lines):,}",
-                hint="a paired test compares translations of the same lines",
-                kind="corpus.line-counts",
-            )
-    check_lines(baseline_lines, references)
-
-
-def _result(
-    baseline: str, system: str, metric: str, first: Any, other: Any, samples: int
-) -> PairedResult:
+def _result(baseline: str, system: str, metric: str, first: Any, other: Any) -> PairedResult:
     difference = float(other.score - first.score)
     p_value = float(other.p_value) if difference else 1.0
-    return PairedResult(baseline, system, metric, difference, p_value, samples)
+    return PairedResult(baseline, system, metric, difference, p_value, SAMPLES)

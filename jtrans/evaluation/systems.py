@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jtrans.errors import ConfigError, did_you_mean
+from jtrans.errors import ConfigError, name_hint
 from jtrans.evaluation.bleu import MultiBleu, multi_bleu
 from jtrans.evaluation.scores import METRICS, Score, sacrebleu_scores
 from jtrans.evaluation.significance import PairedResult, paired_bootstrap
@@ -113,11 +113,10 @@ def check_metrics(names: Sequence[str]) -> list[str]:
     """
     for name in names or [""]:
         if name not in ALL_METRICS:
-            near = did_you_mean(name, ALL_METRICS)
             raise ConfigError(
                 f"unknown metric {name!r}",
                 where="--metric",
-                hint=f"did you mean {near}?" if near else f"metrics: {', '.join(ALL_METRICS)}",
+                hint=name_hint(name, ALL_METRICS, f"metrics: {', '.join(ALL_METRICS)}"),
                 kind="config.unknown-metric",
             )
     return list(dict.fromkeys(names))

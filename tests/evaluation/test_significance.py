@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from jtrans.errors import ConfigError, CorpusError
 from jtrans.evaluation.scores import sacrebleu_scores
 from jtrans.evaluation.significance import PairedResult, paired_bootstrap
 
@@ -20,19 +19,19 @@ LUCKY = [*POOR[:1], REFERENCE[1], "nothing at all", *POOR[3:]]
 
 
 def compare(*systems: tuple[str, list[str]], **options: object) -> list[PairedResult]:
-    return paired_bootstrap(systems, [REFERENCE], target_language="en", samples=100, **options)  # type: ignore[arg-type]
+    return paired_bootstrap(systems, [REFERENCE], target_language="en", **options)  # type: ignore[arg-type]
 
 
 def test_a_system_better_in_every_line_is_significantly_better_in_every_metric() -> None:
     results = compare(("poor", POOR), ("perfect", REFERENCE))
     assert [result.metric for result in results] == ["BLEU", "chrF2", "TER"]
-    assert all(result.p_value == pytest.approx(1 / 101) for result in results)
+    assert all(result.p_value == pytest.approx(1 / 1001) for result in results)
     assert all(result.is_better for result in results)
 
 
 def test_a_system_worse_in_every_line_is_significantly_worse() -> None:
     results = compare(("perfect", REFERENCE), ("poor", POOR))
-    assert all(result.p_value == pytest.approx(1 / 101) for result in results)
+    assert all(result.p_value == pytest.approx(1 / 1001) for result in results)
     assert not any(result.is_better for result in results)
 
 
@@ -48,8 +47,7 @@ def test_identical_systems_do_not_differ() -> None:
 
 def test_differences_are_those_of_the_scores() -> None:
     first, other = (
-        sacrebleu_scores(lines, [REFERENCE], target_language="en", confidence=False)
-        for lines in (POOR, LUCKY)
+        sacrebleu_scores(lines, [REFERENCE], target_language="en") for lines in (POOR, LUCKY)
     )
     expected = [b.value - a.value for a, b in zip(first, other, strict=True)]
     results = compare(("poor", POOR), ("lucky", LUCKY))
@@ -59,7 +57,7 @@ def test_differences_are_those_of_the_scores() -> None:
 def test_every_system_is_compared_with_the_first() -> None:
     results = compare(("poor", POOR), ("lucky", LUCKY), ("perfect", REFERENCE), metrics=["bleu"])
     pairs = [(result.baseline, result.system, result.samples) for result in results]
-    assert pairs == [("poor", "lucky", 100), ("poor", "perfect", 100)]
+    assert pairs == [("poor", "lucky", 1000), ("poor", "perfect", 1000)]
 
 
 def test_a_system_gets_the_same_result_whoever_else_takes_part() -> None:
@@ -68,45 +66,17 @@ def test_a_system_gets_the_same_result_whoever_else_takes_part() -> None:
     assert together[3:] == alone
 
 
-def test_the_seed_decides_the_samples_and_the_environment_does_not(
+def test_the_seed_in_the_environment_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = compare(("poor", POOR), ("lucky", LUCKY))
     monkeypatch.setenv("SACREBLEU_SEED", "99")
     assert compare(("poor", POOR), ("lucky", LUCKY)) == before
-    assert compare(("poor", POOR), ("lucky", LUCKY), seed=99) != before
     assert os.environ["SACREBLEU_SEED"] == "99"
 
 
 def test_several_reference_sets_are_used() -> None:
     systems = [("poor", POOR), ("perfect", REFERENCE)]
-    (result,) = paired_bootstrap(
-        systems, [REFERENCE, POOR], metrics=["bleu"], target_language="en", samples=10
-    )
+    (result,) = paired_bootstrap(systems, [REFERENCE, POOR], metrics=["bleu"], target_language="en")
     assert result.difference == pytest.approx(0)
     assert result.p_value == 1
-
-
-def test_one_system_alone_is_refused() -> None:
-    with pytest.raises(ConfigError, match="got 1"):
-        compare(("poor", POOR))
-
-
-def test_systems_of_different_length_are_refused_with_both_counts() -> None:
-    with pytest.raises(CorpusError, match="poor has 64 lines but short has 63"):
-        compare(("poor", POOR), ("short", POOR[1:]))
-
-
-def test_references_of_another_length_are_refused_with_both_counts() -> None:
-    with pytest.raises(CorpusError, match="63 hypotheses but 64 references"):
-        compare(("poor", POOR[1:]), ("lucky", LUCKY[1:]))
-
-
-def test_an_empty_test_set_is_refused() -> None:
-    with pytest.raises(CorpusError, match="empty"):
-        paired_bootstrap([("a", []), ("b", [])], [[]], target_language="en")
-
-
-def test_an_unknown_metric_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown metric 'rouge'"):
-        compare(("poor", POOR), ("lucky", LUCKY), metrics=["rouge"])

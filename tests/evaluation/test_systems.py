@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, CorpusError
 from jtrans.evaluation.bleu import multi_bleu
 from jtrans.evaluation.systems import Evaluation, SystemOutput, check_metrics, evaluate
 
@@ -75,10 +75,17 @@ def test_seeds_are_compared_one_by_one_or_by_their_first() -> None:
     assert firsts == every[1:]
 
 
+@pytest.mark.parametrize("metrics", [["bleu"], ["multi-bleu"]])
+def test_systems_of_another_length_are_refused_with_both_counts(metrics: list[str]) -> None:
+    with pytest.raises(CorpusError, match="2 hypotheses but 3 references"):
+        _evaluate(_output("good", GOOD), _output("short", BAD[1:]), metrics=metrics)
+
+
 def test_metrics_are_checked_and_not_repeated() -> None:
     assert check_metrics(["bleu", "ter", "bleu"]) == ["bleu", "ter"]
-    with pytest.raises(ConfigError) as caught:
-        check_metrics(["bleu", "multibleu"])
-    assert caught.value.hint == "did you mean multi-bleu?"
+    for name, near in {"multibleu": "multi-bleu", "blue": "bleu"}.items():
+        with pytest.raises(ConfigError, match=f"unknown metric '{name}'") as caught:
+            check_metrics(["bleu", name])
+        assert caught.value.hint == f"did you mean {near}?"
     with pytest.raises(ConfigError):
         check_metrics([])
