@@ -5,12 +5,11 @@ A piece that is not the last of its word ends in ``@@``.
 
 from __future__ import annotations
 
-import contextlib
 import io
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from random import Random
 from typing import IO
@@ -25,10 +24,7 @@ _CACHE_LIMIT = 500_000  # words; far above the word types of a corpus: a bound f
 
 def count_words(lines: Iterable[Iterable[str]]) -> Counter[str]:
     """Count the words of segmented lines."""
-    counts: Counter[str] = Counter()
-    for words in lines:
-        counts.update(words)
-    return counts
+    return Counter(chain.from_iterable(lines))
 
 
 def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: int = 2) -> str:
@@ -42,7 +38,7 @@ def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: in
     Raises:
         CorpusError: there is nothing to merge.
     """
-    total: Counter[str] = Counter()
+    total = Counter[str]()
     for mapping in counts:
         total.update(mapping)
     if not any(len(word) > 1 for word in total):
@@ -73,27 +69,26 @@ def check_codes(codes: str, where: str | None = None) -> None:
     Raises:
         CorpusError: a line is wrong; it is named.
     """
-    hint = "codes are made by: jtrans bpe learn --merges 10000 --input FILE --output CODES"
-    lines = codes.rstrip("\n").split("\n")
-    first = 0
-    if lines[0].startswith("#version:"):
-        first = 1
-        if lines[0].split() not in (["#version:", "0.1"], ["#version:", "0.2"]):
-            raise CorpusError(
-                f"BPE codes of unknown version: {lines[0][:60]!r}; known are 0.1 and 0.2",
-                where=where,
-                hint=hint,
-                kind="corpus.codes",
-            )
+    fault = next(_faults(codes.rstrip("\n").split("\n")), None)
+    if fault is not None:
+        raise CorpusError(
+            fault,
+            where=where,
+            hint="codes are made by: jtrans bpe learn --merges 10000 --input FILE --output CODES",
+            kind="corpus.codes",
+        )
+
+
+def _faults(lines: Sequence[str]) -> Iterator[str]:
+    first = int(lines[0].startswith("#version:"))
+    if first and lines[0].split() not in (["#version:", "0.1"], ["#version:", "0.2"]):
+        yield f"BPE codes of unknown version: {lines[0][:60]!r}; known are 0.1 and 0.2"
     for number, line in enumerate(lines[first:] or [""], start=first + 1):
         units = line.strip("\r\n ").split(" ")
         if len(units) != 2:
-            raise CorpusError(
-                f"not a BPE codes file: line {number} has {len([u for u in units if u])} units "
-                f"instead of 2: {line[:60]!r}",
-                where=where,
-                hint=hint,
-                kind="corpus.codes",
+            count = len([unit for unit in units if unit])
+            yield (
+                f"not a BPE codes file: line {number} has {count} units instead of 2: {line[:60]!r}"
             )
 
 
@@ -103,30 +98,26 @@ def read_codes(path: Path) -> str:
     Raises:
         CorpusError: it is missing, not UTF-8, or not a codes file.
     """
-    with open_text(path) as handle:
-        codes = "".join(text_lines(handle, str(path))).removeprefix("\ufeff")
+    codes = "".join(_file_lines(path)).removeprefix("\ufeff")
     check_codes(codes, str(path))
     return codes
 
 
-@contextlib.contextmanager
-def open_text(path: Path) -> Iterator[IO[bytes]]:
-    """Open an input file, for `text_lines`.
+def _file_lines(path: Path) -> Iterator[str]:
+    """Yield the `text_lines` of a file.
 
     Raises:
-        CorpusError: it is missing, a folder, or may not be read.
+        CorpusError: it is missing, a folder, may not be read, or is not UTF-8.
     """
     try:
         handle = path.open("rb")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CorpusError(
-            f"cannot read {path}: {reason}",
-            hint=path_hint(path),
-            kind="corpus.missing",
+            f"cannot read {path}: {reason}", hint=path_hint(path), kind="corpus.missing"
         ) from error
     with handle:
-        yield handle
+        yield from text_lines(handle, str(path))
 
 
 def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
@@ -157,8 +148,7 @@ def count_file(path: Path) -> Counter[str]:
     """
     from subword_nmt.learn_bpe import get_vocabulary
 
-    with open_text(path) as handle:
-        counts: Counter[str] = get_vocabulary(text_lines(handle, str(path)))
+    counts: Counter[str] = get_vocabulary(_file_lines(path))
     return counts
 
 
@@ -191,10 +181,7 @@ class Bpe:
         """
         pieces: list[str] = []
         for word in words:
-            cached = self._cache.get(word)
-            if cached is None:
-                cached = self._split_word(word)
-            pieces.extend(cached)
+            pieces.extend(self._cache.get(word) or self._split_word(word))
         return pieces
 
     def undo(self, pieces: Sequence[str]) -> list[str]:
@@ -211,8 +198,7 @@ class Bpe:
 
     def apply(self, line: str) -> str:
         """Split the words of a line as `subword-nmt apply-bpe` does, byte for byte."""
-        split: str = self._library.process_line(line)
-        return split
+        return str(self._library.process_line(line))
 
     def draw(
         self, word: str, rate: float, random: Random, known: Container[str] | None = None
@@ -234,8 +220,7 @@ class Bpe:
             ]
             if not possible:
                 break
-            rank = min(possible)[0]
-            done = 0
+            rank, done = min(possible)[0], 0
             parts: list[str] = []
             for i in (i for other, i in possible if other == rank):
                 if i >= done:  # in x x x the second pair begins in the first
@@ -288,11 +273,10 @@ class Bpe:
 
     def _marked(self, symbols: tuple[str, ...]) -> tuple[str, ...]:
         """Remove the end symbol of the word, and mark all pieces but the last."""
-        inner, last = symbols[:-1], symbols[-1]
-        if last == END and inner:
-            inner, last = inner[:-1], inner[-1]
+        if symbols[-1] == END and len(symbols) > 1:
+            *inner, last = symbols[:-1]
         else:
-            last = last.removesuffix(END)
+            *inner, last = *symbols[:-1], symbols[-1].removesuffix(END)
         if last.endswith(MARK):
-            return (*(piece + MARK for piece in inner), last[:-1] + MARK, last[-1])
+            inner, last = [*inner, last[:-1]], last[-1]
         return (*(piece + MARK for piece in inner), last)

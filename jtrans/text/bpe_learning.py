@@ -29,12 +29,7 @@ def learn_merges(counts: Mapping[str, int], merges: int, *, min_frequency: int) 
         merges: how many to learn; fewer come back when the text has no more to merge.
         min_frequency: stop when the most frequent pair is rarer than this.
     """
-    learner = _Learner(counts)
-    learned: list[Pair] = []
-    for pair in learner.pairs(merges, min_frequency):
-        learned.append(pair)
-        learner.merge(pair)
-    return learned
+    return list(_Learner(counts).learn(merges, min_frequency))
 
 
 class _Learner:
@@ -46,7 +41,7 @@ class _Learner:
         self._frequencies = array("q")
         self._stats: defaultdict[Pair, int] = defaultdict(int)
         # words in which a pair occurs, or once did; a word may be listed more than once
-        self._places: defaultdict[Pair, array[int]] = defaultdict(_no_places)
+        self._places: defaultdict[Pair, array[int]] = defaultdict(lambda: array("I"))
         for word, frequency in counts.items():
             if not word:
                 continue
@@ -63,8 +58,8 @@ class _Learner:
         self._keys: dict[str, str] = {}
         self._fill_heap()
 
-    def pairs(self, merges: int, min_frequency: int) -> Iterator[Pair]:
-        """Yield the pairs to merge; each must be merged before the next is asked for."""
+    def learn(self, merges: int, min_frequency: int) -> Iterator[Pair]:
+        """Merge pair after pair, and yield them (see `learn_merges`)."""
         if not self._stats:
             return
         # pairs rarer than this are set aside until no frequent one is left
@@ -82,12 +77,13 @@ class _Learner:
                 self._set_aside(threshold)
             if self._stats[best] < min_frequency:
                 return
+            self._merge(best)
             yield best
             self._stats[best] = 0
             if not i % 100:
                 self._set_aside(threshold)
 
-    def merge(self, pair: Pair) -> None:
+    def _merge(self, pair: Pair) -> None:
         """Merge a pair into one symbol wherever it occurs."""
         first, second = pair
         joined = first + second
@@ -148,10 +144,6 @@ class _Learner:
                 inverted = [chr(_HIGHEST - ord(character)) for character in symbol]
                 keys[symbol] = "".join(inverted) + chr(_HIGHEST)
         return keys[pair[0]] + keys[pair[1]]
-
-
-def _no_places() -> array[int]:
-    return array("I")
 
 
 def merge_pair(word: Word, first: str, second: str, joined: str) -> Word:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from jtrans.errors import ConfigError, did_you_mean
+from jtrans.errors import ConfigError, name_hint
 
 # ISO 639-1, all of it
 _ALL_CODES = (
@@ -85,10 +85,10 @@ def check_language(language: str) -> None:
     base = base_language(language)
     if base in CODES or re.fullmatch("[a-z]{3}", base):
         return
-    near = did_you_mean(base, sorted(CODES)) if len(base) == 2 else None
+    near = sorted(CODES) if len(base) == 2 else ()
     raise ConfigError(
         f"{language} is not a language code",
-        hint=f"did you mean {near}?" if near else "use ISO 639 codes, such as de, en, zh",
+        hint=name_hint(base, near, "use ISO 639 codes, such as de, en, zh"),
         kind="config.unknown-language",
     )
 

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,10 +40,6 @@ _OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _empty_vocabulary() -> Vocabulary:
-    return Vocabulary.build({})
-
-
 @dataclass(frozen=True)
 class TextSide:
     """One language of a pipeline.
@@ -65,7 +62,7 @@ class TextSide:
     segmenter: str = "auto"
     lowercase: bool = False
     codes: str | None = None
-    vocabulary: Vocabulary = field(default_factory=_empty_vocabulary)
+    vocabulary: Vocabulary = field(default_factory=lambda: Vocabulary.build({}))
     truecaser: Truecaser | None = None
     dictionary: str | None = None
 
@@ -113,13 +110,8 @@ class TextSide:
 
     def words(self, ids: Iterable[int]) -> list[str]:
         """Turn ids into words, with BPE undone, up to the first EOS; PAD is skipped."""
-        tokens = []
-        for token_id in ids:
-            if token_id == EOS:
-                break
-            if token_id != PAD:
-                tokens.append(self.vocabulary.token(int(token_id)))
-        return self.merge(tokens)
+        text = takewhile(lambda token_id: token_id != EOS, ids)
+        return self.merge([self.vocabulary.token(int(i)) for i in text if i != PAD])
 
     def merge(self, pieces: Sequence[str]) -> list[str]:
         """Undo `split`: merge pieces into words."""
@@ -135,13 +127,8 @@ class TextSide:
 
     def to_json(self) -> dict[str, Any]:
         """Return the side as plain values for JSON."""
-        value = {
-            "language": self.language,
-            "segmenter": self.segmenter,
-            "lowercase": self.lowercase,
-            "codes": self.codes,
-            "vocabulary": self.vocabulary.to_json(),
-        }
+        value = {name: getattr(self, name) for name in _KINDS}
+        value["vocabulary"] = self.vocabulary.to_json()
         if self.truecaser is not None:
             value["truecase"] = self.truecaser.small
         if self.dictionary is not None:
@@ -155,12 +142,11 @@ class TextSide:
         Raises:
             CorpusError: an entry is missing or of the wrong type.
         """
+        entries = value if isinstance(value, dict) else {}
         for name, kind in (_KINDS | _OPTIONAL_KINDS).items():
-            missing = 0 if name in _KINDS else None
-            if not isinstance(value, dict) or not isinstance(value.get(name, missing), kind):
-                raise CorpusError(
-                    f"a text side has no usable {name!r} entry", kind="corpus.pipeline"
-                )
+            if not isinstance(entries.get(name, 0 if name in _KINDS else None), kind):
+                fault = f"a text side has no usable {name!r} entry"
+                raise CorpusError(fault, kind="corpus.pipeline")
         if value["codes"] is not None:
             check_codes(value["codes"])
         small = value.get("truecase")
@@ -198,13 +184,8 @@ class TextPipeline:
     ) -> TextPipeline:
         """Make the pipeline of an imported run, whose words are separated by spaces.
 
-        Args:
-            source_language: ISO code.
-            target_language: ISO code.
-            source_vocabulary: the run's source tokens.
-            target_vocabulary: the run's target tokens.
-            codes: text of the BPE codes file shared by both sides; None when lines are
-                pieces already, or for whole words.
+        `codes` is the text of the BPE codes file shared by both sides; None when lines are
+        pieces already, or for whole words.
         """
         return cls(
             TextSide(source_language, "whitespace", False, codes, source_vocabulary),
@@ -218,16 +199,12 @@ class TextPipeline:
 
     def to_json(self) -> dict[str, Any]:
         """Return the pipeline as plain values for JSON, always in the same order."""
-        return {
-            "format": FORMAT,
-            "source": self.source.to_json(),
-            "target": self.target.to_json(),
-        }
+        sides = {"source": self.source.to_json(), "target": self.target.to_json()}
+        return {"format": FORMAT, **sides}
 
     def fingerprint(self) -> str:
         """Return the sha256 of the pipeline's JSON: equal exactly when pipelines are equal."""
-        text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True)
-        return text_digest(text)
+        return text_digest(json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True))
 
     def save(self, path: Path) -> None:
         """Write the pipeline as JSON."""

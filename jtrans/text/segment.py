@@ -11,35 +11,39 @@ import functools
 import logging
 import unicodedata
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
-from jtrans.errors import ConfigError, did_you_mean
+from jtrans.errors import ConfigError, name_hint
 from jtrans.text.detokenise import Repairs
 from jtrans.text.language import base_language
+from jtrans.text.moses import CachedMoses
 
 
-class Segmenter(Protocol):
+class Segmenter(ABC):
     """Splits lines of one language into words.
 
     `is_for_raw_text` says whether lines should be normalised first; `dictionary` holds extra
     words for jieba, the others ignore it.
     """
 
-    is_for_raw_text: ClassVar[bool]
+    is_for_raw_text: ClassVar[bool] = True
 
-    def __init__(self, language: str, dictionary: str | None = None) -> None: ...
+    def __init__(self, language: str, dictionary: str | None = None) -> None:
+        self.language = base_language(language)
+        self.dictionary = dictionary
 
+    @abstractmethod
     def segment(self, line: str) -> list[str]:
         """Split a line into words; none is empty or holds white space."""
-        ...
 
+    @abstractmethod
     def join(self, words: Sequence[str]) -> str:
         """Join words into a line."""
-        ...
 
 
-class Moses:
+class Moses(Segmenter):
     """The tokeniser of most published systems (the same words as sacremoses), without escapes.
 
     Not restored: a space before ``, . ! ? ) %`` or a missing one after them; the direction of
@@ -49,20 +53,17 @@ class Moses:
     (`scripts/bench/round_trip.py`).
     """
 
-    is_for_raw_text: ClassVar[bool] = True
-    _escape: ClassVar[bool] = False
-    _parts_last_stop: ClassVar[bool] = False
+    _is_exact: ClassVar[bool] = False
 
     def __init__(self, language: str, dictionary: str | None = None) -> None:
         from sacremoses import MosesDetokenizer
 
-        from jtrans.text.moses import CachedMoses
-
+        super().__init__(language, dictionary)
         self._tokenizer = CachedMoses(
-            base_language(language), escape=self._escape, parts_last_stop=self._parts_last_stop
+            self.language, escape=self._is_exact, parts_last_stop=self._is_exact
         )
-        self._detokenizer: Any = MosesDetokenizer(base_language(language))
-        self._repairs = Repairs(base_language(language))
+        self._detokenizer: Any = MosesDetokenizer(self.language)
+        self._repairs = Repairs(self.language)
 
     def segment(self, line: str) -> list[str]:
         """Split a line into words and punctuation."""
@@ -70,7 +71,7 @@ class Moses:
 
     def join(self, words: Sequence[str]) -> str:
         """Join words as detokenizer.perl does, and close up what it leaves apart (`Repairs`)."""
-        return self._repairs.apply(self._detokenizer.detokenize(words, unescape=self._escape))
+        return self._repairs.apply(self._detokenizer.detokenize(words, unescape=self._is_exact))
 
 
 class MosesEscaped(Moses):
@@ -83,20 +84,18 @@ class MosesEscaped(Moses):
     Also not restored: the difference between ``&amp;`` and ``&`` in the raw text.
     """
 
-    _escape: ClassVar[bool] = True
-    _parts_last_stop: ClassVar[bool] = True
+    _is_exact: ClassVar[bool] = True
 
 
-class Jieba:
+class Jieba(Segmenter):
     """Chinese words (jieba); letters and digits of other scripts stay together.
 
     Not restored: spaces next to a Chinese character or to punctuation (Chinese has none).
     Spaces between two words or numbers of a script that uses spaces are.
     """
 
-    is_for_raw_text: ClassVar[bool] = True
-
     def __init__(self, language: str, dictionary: str | None = None) -> None:
+        super().__init__(language, dictionary)
         self._cut = _jieba_tokenizer(dictionary).lcut
 
     def segment(self, line: str) -> list[str]:
@@ -123,13 +122,10 @@ class Jieba:
         return line
 
 
-class Whitespace:
+class Whitespace(Segmenter):
     """Text that is segmented already: words are separated by white space, and left as they are."""
 
     is_for_raw_text: ClassVar[bool] = False
-
-    def __init__(self, language: str, dictionary: str | None = None) -> None:
-        pass
 
     def segment(self, line: str) -> list[str]:
         """Split a line at white space."""
@@ -140,15 +136,11 @@ class Whitespace:
         return " ".join(words)
 
 
-class Character:
+class Character(Segmenter):
     """Single characters; a space is the word ``▁`` and a real ``▁`` is ``▁▁``."""
 
-    is_for_raw_text: ClassVar[bool] = True
-    _SPACE: ClassVar[str] = "▁"
-
-    def __init__(self, language: str, dictionary: str | None = None) -> None:
-        self._words = {" ": self._SPACE, self._SPACE: self._SPACE * 2}
-        self._characters = {word: character for character, word in self._words.items()}
+    _words: ClassVar[dict[str, str]] = {" ": "▁", "▁": "▁▁"}
+    _characters: ClassVar[dict[str, str]] = {"▁": " ", "▁▁": "▁"}
 
     def segment(self, line: str) -> list[str]:
         """Split a normalised line into characters."""
@@ -178,10 +170,9 @@ def resolve_segmenter(name: str, language: str) -> str:
         return "jieba" if base_language(language) == "zh" else "moses"
     if name not in SEGMENTERS:
         valid = ["auto", *SEGMENTERS]
-        near = did_you_mean(name, valid)
         raise ConfigError(
             f"no such segmenter: {name}",
-            hint=f"did you mean {near}?" if near else f"valid are {', '.join(valid)}",
+            hint=name_hint(name, valid, f"valid are {', '.join(valid)}"),
             kind="config.unknown-segmenter",
         )
     return name

@@ -7,6 +7,7 @@ published vocabularies.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,29 +64,19 @@ class Vocabulary:
         Returns:
             Tokens by falling count, those of equal count in the order of their text.
         """
-        entries = [
-            (token, count)
-            for token, count in counts.items()
-            if count >= min_count and token not in SPECIALS
+        words = [
+            token for token, count in counts.items() if count >= min_count and token not in SPECIALS
         ]
-        entries.sort(key=lambda entry: (-entry[1], entry[0]))
-        tokens = [*SPECIALS, *(token for token, _ in entries)]
-        taken = set(tokens)
-        number = 0
-        while len(tokens) % multiple:
-            filler = f"madeupword{number:04d}"
-            if filler not in taken:
-                tokens.append(filler)
-            number += 1
-        seen = [0] * len(SPECIALS) + [count for _, count in entries]
-        return cls(tokens, seen + [0] * (len(tokens) - len(seen)))
+        words.sort(key=lambda token: (-counts[token], token))
+        taken = set(words)
+        names = (f"madeupword{number:04d}" for number in itertools.count())
+        unused = (name for name in names if name not in taken)
+        filler = list(itertools.islice(unused, -(len(SPECIALS) + len(words)) % multiple))
+        seen = [0] * len(SPECIALS) + [counts[token] for token in words] + [0] * len(filler)
+        return cls([*SPECIALS, *words, *filler], seen)
 
     def __len__(self) -> int:
         return len(self.tokens)
-
-    def id(self, token: str) -> int:
-        """Return the id of a token, specials included; UNK when unknown."""
-        return SPECIALS.index(token) if token in SPECIALS else self._ids.get(token, UNK)
 
     def ids(self, pieces: Iterable[str]) -> list[int]:
         """Return the ids of a text's pieces; UNK for unknown ones and for names of specials."""
@@ -112,19 +103,16 @@ class Vocabulary:
         Raises:
             CorpusError: the value is not a vocabulary.
         """
-        tokens = value.get("tokens") if isinstance(value, dict) else None
-        counts = value.get("counts") if isinstance(value, dict) else None
-        if not (
-            isinstance(tokens, list)
-            and isinstance(counts, list)
-            and all(isinstance(token, str) for token in tokens)
-            and all(type(count) is int for count in counts)
-        ):
-            raise CorpusError(
-                "a vocabulary needs a list of tokens and a list of counts",
-                kind="corpus.vocabulary",
-            )
-        return cls(tokens, counts)
+        lists = []
+        for name, kind in (("tokens", str), ("counts", int)):
+            items = value.get(name) if isinstance(value, dict) else None
+            if not isinstance(items, list) or not all(type(item) is kind for item in items):
+                raise CorpusError(
+                    "a vocabulary needs a list of tokens and a list of counts",
+                    kind="corpus.vocabulary",
+                )
+            lists.append(items)
+        return cls(*lists)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
