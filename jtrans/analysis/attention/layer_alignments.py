@@ -29,8 +29,8 @@ from jtrans.analysis.attention.word_alignments import (
     read_gold,
     to_pharaoh,
 )
+from jtrans.analysis.figures.position import word_numbers
 from jtrans.analysis.figures.results import Cell, Table
-from jtrans.analysis.figures.words import word_numbers
 from jtrans.analysis.study.members import is_same_segmentation
 from jtrans.errors import ConfigError, CorpusError, did_you_mean
 from jtrans.text.vocabulary import EOS

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.errors import ConfigError, did_you_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BINS = 5  # of the reference scripts
 KINDS = ("reference", "quantile")

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.bins import Binning, Bins
 from jtrans.analysis.figures.length import ngrams, sentence_counts
 from jtrans.analysis.figures.results import Cell, Table
+from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import ConfigError
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_of
 from jtrans.evaluation.bootstrap import SAMPLES, p_value
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.analysis.study.study import Study, Subject
+from jtrans.evaluation.scores import tokenizer_name
 
 GAP = 10
 SHOWN = 10  # sentences and n-grams in each direction
@@ -115,11 +115,6 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
         subject: the system.
         metric: ``chrf`` or ``bleu`` (sentence BLEU of effective order).
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    from jtrans.evaluation.scores import tokenizer_name
-
     scorer: Any = CHRF(lowercase=study.lowercase)
     if metric == "bleu":
         tokenizer = tokenizer_name(study.target_language)

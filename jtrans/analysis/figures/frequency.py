@@ -10,29 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.analysis.figures.bins import BINS, Binning, Bins
 from jtrans.analysis.figures.position import (
     TEACHER_FORCED,
-    accuracy_figure,
+    accuracy_values,
+    continues,
     require_models,
     token_hits,
 )
 from jtrans.analysis.figures.results import Figure, Table
-from jtrans.analysis.figures.series import divide, pooled_series
-from jtrans.analysis.figures.words import continues
-from jtrans.text.vocabulary import SPECIALS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.analysis.study.study import Study
-    from jtrans.data.prepared import PreparedCorpus
-    from jtrans.text.pipeline import TextSide
-    from jtrans.text.vocabulary import Vocabulary
+from jtrans.analysis.figures.series import binned_figure, divide, pooled_series
+from jtrans.analysis.study.study import Study
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.text.vocabulary import SPECIALS, Vocabulary
 
 WORD_EDGES = (1, 2, 3, 4, 5, 10, 100, 1000)  # compare-mt's
 
@@ -80,16 +75,17 @@ def _accuracy(study: Study, binning: Binning) -> Figure:
             "first one holds nearly all types. Bins of equal size: --bins quantile."
         )
     note += study.text.only_first
-    return accuracy_figure(
+    return binned_figure(
         study,
-        token_hits(study),
-        scores.sentence,
+        accuracy_values(study, token_hits),
         place,
+        bins.labels,
+        sentence=scores.sentence,
         name="frequency",
         title="Teacher-forced accuracy by training frequency",
         question="Does a system predict rare tokens less well than frequent ones?",
         x_label="times in the training data",
-        bins=bins.labels,
+        y_label="accuracy",
         note=note,
         count_label="tokens",
     )
@@ -136,14 +132,14 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
     counts = training_words(corpus)
     frequencies = np.array([counts[word] for words in study.reference_words for word in words])
     bins = binning.make(frequencies, Bins.between(WORD_EDGES))
-    matches = {
-        subject.index: [
+    matches = [
+        [
             matches_by_bin(member.hypothesis_words, study.reference_words, counts, bins)
             for member in subject.members
         ]
         for subject in study.subjects
-    }
-    totals = matches[study.subjects[0].index][0][:, :, 2]
+    ]
+    totals = matches[0][0][:, :, 2]
     return Figure(
         name="frequency-f-measure",
         title="F-measure of words by training frequency",
@@ -153,8 +149,8 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
         bins=bins.labels,
         counts=totals.sum(axis=0).astype(int).tolist(),
         series=[
-            pooled_series(subject, study.bootstrap, matches[subject.index], f_measure)
-            for subject in study.subjects
+            pooled_series(study, subject, own, f_measure)
+            for subject, own in zip(study.subjects, matches, strict=True)
         ],
         note="As in compare-mt: hypothesis words that match the reference, clipped; the bin is "
         f"that of the word's frequency in the training data of {corpus.name}."
@@ -165,15 +161,10 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
 
 def training_words(corpus: PreparedCorpus) -> Counter[str]:
     """Count the target words of the training data, pieces put together."""
-    store = corpus.pairs("train").target
-    side = corpus.pipeline.target
+    store, side = corpus.pairs("train").target, corpus.pipeline.target
     if not len(store):
         return Counter()
     ids = np.concatenate([store[index] for index in range(len(store))])
-    return _count_words(ids, side)
-
-
-def _count_words(ids: NDArray[np.int32], side: TextSide) -> Counter[str]:
     tokens = side.vocabulary.tokens
     goes_on = np.array([continues(side, token) for token in tokens])[ids]
     is_whole = ~goes_on
@@ -188,8 +179,6 @@ def _count_words(ids: NDArray[np.int32], side: TextSide) -> Counter[str]:
 
 def _training_corpus(study: Study) -> PreparedCorpus:
     """Return the corpus the first run was trained on, else the one it is analysed on."""
-    from jtrans.data.prepared import PreparedCorpus
-
     folder = Path(study.runs[0].info.get("data") or study.corpus.folder)
     if folder.resolve() != study.corpus.folder.resolve() and (folder / "corpus.json").is_file():
         return PreparedCorpus.open(folder)

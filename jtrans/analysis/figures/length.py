@@ -9,21 +9,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.analysis.figures.bins import Binning, Bins
 from jtrans.analysis.figures.results import Figure, Table
-from jtrans.analysis.figures.series import binned_series
+from jtrans.analysis.figures.series import binned_figure, with_ones
+from jtrans.analysis.study.members import FileMember, Member
+from jtrans.analysis.study.study import Study, Subject
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of
 from jtrans.evaluation.scores import tokenizer_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.analysis.study.members import FileMember, Member
-    from jtrans.analysis.study.study import Study, Subject
 
 Words = Sequence[str]
 GAP = 10  # source words of a bin
@@ -36,8 +33,8 @@ def length_figures(study: Study, binning: Binning | None = None) -> list[Figure 
     place = bins.find(lengths)
     return [
         _ratio_figure(study),
-        _score_figure(study, bins, place),
-        _bleu_figure(study, bins, place),
+        _score_figure(study, place, bins.labels),
+        _bleu_figure(study, place, bins.labels),
     ]
 
 
@@ -75,16 +72,16 @@ def _ratio_figure(study: Study) -> Figure:
         closest = map(closest_length, own, study.text.words_of_references)
         return np.column_stack([own, list(closest)])
 
-    place = np.zeros(len(study), dtype=np.int64)
-    return Figure(
+    return binned_figure(
+        study,
+        _of_members(study, lengths),
+        np.zeros(len(study), dtype=np.int64),
+        [study.split],
         name="length-ratio",
         title="Length ratio",
         question="Are the translations as long as the references?",
         x_label="test set",
         y_label="hypothesis words / reference words",
-        bins=[study.split],
-        counts=[len(study)],
-        series=binned_series(study, _of_members(study, lengths), place, 1),
         note="Words before BPE, summed over the test set; of several references the one closest in "
         "length.",
         kind="bars",
@@ -93,38 +90,40 @@ def _ratio_figure(study: Study) -> Figure:
     )
 
 
-def _score_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
+def _score_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
     def scores(member: Member | FileMember) -> NDArray[Any]:
         own = map(sentence_score, member.hypothesis_words, study.text.words_of_references)
-        return np.column_stack([list(own), np.ones(len(study))])
+        return with_ones(list(own))
 
-    return Figure(
+    return binned_figure(
+        study,
+        _of_members(study, scores),
+        place,
+        bins,
         name="length-score",
         title="Sentence score by source length",
         question="How does the mean sentence score change with the length of the source?",
         x_label="source words",
         y_label="mean sentence score",
-        bins=bins.labels,
-        counts=np.bincount(place, minlength=len(bins)).tolist(),
-        series=binned_series(study, _of_members(study, scores), place, len(bins)),
         note="As in the reference scripts of the paper: the mean of sentence BLEU with add-one "
         "smoothing. It flatters short sentences and cannot be compared with corpus BLEU.",
         count_label="sentences",
     )
 
 
-def _bleu_figure(study: Study, bins: Bins, place: NDArray[Any]) -> Figure:
+def _bleu_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
     case = "lower-cased" if study.lowercase else "cased"
-    counts = [(subject, sentence_counts(study, subject)) for subject in study.subjects]
-    return Figure(
+    return binned_figure(
+        study,
+        [(subject, sentence_counts(study, subject)) for subject in study.subjects],
+        place,
+        bins,
+        score=bleu_of,
         name="length-bleu",
         title="BLEU by source length",
         question="How good is each system on short and on long sentences?",
         x_label="source words",
         y_label="BLEU",
-        bins=bins.labels,
-        counts=np.bincount(place, minlength=len(bins)).tolist(),
-        series=binned_series(study, counts, place, len(bins), score=bleu_of),
         note="Corpus BLEU of the sentences of each bin (sacreBLEU, tokenizer "
         f"{tokenizer_name(study.target_language)}, {case}).",
         digits=1,

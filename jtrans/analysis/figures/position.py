@@ -7,23 +7,20 @@ Where a split has several references, the first is scored and the others are not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.analysis.figures.bins import BINS, Binning, Bins
 from jtrans.analysis.figures.results import Figure, Table
-from jtrans.analysis.figures.series import binned_series
-from jtrans.analysis.figures.words import word_numbers
+from jtrans.analysis.figures.series import binned_figure, with_ones
+from jtrans.analysis.study.members import Member
+from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import CorpusError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from jtrans.analysis.study.members import Member
-    from jtrans.analysis.study.study import Study
+from jtrans.text.bpe import MARK
+from jtrans.text.pipeline import TextSide
 
 GAP = 10  # positions of a bin
 TEACHER_FORCED = "Share of reference tokens that the model finds most probable"
@@ -54,53 +51,32 @@ def require_models(study: Study, measurement: str) -> None:
     study.require_same_tokens(measurement)
 
 
-def accuracy_figure(
-    study: Study,
-    hits: Sequence[Sequence[NDArray[Any]]],
-    sentence: NDArray[Any],
-    place: NDArray[Any],
-    **words: Any,
-) -> Figure:
-    """Return the share of hits in every bin.
-
-    Args:
-        study: the systems.
-        hits: per system and seed, of every item.
-        sentence: the sentence of every item.
-        place: the bin of every item, -1 to leave it out.
-        words: the rest of the figure, ``bins`` among it.
-    """
-    values = [
-        (subject, [np.column_stack([own, np.ones(len(own))]) for own in members])
-        for subject, members in zip(study.with_model, hits, strict=True)
-    ]
-    bins = len(words["bins"])
-    return Figure(
-        y_label="accuracy",
-        counts=np.bincount(place[place >= 0], minlength=bins).tolist(),
-        series=binned_series(study, values, place, bins, sentence=sentence),
-        **words,
-    )
+def accuracy_values(
+    study: Study, hits: Callable[[Member], NDArray[np.bool_]]
+) -> list[tuple[Subject, list[NDArray[np.float64]]]]:
+    """Return what an accuracy is the `ratio` of, per system and seed, [items, 2]."""
+    return [(s, [with_ones(hits(member)) for member in s.run_members]) for s in study.with_model]
 
 
-def token_hits(study: Study) -> list[list[NDArray[Any]]]:
-    """Return the hits of every token, per system and seed."""
-    return [[member.teacher_forced.hits for member in s.run_members] for s in study.with_model]
+def token_hits(member: Member) -> NDArray[np.bool_]:
+    """Return for every reference token whether the model finds it most probable."""
+    return member.teacher_forced.hits
 
 
 def _tokens(study: Study, binning: Binning) -> Figure:
     scores = study.with_model[0].teacher_forced
     bins = binning.make(scores.position, Bins.equal(GAP, shown_from=1))
-    return accuracy_figure(
+    return binned_figure(
         study,
-        token_hits(study),
-        scores.sentence,
+        accuracy_values(study, token_hits),
         bins.find(scores.position),
+        bins.labels,
+        sentence=scores.sentence,
         name="position",
         title="Teacher-forced accuracy by position",
         question="Does a system get worse towards the end of a sentence?",
         x_label="target position (tokens)",
-        bins=bins.labels,
+        y_label="accuracy",
         note=f"{TEACHER_FORCED}, given the source and the reference tokens before them. As in the "
         "paper, tokens are BPE pieces and </s> counts; the later bins hold long sentences only."
         + study.text.only_first,
@@ -111,7 +87,7 @@ def _tokens(study: Study, binning: Binning) -> Figure:
 def _words(study: Study, binning: Binning) -> list[Figure]:
     first = study.with_model[0].run_members[0]
     word = word_of_token(first)
-    hits = [[_all_hit(member, word) for member in s.run_members] for s in study.with_model]
+    values = accuracy_values(study, lambda member: _all_hit(member, word))
     lengths = np.bincount(first.teacher_forced.sentence[word_ends(word)], minlength=len(study))
     sentence = np.repeat(np.arange(len(study)), lengths)
     begins = np.cumsum(lengths) - lengths
@@ -119,35 +95,49 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
     bins = binning.make(position, Bins.equal(GAP, shown_from=1))
     fifth = position * BINS // np.maximum(np.repeat(lengths, lengths), 1)
     return [
-        accuracy_figure(
+        binned_figure(
             study,
-            hits,
-            sentence,
+            values,
             bins.find(position),
+            bins.labels,
+            sentence=sentence,
             name="position-words",
             title="Teacher-forced accuracy by position, in words",
             question="Does a system get worse towards the end of a sentence, counted in words?",
             x_label="target position (words)",
-            bins=bins.labels,
+            y_label="accuracy",
             note="A word counts as right when all its pieces are; </s> is left out."
             + study.text.only_first,
             count_label="words",
         ),
-        accuracy_figure(
+        binned_figure(
             study,
-            hits,
-            sentence,
+            values,
             fifth,
+            list(FIFTHS),
+            sentence=sentence,
             name="position-relative",
             title="Teacher-forced accuracy by part of the sentence",
             question="Is the end of a sentence harder than its beginning, whatever its length?",
             x_label="part of the sentence",
-            bins=list(FIFTHS),
+            y_label="accuracy",
             note="Every sentence is divided into fifths, so that every bin holds short and long "
             f"sentences alike; words, without </s>.{study.text.only_first}",
             count_label="words",
         ),
     ]
+
+
+def continues(side: TextSide, piece: str) -> bool:
+    """Whether the word goes on after a piece."""
+    return side.codes is not None and piece.endswith(MARK)
+
+
+def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
+    """Return the number of the word that each piece of a sentence belongs to, from 0."""
+    ends = np.array([not continues(side, piece) for piece in pieces], dtype=np.int64)
+    numbers: NDArray[np.int64] = np.cumsum(ends) - ends
+    return numbers
 
 
 def word_of_token(member: Member) -> NDArray[np.int64]:

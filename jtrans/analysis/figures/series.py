@@ -1,26 +1,21 @@
-"""The series of a figure: values by bin, with bootstrap intervals and the spread of seeds."""
+"""Figures of values by bin, with bootstrap intervals and the spread of seeds."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jtrans.analysis.figures.results import Series
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.analysis.study.study import Study, Subject
-    from jtrans.evaluation.bootstrap import Bootstrap
-
-    Score = Callable[[NDArray[Any]], NDArray[np.float64]]
+from jtrans.analysis.figures.results import Figure, Series
+from jtrans.analysis.study.study import Study, Subject
 
 LEVEL = 95.0  # percent
 FEWEST = 2  # sentences: one alone says nothing about how much sentences vary
 
+Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 Values = list[float | None]
 
 
@@ -53,50 +48,57 @@ def ratio(sums: NDArray[Any]) -> NDArray[np.float64]:
     return divide(sums[..., 0], sums[..., 1])
 
 
-def binned_series(
+def with_ones(values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
+    """Put a one beside every value, so that `ratio` of sums is the mean: [items] -> [items, 2]."""
+    return np.column_stack([values, np.ones(len(values))])
+
+
+def binned_figure(
     study: Study,
     values: Iterable[tuple[Subject, Sequence[NDArray[Any]]]],
     place: NDArray[Any],
-    bins: int,
+    bins: list[str],
     *,
     score: Score = ratio,
     sentence: NDArray[Any] | None = None,
-) -> list[Series]:
-    """Return a series per system from what is counted of every item.
+    **words: Any,
+) -> Figure:
+    """Return a figure with a series per system, from what is counted of every item.
 
     Args:
         study: the systems.
         values: per system and seed, what is summed of every item, [items, columns].
         place: the bin of each item, -1 to leave it out.
-        bins: how many there are.
+        bins: their labels.
         score: makes values of sums, [..., columns] -> [...].
         sentence: the sentence of each item; None where the items are the sentences.
+        words: the other fields of the figure.
     """
     sentence = np.arange(len(study)) if sentence is None else sentence
-    shape = (len(study), bins)
-    return [
-        pooled_series(
-            subject, study.bootstrap, [by_bin(v, sentence, place, shape) for v in seeds], score
-        )
+    shape = (len(study), len(bins))
+    series = [
+        pooled_series(study, subject, [by_bin(v, sentence, place, shape) for v in seeds], score)
         for subject, seeds in values
     ]
+    counts = np.bincount(place[place >= 0], minlength=len(bins)).tolist()
+    return Figure(bins=bins, counts=counts, series=series, **words)
 
 
 def pooled_series(
-    subject: Subject, bootstrap: Bootstrap, sums: Sequence[NDArray[Any]], score: Score
+    study: Study, subject: Subject, sums: Sequence[NDArray[Any]], score: Score
 ) -> Series:
     """Return the series of a system, over its seeds.
 
     Args:
+        study: whose sentences the intervals draw from.
         subject: the system.
-        bootstrap: over the sentences.
         sums: per seed, [sentences, bins, columns]; a column after the first is above 0 where a
             sentence has something in a bin.
         score: makes values of sums, [..., columns] -> [...]; nan where there is nothing.
     """
     values = np.stack([score(own.sum(axis=0)) for own in sums])  # [seeds, bins]
     mean = np.mean(values, axis=0)
-    drawn = np.mean(np.stack([score(bootstrap.sums(own)) for own in sums]), axis=0)
+    drawn = np.mean(np.stack([score(study.bootstrap.sums(own)) for own in sums]), axis=0)
     sentences = (sums[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0)
     low, high = [], []
     for place, count in enumerate(sentences):
