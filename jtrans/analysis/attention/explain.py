@@ -15,17 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.errors import DecodingError
+from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import EOS, UNK
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from jtrans.models.base import AttentionMap, TranslationModel
-    from jtrans.text.pipeline import TextPipeline
 
-    Weights = NDArray[np.float32]
+Weights = NDArray[np.float32]
 
 START, END = "<s>", "</s>"
 # Weights held for one pair, as floats half a gigabyte: a joint system of 7 layers and 4 heads

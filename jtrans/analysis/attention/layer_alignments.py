@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jtrans.analysis.attention.word_alignments import (
     GoldAlignment,
@@ -31,15 +32,12 @@ from jtrans.analysis.attention.word_alignments import (
 )
 from jtrans.analysis.figures.position import word_numbers
 from jtrans.analysis.figures.results import Cell, Table
-from jtrans.analysis.study.members import is_same_segmentation
+from jtrans.analysis.study.members import Member, is_same_segmentation
+from jtrans.analysis.study.study import Study
 from jtrans.errors import ConfigError, CorpusError, did_you_mean
 from jtrans.text.vocabulary import EOS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.analysis.study.members import Member
-    from jtrans.analysis.study.study import Study, Subject
     from jtrans.models.base import AttentionMap
 
 NOTE = (
@@ -54,22 +52,11 @@ BATCH_TOKENS = 256  # explain holds all weights of a batch: S times S for every 
 
 @dataclass(frozen=True)
 class LayerAlignment:
-    """The word alignments one layer gives.
-
-    Args:
-        layer: name of the attention map.
-        reading: one of `READINGS`.
-        sentences: the alignment of each.
-    """
+    """The word alignments of all sentences that one layer gives in one of the `READINGS`."""
 
     layer: str
     reading: str
     sentences: list[WordAlignment]
-
-    @property
-    def pharaoh(self) -> list[str]:
-        """The alignments in Pharaoh format, a line per sentence."""
-        return [to_pharaoh(alignment) for alignment in self.sentences]
 
 
 def alignment_tables(
@@ -84,15 +71,18 @@ def alignment_tables(
 
     Raises:
         ConfigError: no such layer.
-        CorpusError: there is no run, or one with other words than the gold alignments.
+        CorpusError: a run with other words than the gold alignments.
     """
-    if not study.with_model:
-        raise CorpusError(
-            "alignments need a run, not only files of translations", hint="name a RUN"
-        )
     if gold is not None:
         _check_words(study)
-    rows = [_rows_of(subject, gold, layer) for subject in study.with_model]
+    rows: list[list[list[Cell]]] = []
+    for subject in study.with_model:
+        rows.append([])
+        for member in subject.run_members:
+            for alignment in layer_alignments(member, layer):
+                total = sum(map(len, alignment.sentences))
+                rates = error_rates(alignment.sentences, gold) if gold is not None else ()
+                rows[-1].append([member.name, alignment.layer, alignment.reading, total, *rates])
     columns = ["system", "layer", "row", "links"]
     columns += ["AER", "precision", "recall"] if gold is not None else []
     note = NOTE + study.text.only_first
@@ -101,18 +91,6 @@ def alignment_tables(
         best = [min(own, key=lambda row: _or_infinity(row[4])) for own in rows]
         tables.insert(0, Table("alignment", "Best layer", columns, best, BEST_NOTE))
     return tables
-
-
-def _rows_of(
-    subject: Subject, gold: Sequence[GoldAlignment] | None, layer: str | None
-) -> list[list[Cell]]:
-    rows: list[list[Cell]] = []
-    for member in subject.run_members:
-        for alignment in layer_alignments(member, layer):
-            total = sum(map(len, alignment.sentences))
-            rates = error_rates(alignment.sentences, gold) if gold is not None else ()
-            rows.append([member.name, alignment.layer, alignment.reading, total, *rates])
-    return rows
 
 
 def find_gold(study: Study, path: Path | None = None) -> list[GoldAlignment] | None:
@@ -136,12 +114,16 @@ def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlig
     Raises:
         ConfigError: no such layer.
     """
-    cache = member.cached("alignment")
-    arrays = cache.read()
+    cached = member.cached("alignment")
+    arrays = cached.read()
     if arrays is None:
-        arrays = _pack(_compute(member))
-        cache.write(arrays, member.progress)
-    alignments = _unpack(arrays)
+        arrays = _compute(member)
+        cached.write(arrays, member.progress)
+    keys, texts = (json.loads(str(arrays[key])) for key in ("names", "lines"))
+    alignments = []
+    for key, lines in zip(keys, texts, strict=True):
+        name, reading = key.rsplit(" ", 1)
+        alignments.append(LayerAlignment(name, reading, [from_pharaoh(line) for line in lines]))
     names = list(dict.fromkeys(alignment.layer for alignment in alignments))
     if layer is not None and layer not in names:
         near = did_you_mean(layer, names)
@@ -195,10 +177,8 @@ def _or_infinity(rate: Cell) -> float:
     return rate if isinstance(rate, int | float) else math.inf
 
 
-def _compute(member: Member) -> dict[str, list[WordAlignment]]:
-    """Return the alignments of all sentences by ``LAYER READING``."""
-    import torch
-
+def _compute(member: Member) -> dict[str, NDArray[Any]]:
+    """Return the alignments of all sentences as the cache holds them, by ``LAYER READING``."""
     from jtrans.decoding.batches import by_length, padded
 
     model, pipeline = member.model, member.run.pipeline
@@ -214,16 +194,15 @@ def _compute(member: Member) -> dict[str, list[WordAlignment]]:
     for batch in by_length(lengths, batch_tokens=BATCH_TOKENS, is_joint=True):
         source, mask = padded([member.source_ids[i] for i in batch], model.device)
         target, _ = padded([[EOS, *member.reference_ids[i]] for i in batch], model.device)
-        with torch.no_grad():
-            maps = model.explain(source, target)
-        for name, weights in _target_to_source(maps, mask.float()):
+        for name, weights in _target_to_source(model.explain(source, target), mask.float()):
             for row, index in enumerate(batch):
                 for reading, alignment in _read_off(weights[row], *words[index]):
                     key = f"{name} {reading}"
                     result.setdefault(key, [[] for _ in words])[index] = alignment
         done += len(batch)
         member.progress.advance("Aligning", done, len(words))
-    return result
+    lines = [[to_pharaoh(pairs) for pairs in sentences] for sentences in result.values()]
+    return {"names": np.array(json.dumps([*result])), "lines": np.array(json.dumps(lines))}
 
 
 def _target_to_source(maps: Sequence[AttentionMap], mask: Any) -> Iterator[tuple[str, Any]]:
@@ -272,16 +251,3 @@ def _membership(word: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return which pieces a word has, [words, pieces]."""
     words = np.arange(word[-1] + 1)
     return np.equal.outer(words, word).astype(np.float64)
-
-
-def _pack(alignments: dict[str, list[WordAlignment]]) -> dict[str, NDArray[Any]]:
-    lines = [[to_pharaoh(pairs) for pairs in sentences] for sentences in alignments.values()]
-    return {"names": np.array(json.dumps([*alignments])), "lines": np.array(json.dumps(lines))}
-
-
-def _unpack(arrays: dict[str, NDArray[Any]]) -> list[LayerAlignment]:
-    names = [name.rsplit(" ", 1) for name in json.loads(str(arrays["names"]))]
-    return [
-        LayerAlignment(layer, reading, [from_pharaoh(line) for line in lines])
-        for (layer, reading), lines in zip(names, json.loads(str(arrays["lines"])), strict=True)
-    ]

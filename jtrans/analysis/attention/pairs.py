@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.analysis.attention.explain import END, Explanation, explain, unknown_pieces
 from jtrans.analysis.attention.views import View, ViewSelection, views
+from jtrans.progress import Progress
 
 if TYPE_CHECKING:
     from jtrans.decoding.translator import Translator
-    from jtrans.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jtrans.analysis.attention.explain import ALONG_SOURCE, ALONG_TARGET
+from jtrans.analysis.attention.explain import (
+    ALONG_SOURCE,
+    ALONG_TARGET,
+    Explanation,
+    LayerMap,
+    Weights,
+)
 from jtrans.errors import DecodingError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from jtrans.analysis.attention.explain import Explanation, LayerMap
-
-    Weights = NDArray[np.float32]
 
 SOURCE, PREDICTED, READ = "source token", "token predicted", "token read"
 
@@ -178,18 +176,16 @@ def _position(option: str, token: str, labels: Sequence[str]) -> int:
     )
 
 
-def _pick_layers(layers: Sequence[LayerMap], layer: int | str | None) -> list[LayerMap]:
-    if layer == "all":
-        return list(layers)
-    return [next((layer_map for layer_map in layers if layer_map.layer == layer), layers[-1])]
+def _pick_layers(layers: list[LayerMap], layer: int | str | None) -> list[LayerMap]:
+    return [m for m in layers if layer in ("all", m.layer)] or layers[-1:]
 
 
 def _pick_heads(layer_map: LayerMap, head: int | str | None) -> list[int | None]:
     if not layer_map.heads or head is None:
         return [None]
-    return (
-        list(range(1, layer_map.heads + 1)) if head == "all" else [min(int(head), layer_map.heads)]
-    )
+    if head == "all":
+        return list(range(1, layer_map.heads + 1))
+    return [min(int(head), layer_map.heads)]
 
 
 def _matrix(

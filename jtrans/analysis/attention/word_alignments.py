@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jtrans.corpora.lines import read_line_file
 from jtrans.errors import CorpusError
 
 WordAlignment = list[tuple[int, int]]  # of a sentence: (source word, target word)
@@ -49,8 +50,6 @@ def read_gold(
     Raises:
         CorpusError: another number of lines, not Pharaoh format, or a word that is not there.
     """
-    from jtrans.corpora.lines import read_line_file
-
     lines = read_line_file(path)
     if len(lines) != len(source):
         raise CorpusError(

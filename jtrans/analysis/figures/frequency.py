@@ -20,7 +20,6 @@ from jtrans.analysis.figures.position import (
     TEACHER_FORCED,
     accuracy_values,
     continues,
-    require_models,
     token_hits,
 )
 from jtrans.analysis.figures.results import Figure, Table
@@ -43,12 +42,12 @@ def frequency_figures(
         with_accuracy: leave out what needs models with the same target tokens when False.
 
     Raises:
-        CorpusError: the runs have different target tokens, or there is no run.
+        CorpusError: accuracies of runs that have different target tokens.
     """
     binning = binning or Binning()
     figures: list[Figure | Table] = []
     if with_accuracy:
-        require_models(study, "accuracies by training frequency")
+        study.require_same_tokens("accuracies by training frequency")
         figures.append(_accuracy(study, binning))
     return [*figures, _f_measure(study, binning)]
 

@@ -18,7 +18,6 @@ from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import binned_figure, with_ones
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study, Subject
-from jtrans.errors import CorpusError
 from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
 
@@ -31,24 +30,11 @@ def position_figures(study: Study, binning: Binning | None = None) -> list[Figur
     """Return teacher-forced accuracy by position: of tokens, of words, and relative.
 
     Raises:
-        CorpusError: the runs have different target tokens, or there is no run.
+        CorpusError: the runs have different target tokens.
     """
-    require_models(study, "accuracies by position")
+    study.require_same_tokens("accuracies by position")
     binning = binning or Binning()
     return [_tokens(study, binning), *_words(study, binning)]
-
-
-def require_models(study: Study, measurement: str) -> None:
-    """Refuse what needs models with the same target tokens.
-
-    Raises:
-        CorpusError: saying what is missing.
-    """
-    if not study.with_model:
-        raise CorpusError(
-            f"{measurement} need a run, not only files of translations", hint="name a RUN"
-        )
-    study.require_same_tokens(measurement)
 
 
 def accuracy_values(

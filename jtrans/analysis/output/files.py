@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from jtrans.analysis.attention.layer_alignments import LayerAlignment
+from jtrans.analysis.attention.pairs import ExplainedPair
+from jtrans.analysis.attention.word_alignments import to_pharaoh
 from jtrans.analysis.figures.results import Figure, Table, as_json, as_table
 from jtrans.analysis.output.heatmaps import draw_view
 from jtrans.analysis.output.plots import draw
 from jtrans.analysis.output.tables import to_csv, weights_csv
 from jtrans.errors import JtransError
 from jtrans.files import read_json, write_json, write_text
-
-if TYPE_CHECKING:
-    from jtrans.analysis.attention.layer_alignments import LayerAlignment
-    from jtrans.analysis.attention.pairs import ExplainedPair
-    from jtrans.progress import Progress
+from jtrans.progress import Progress
 
 STEM_LETTERS = 40
 
@@ -64,7 +62,7 @@ def write_alignments(
     files = []
     for name, alignment in alignments:
         path = folder / f"{prefix}{name.replace('/', '-')}.alignments.txt"
-        write_text(path, "".join(f"{line}\n" for line in alignment.pharaoh))
+        write_text(path, "".join(f"{to_pharaoh(pairs)}\n" for pairs in alignment.sentences))
         files.append(path)
     return files
 

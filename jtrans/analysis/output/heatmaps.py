@@ -6,14 +6,12 @@ import logging
 import math
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jtrans.analysis.attention.views import Matrix, View
 from jtrans.analysis.output.fonts import fonts_for
 from jtrans.analysis.output.plots import PLAIN, save
 from jtrans.progress import Progress
-
-if TYPE_CHECKING:
-    from jtrans.analysis.attention.views import Matrix, View
 
 CELL = 0.26  # inches
 LETTER = 0.085  # inches a letter of a label takes

@@ -6,12 +6,10 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jtrans.analysis.attention.views import View
 from jtrans.analysis.figures.results import NO_DATA, Cell, Figure, Series, Table
-
-if TYPE_CHECKING:
-    from jtrans.analysis.attention.views import View
 
 DIGITS = 3
 WEIGHT_COLUMNS = ("map", "layer", "head", "row", "row_token", "column", "column_token", "weight")

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from jtrans.analysis.attention.layer_alignments import alignment_tables, find_gold
+from jtrans.analysis.figures.compare import compare_tables
+from jtrans.analysis.figures.frequency import frequency_figures
+from jtrans.analysis.figures.length import length_figures
+from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.output.charts import Curve
 from jtrans.analysis.report.examples import ExampleSentence, choose_examples
 from jtrans.analysis.report.explorer import ExploredSentence, explored_sentences
 from jtrans.analysis.report.scores import ReportScores, report_scores
+from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import CorpusError
-
-if TYPE_CHECKING:
-    from jtrans.analysis.study.study import Study, Subject
-    from jtrans.progress import Progress
-    from jtrans.runs import Run
+from jtrans.models.zoo import system_configs
+from jtrans.progress import Progress
+from jtrans.runs import Run
 
 
 @dataclass(frozen=True)
@@ -125,19 +128,11 @@ def gather(study: Study, progress: Progress) -> ReportData:
         sections=sections,
         different=different,
         drawn=drawn,
-        explored=explored_sentences(
-            study, [example.line for example in [*different, *drawn]], progress
-        ),
+        explored=explored_sentences(study, [example.line for example in [*different, *drawn]]),
     )
 
 
 def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], list[str]]:
-    from jtrans.analysis.attention.layer_alignments import alignment_tables, find_gold
-    from jtrans.analysis.figures.compare import compare_tables
-    from jtrans.analysis.figures.frequency import frequency_figures
-    from jtrans.analysis.figures.length import length_figures
-    from jtrans.analysis.figures.position import position_figures
-
     sections, warnings = [], []
     progress.say("Figures", "by length, position and training frequency")
     sections.append(ReportSection("length", "By length", length_figures(study)))
@@ -168,8 +163,6 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
 def _summary(subject: Subject) -> SystemSummary:
     if not subject.has_model:
         return SystemSummary(subject.name, subject.index)
-    from jtrans.models.zoo import system_configs
-
     first = subject.run_members[0]
     parameters = first.run.info.get("parameters")
     return SystemSummary(

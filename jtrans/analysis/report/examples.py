@@ -6,12 +6,9 @@ import difflib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jtrans.analysis.figures.compare import sentence_scores
-
-if TYPE_CHECKING:
-    from jtrans.analysis.study.study import Study
+from jtrans.analysis.study.study import Study
 
 EACH_WAY, RANDOM = 3, 5
 MOST_WORDS = 40  # a longer source is hard to read in a page

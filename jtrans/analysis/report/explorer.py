@@ -1,26 +1,92 @@
-"""The attention explorer: sentences whose attention a page shows cell by cell."""
+"""The attention explorer: sentences whose attention a page shows cell by cell.
+
+A page holds the attention averaged over heads, as bytes: it shows no more than this mean and 255
+shades, and all weights of a joint system would fill megabytes.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from jtrans.analysis.attention.compact import CompactExplanation, explain_lines
+import numpy as np
+from markupsafe import Markup
+
+from jtrans.analysis.attention.explain import Explanation, LayerMap, explain
+from jtrans.analysis.attention.pairs import ExplainedPair
+from jtrans.analysis.attention.views import kind_title
 from jtrans.analysis.report.pages import fragment, render
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-    from jtrans.analysis.attention.pairs import ExplainedPair
-    from jtrans.analysis.study.study import Study
-    from jtrans.progress import Progress
+from jtrans.analysis.study.members import Member, is_same_segmentation
+from jtrans.analysis.study.study import Study
+from jtrans.text.pipeline import TextSide
+from jtrans.text.vocabulary import UNK
 
 MOST_SENTENCES = 5
 MOST_LETTERS = 60  # of a sentence in the list to choose from
 PIECES = (6, 24)  # shortest and longest sentence: fewer show little, more cells are not read
 MOST_BYTES = 1_200_000  # of weights in a page, before base64 adds a third
+
+
+@dataclass(frozen=True)
+class CompactMap:
+    """One attention, averaged over heads.
+
+    Args:
+        kind: such as ``joint.source``.
+        title: the kind in words.
+        axes: what the axes are; the last one is attended over.
+        shape: their sizes.
+        data: the weights as bytes in base64.
+    """
+
+    kind: str
+    title: str
+    axes: list[str]
+    shape: list[int]
+    data: str
+
+    @classmethod
+    def of(cls, layer_map: LayerMap) -> CompactMap:
+        """Average a map over heads or features."""
+        weights = np.rint(layer_map.mean() * 255).astype(np.uint8)
+        data = base64.b64encode(weights.tobytes()).decode("ascii")
+        title = kind_title(layer_map.kind)
+        return cls(layer_map.kind, title, list(layer_map.axes), list(weights.shape), data)
+
+
+@dataclass(frozen=True)
+class CompactExplanation:
+    """What the explorer shows of one system for one sentence.
+
+    Args:
+        text: the translation as raw text.
+        source: pieces, the end mark last.
+        predicted: target pieces, the end mark last.
+        cell: target and source position to begin with.
+        maps: all attentions.
+    """
+
+    text: str
+    source: list[str]
+    predicted: list[str]
+    cell: list[int]
+    maps: list[CompactMap]
+
+    @classmethod
+    def of(cls, explanation: Explanation, text: str) -> CompactExplanation:
+        """Average an explanation over heads."""
+        cell = list(explanation.strongest_cell())
+        maps = [CompactMap.of(layer_map) for layer_map in explanation.maps]
+        return cls(text, explanation.source, explanation.predicted, cell, maps)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> CompactExplanation:
+        """Read what `asdict` returned."""
+        return cls(**{**values, "maps": [CompactMap(**item) for item in values["maps"]]})
 
 
 @dataclass(frozen=True)
@@ -48,20 +114,15 @@ class ExploredSentence:
             "label": start if self.line is None else f"{self.line + 1}: {start}",
             "source": self.source,
             "reference": self.reference,
-            "pairs": [pair.to_json() for pair in self.pairs],
+            "pairs": [asdict(pair) for pair in self.pairs],
         }
 
 
-def explored_sentences(
-    study: Study, lines: Sequence[int], progress: Progress
-) -> list[ExploredSentence]:
+def explored_sentences(study: Study, lines: Sequence[int]) -> list[ExploredSentence]:
     """Return the attention of the first lines that are short enough, as far as they fit a page."""
     common = study.runs[0].pipeline.target
     lines = _short_lines(study, lines)
-    explained = [
-        explain_lines(subject.run_members[0], lines, common, progress)
-        for subject in study.with_model
-    ]
+    explained = [explain_lines(s.run_members[0], lines, common) for s in study.with_model]
     result: list[ExploredSentence] = []
     size = 0
     for line, *pairs in zip(lines, *explained, strict=True):
@@ -81,7 +142,7 @@ def explorer(systems: Sequence[tuple[str, int]], sentences: Sequence[ExploredSen
         sentences: at least one.
     """
     data = {"sentences": [sentence.to_json() for sentence in sentences]}
-    return fragment("explorer.html", names=list(systems), data=data)
+    return fragment("explorer.html", names=systems, data=data)
 
 
 def attention_page(pairs: Sequence[Sequence[ExplainedPair]]) -> str:
@@ -113,3 +174,48 @@ def _short_lines(study: Study, lines: Sequence[int]) -> list[int]:
     least, most = PIECES
     fit = [line for line in lines if least <= lengths[line] <= most]
     return fit[:MOST_SENTENCES] or sorted(lines, key=lambda line: lengths[line])[:1]
+
+
+def explain_lines(
+    member: Member, lines: Sequence[int], common: TextSide
+) -> list[CompactExplanation]:
+    """Return a run's attention for some lines of the split and its own translations of them.
+
+    Args:
+        member: a run; its model is loaded only when the run's folder does not hold the result.
+        lines: counted from 0.
+        common: the target side that the words of all translations follow.
+    """
+    texts = [member.hypotheses[line] for line in lines]
+    cached = member.cached("attention", lines=list(lines), translations=texts)
+    try:
+        stored = json.loads(str((cached.read() or {})["explanations"]))
+        return [CompactExplanation.from_json(values) for values in stored]
+    except (KeyError, TypeError, ValueError):
+        pass  # not there, or damaged
+    explanations = []
+    for done, (line, text) in enumerate(zip(lines, texts, strict=True), start=1):
+        explanation = explain(
+            member.model,
+            member.run.pipeline,
+            member.text.source_lines[line],
+            _translation_pieces(member, line, common),
+        )
+        explanations.append(CompactExplanation.of(explanation, text))
+        member.progress.advance("Attention", done, len(lines))
+    content = json.dumps([asdict(explanation) for explanation in explanations])
+    cached.write({"explanations": np.array(content)}, member.progress)
+    return explanations
+
+
+def _translation_pieces(member: Member, line: int, common: TextSide) -> list[str]:
+    """Return the pieces of a run's own translation, without end mark."""
+    side = member.run.pipeline.target
+    if not is_same_segmentation(side, common):
+        return side.pieces(member.hypotheses[line])
+    unknown = side.vocabulary.token(UNK)
+    pieces: list[str] = []
+    for word in member.hypothesis_words[line]:
+        # not to be split into letters: the model did write this one token
+        pieces += [word] if word == unknown else side.split([word])
+    return pieces

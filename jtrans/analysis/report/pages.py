@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from jtrans import __version__
 from jtrans.analysis.output.scales import COLOURS
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-    from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(template: str, **values: Any) -> str:
     """Return a page; `css`, `script` and `version` are given to every one."""
-    from markupsafe import Markup
-
     environment = _environment()
     colours = environment.get_template("colours.css").render(colours=COLOURS)
     css = Markup(_read("page.css") + colours)
@@ -30,22 +27,16 @@ def render(template: str, **values: Any) -> str:
 
 def fragment(template: str, **values: Any) -> Markup:
     """Return a part of a page."""
-    from markupsafe import Markup
-
     return Markup(_environment().get_template(template).render(**values))
 
 
 def json_for_page(value: Any) -> Markup:
     """Return JSON that may stand inside a script element: no text can end the element."""
-    from markupsafe import Markup
-
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
 
 
 def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES, encoding="utf-8"),
         autoescape=True,

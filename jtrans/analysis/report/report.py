@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from markupsafe import Markup
 
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.results import as_json as item_json
@@ -14,14 +16,10 @@ from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import UNSPACED
 from jtrans.analysis.report.explorer import explorer
 from jtrans.analysis.report.pages import render
+from jtrans.analysis.study.study import Study
 from jtrans.evaluation.systems import ALL_METRICS, TITLES
 from jtrans.files import write_text
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-    from jtrans.analysis.study.study import Study
-    from jtrans.progress import Progress
+from jtrans.progress import Progress
 
 PAGE = "report.html"
 SENTENCES = "compare-sentences"
@@ -122,8 +120,6 @@ def _significantly_better(data: ReportData) -> set[tuple[str, str]]:
 
 
 def _curves(data: ReportData) -> list[Markup]:
-    from markupsafe import Markup
-
     titles = {"BLEU": "validation BLEU", "loss": "validation loss"}
     return [
         Markup(draw_curves(curves, "updates", titles[name], f"{titles[name]} by update"))
@@ -133,8 +129,6 @@ def _curves(data: ReportData) -> list[Markup]:
 
 def _entry(item: Figure | Table) -> dict[str, Any]:
     """Return what the template shows of a figure or table."""
-    from markupsafe import Markup
-
     columns, rows = shown_table(item)
     series = item.series if isinstance(item, Figure) else []
     return {

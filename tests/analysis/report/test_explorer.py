@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import NoReturn
 
 import numpy as np
@@ -12,12 +12,11 @@ import pytest
 import safetensors.torch
 from plugins.random_runs import ON_CPU
 
-from jtrans.analysis.attention.compact import explain_lines
+from jtrans.analysis.report.explorer import explain_lines
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.progress import Silent
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
 
@@ -27,7 +26,7 @@ LINES = [1, 4]
 def _explain(study: Study, subject: int = 1) -> list[dict[str, object]]:
     member = study.subjects[subject].run_members[0]
     common = study.runs[0].pipeline.target
-    return [item.to_json() for item in explain_lines(member, LINES, common, Silent())]
+    return [asdict(item) for item in explain_lines(member, LINES, common)]
 
 
 def _again(study: Study) -> Study:
@@ -64,7 +63,7 @@ def test_a_damaged_file_is_made_again(study: Study) -> None:
 
 def test_bytes_are_the_weights(study: Study) -> None:
     [item, _] = explain_lines(
-        study.subjects[1].run_members[0], LINES, study.runs[0].pipeline.target, Silent()
+        study.subjects[1].run_members[0], LINES, study.runs[0].pipeline.target
     )
     S, T = len(item.source), len(item.predicted)
     shapes = {layer.kind: layer.shape for layer in item.maps}
