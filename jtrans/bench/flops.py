@@ -41,12 +41,7 @@ class TrainingFlops:
     coefficients: NDArray[np.float64]
 
     def __call__(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> float:
-        """Return the FLOPs of training on some pairs once.
-
-        Args:
-            source_lengths: real source tokens of each pair, EOS counted.
-            target_lengths: real target tokens of each pair, EOS counted.
-        """
+        """Return the FLOPs of training on pairs of these real tokens, EOS counted, once."""
         return float((_monomials(source_lengths, target_lengths) @ self.coefficients).sum())
 
 
@@ -54,13 +49,7 @@ class TrainingFlops:
 def training_flops(
     config: SystemConfig, source_vocabulary: int, target_vocabulary: int
 ) -> TrainingFlops:
-    """Count what a system computes in training.
-
-    Args:
-        config: of any system.
-        source_vocabulary: number of source tokens.
-        target_vocabulary: number of target tokens.
-    """
+    """Count what a system computes in training."""
     vocabularies = source_vocabulary, target_vocabulary
     try:
         counts = _count(config, vocabularies, "meta")

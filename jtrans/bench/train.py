@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import dataclasses
 import gc
+import itertools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -94,24 +95,17 @@ class Amounts:
     padded_positions: int = 0
     flops: float = 0.0
 
-    def __add__(self, other: Amounts) -> Amounts:
-        """Return both together."""
-        pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
-        return Amounts(*(a + b for a, b in pairs))
-
 
 def count(flops: TrainingFlops, pairs: ParallelIds, micro_batches: Sequence[MicroBatch]) -> Amounts:
     """Count what `micro_batches`, arrays of indices into `pairs`, consist of."""
     amounts = Amounts()
     for indices in micro_batches:
         S, T = pairs.source.lengths[indices], pairs.target.lengths[indices]
-        amounts += Amounts(
-            tokens=int(T.sum()),
-            positions=int((S * T).sum()),
-            padded_tokens=int(len(T) * T.max()),
-            padded_positions=int(len(T) * T.max() * S.max()),
-            flops=flops(S, T),
-        )
+        amounts.tokens += int(T.sum())
+        amounts.positions += int((S * T).sum())
+        amounts.padded_tokens += int(len(T) * T.max())
+        amounts.padded_positions += int(len(T) * T.max() * S.max())
+        amounts.flops += flops(S, T)
     return amounts
 
 
@@ -130,21 +124,18 @@ def measure_train(
     epoch = trainer.plan.epoch(0)
     sides = corpus.pipeline.source, corpus.pipeline.target
     flops = training_flops(config.model, *(len(side.vocabulary) for side in sides))
-
-    def counted(micro_batches: Sequence[MicroBatch]) -> Amounts:
-        return count(flops, trainer.pairs, micro_batches)
-
     with memory_errors():
         per_unit = measure_memory(trainer)
-        clock, done, updates, products = _time_updates(trainer, epoch, counted, seconds, progress)
-    whole = counted([micro_batch for update in epoch for micro_batch in update])
+        clock, updates, products = _time_updates(trainer, epoch, seconds, progress)
+    done = count(flops, trainer.pairs, list(itertools.chain(*updates)))
+    whole = count(flops, trainer.pairs, list(itertools.chain(*epoch)))
     is_joint = trainer.model.is_joint
     return TrainMeasurement(
         system=config.model.system,
         parameters=trainer.model.parameter_count(),
         device=info.describe(trainer.precision),
         pairs=len(trainer.pairs),
-        updates=updates,
+        updates=len(updates),
         seconds=clock,
         tokens_per_second=done.tokens / clock,
         positions_per_second=done.positions / clock if is_joint else None,
@@ -160,25 +151,21 @@ def measure_train(
 
 
 def _time_updates(
-    trainer: Trainer,
-    epoch: list[list[MicroBatch]],
-    counted: Callable[[Sequence[MicroBatch]], Amounts],
-    seconds: float,
-    progress: Progress,
-) -> tuple[float, Amounts, int, float]:
-    """Return seconds, what was done in them, the number of updates, and the rate of products."""
+    trainer: Trainer, epoch: list[list[MicroBatch]], seconds: float, progress: Progress
+) -> tuple[float, list[list[MicroBatch]], float]:
+    """Return seconds, the updates done in them, and the rate of products."""
     run_update(trainer, epoch[0], 1)  # warm-up: allocates memory and loads kernels
-    clock, done, updates, products = 0.0, Amounts(), 0, 0.0
+    clock, products = 0.0, 0.0
+    updates: list[list[MicroBatch]] = []
     while clock < seconds:
-        micro_batches = epoch[(updates + 1) % len(epoch)]
+        micro_batches = epoch[(len(updates) + 1) % len(epoch)]
         start = time.perf_counter()
-        run_update(trainer, micro_batches, updates + 2)
+        run_update(trainer, micro_batches, len(updates) + 2)
         clock += time.perf_counter() - start
-        done += counted(micro_batches)
-        updates += 1
+        updates.append(micro_batches)
         products = max(products, product_rate(trainer.model, trainer.precision))
         progress.advance("Training", min(round(clock), round(seconds)), round(seconds))
-    return clock, done, updates, products
+    return clock, updates, products
 
 
 def run_update(trainer: Trainer, micro_batches: Sequence[MicroBatch], number: int) -> None:
@@ -189,11 +176,9 @@ def run_update(trainer: Trainer, micro_batches: Sequence[MicroBatch], number: in
 
 
 def product_rate(model: TranslationModel, precision: str) -> float:
-    """Return the FLOPs per second of matrix products of a model's sizes, the best of some.
+    """Return the FLOPs per second of products with a model's largest matrix, the best of some.
 
-    Args:
-        model: on its device; its largest matrix is taken, vocabularies left out.
-        precision: "fp32" or "bf16".
+    Matrices of the vocabularies are left out.
     """
     device = model.device
     tables = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
@@ -249,10 +234,7 @@ def memory_micro_batches(
 ) -> tuple[MicroBatch, MicroBatch]:
     """Return a small and a large micro-batch without padding: pairs of equal lengths.
 
-    Args:
-        pairs: the training split.
-        is_joint: whether their size is their joint positions, or their target tokens.
-        limit: size of the larger one, at most about.
+    The larger one has at most about `limit` joint positions, or target tokens.
     """
     S, T = pairs.source.lengths, pairs.target.lengths
     shapes, of_shape, counts = np.unique(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -44,15 +44,12 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on `device`."""
-        moved = {
-            item.name: getattr(self, item.name).to(device, non_blocking=True)
-            for item in fields(self)
-            if item.name != "labels"
-        }
-        labels = {
-            kind: labels.to(device, non_blocking=True) for kind, labels in self.labels.items()
-        }
-        return Batch(**moved, labels=labels)
+
+        def moved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            return {name: t.to(device, non_blocking=True) for name, t in tensors.items()}
+
+        tensors = {name: value for name, value in vars(self).items() if name != "labels"}
+        return Batch(**moved(tensors), labels=moved(self.labels))
 
 
 def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
@@ -60,28 +57,24 @@ def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> B
     source, source_mask = _padded(pairs.source, indices)  # [B, S]
     target_out, target_mask = _padded(pairs.target, indices)  # [B, T]
     # the end symbol is also the start symbol: shift right, EOS in front
-    target_in = np.full_like(target_out, PAD)
-    target_in[:, 0] = EOS
-    target_in[:, 1:][target_mask[:, 1:]] = target_out[:, :-1][target_mask[:, 1:]]
+    target_in = torch.full_like(target_out, EOS)
+    target_in[:, 1:] = torch.where(target_mask[:, 1:], target_out[:, :-1], PAD)
     return Batch(
-        source=torch.from_numpy(source),
-        source_mask=torch.from_numpy(source_mask),
-        target_in=torch.from_numpy(target_in),
-        target_out=torch.from_numpy(target_out),
-        target_mask=torch.from_numpy(target_mask),
-        indices=torch.from_numpy(np.array(indices, dtype=np.int64)),
-        labels={
-            kind: torch.from_numpy(_padded(store, indices, fill=IGNORE)[0])
-            for kind, store in pairs.labels.items()
-        },
+        source,
+        source_mask,
+        target_in,
+        target_out,
+        target_mask,
+        torch.tensor(indices, dtype=torch.int64),
+        {kind: _padded(store, indices, fill=IGNORE)[0] for kind, store in pairs.labels.items()},
     )
 
 
 def _padded(
     store: IdStore, indices: Sequence[int] | NDArray[np.int64], *, fill: int = PAD
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[Tensor, Tensor]:
     lengths = store.lengths[np.asarray(indices, dtype=np.int64)]
     mask = np.arange(int(lengths.max())) < lengths[:, None]
     ids = np.full(mask.shape, fill, dtype=np.int64)
     ids[mask] = np.concatenate([store[int(index)] for index in indices])
-    return ids, mask
+    return torch.from_numpy(ids), torch.from_numpy(mask)

@@ -8,6 +8,7 @@ of an epoch resumes with the same pieces.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -56,31 +57,28 @@ class BpeDropout:
     ) -> None:
         self._pairs = pairs
         self._seed = seed
-        self._source, self._target = (
-            None if side.codes is None else _WordVariants(store, side, rate, seed)
-            for side, store in (
-                (pipeline.source, pairs.source),
-                (pipeline.target, pairs.target),
-            )
-        )
+        sides = zip(SIDES, (pipeline.source, pipeline.target), strict=True)
+        self._words = {
+            name: _WordVariants(getattr(pairs, name), side, rate, seed)
+            for name, side in sides
+            if side.codes is not None
+        }
 
     def epoch(self, epoch: int) -> ParallelIds:
         """Return the pairs of an epoch; sides without BPE stay as they are."""
-        stores = {"source": self._pairs.source, "target": self._pairs.target}
-        labels = dict(self._pairs.labels)
-        for number, (name, words) in enumerate(
-            zip(SIDES, (self._source, self._target), strict=True)
-        ):
-            if words is None:
+        drawn = self._pairs
+        for name, words in self._words.items():
+            random = np.random.default_rng([self._seed, epoch, SIDES.index(name)])
+            store, counts = words.draw(random)
+            if name == "target":
+                drawn = replace(drawn, target=store)
                 continue
-            random = np.random.default_rng([self._seed, epoch, number])
-            stores[name], counts = words.draw(random)
-            if name == "source":
-                labels = {
-                    kind: _spread(store, words, counts, stores["source"], is_entity=kind == "ner")
-                    for kind, store in labels.items()
-                }
-        return ParallelIds(stores["source"], stores["target"], labels)
+            labels = {
+                kind: _spread(old, words, counts, store, is_entity=kind == "ner")
+                for kind, old in drawn.labels.items()
+            }
+            drawn = replace(drawn, source=store, labels=labels)
+        return drawn
 
 
 class _WordVariants:
