@@ -47,6 +47,7 @@ def import_(
             kind="config.choice",
         )
     from jtrans.exchange.reformer_fairseq import import_checkpoint
+    from jtrans.models.zoo import system_configs
 
     imported = import_checkpoint(
         checkpoint,
@@ -55,21 +56,21 @@ def import_(
         run_folder=run,
         bpe_codes=bpe_codes,
     )
-    system = imported.config.model.system
+    system, parameters = imported.config(system_configs()).model.system, imported.info["parameters"]
     source, target = imported.pipeline.source.vocabulary, imported.pipeline.target.vocabulary
     if as_json:
         console.print_json(
             {
                 "run": str(run),
                 "system": system,
-                "parameters": imported.parameters,
-                "update": imported.update,
+                "parameters": parameters,
+                "update": imported.checkpoint().update,
                 "source_vocabulary": len(source),
                 "target_vocabulary": len(target),
             }
         )
     console.talk(f"{'Imported':<12} {checkpoint}")
-    console.talk(f"{'Model':<12} {system}, {imported.parameters:,} parameters")
+    console.talk(f"{'Model':<12} {system}, {parameters:,} parameters")
     console.talk(f"{'Vocabulary':<12} source {len(source):,} · target {len(target):,}")
     console.talk(f"{'Written':<12} {run}")
     console.next_step(f"jtrans translate {shlex.quote(str(run))} --input FILE")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from jtrans.errors import CheckpointError
@@ -30,24 +31,13 @@ def read_dictionary(path: Path) -> Vocabulary:
         text = path.read_text(encoding="utf-8")  # universal newlines, as fairseq reads it
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise CheckpointError(
-            f"cannot read the dictionary: {reason}",
-            where=str(path),
-            hint=path_hint(path),
-            kind="checkpoint.dictionary",
-        ) from error
+        raise _fault(f"cannot read the dictionary: {reason}", path, path_hint(path)) from error
     except UnicodeDecodeError as error:
-        raise CheckpointError(
-            f"the dictionary is not UTF-8 text: byte {error.start}",
-            where=str(path),
-            kind="checkpoint.dictionary",
-        ) from error
+        raise _fault(f"the dictionary is not UTF-8 text: byte {error.start}", path) from error
     # not splitlines(): a symbol may be a character that only Python takes for the end of a line
     lines = text.removesuffix("\n").split("\n") if text else []
     if not lines:
-        raise CheckpointError(
-            "the dictionary is empty", where=str(path), kind="checkpoint.dictionary"
-        )
+        raise _fault("the dictionary is empty", path)
     entries = [_entry(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
     return Vocabulary(
         [*SPECIALS, *(symbol for symbol, _ in entries)],
@@ -57,18 +47,19 @@ def read_dictionary(path: Path) -> Vocabulary:
 
 def reorder_rows(rows: Tensor) -> Tensor:
     """Reorder the rows of an embedding from fairseq's ids to ours, [V, E]."""
-    import torch
-
     return torch.cat([rows[list(SPECIAL_ROWS)], rows[len(SPECIALS) :]])
 
 
 def _entry(line: str, where: str) -> tuple[str, int]:
     symbol, _, count = line.rpartition(" ")
     if not symbol or not (count.isascii() and count.isdigit()):
-        raise CheckpointError(
+        raise _fault(
             f"not a line of a fairseq dictionary (`symbol count`): {line[:60]!r}",
-            where=where,
-            hint="use the dict.*.txt files written by fairseq's preprocess.py",
-            kind="checkpoint.dictionary",
+            where,
+            "use the dict.*.txt files written by fairseq's preprocess.py",
         )
     return symbol, int(count)
+
+
+def _fault(message: str, where: Path | str, hint: str | None = None) -> CheckpointError:
+    return CheckpointError(message, where=str(where), hint=hint, kind="checkpoint.dictionary")

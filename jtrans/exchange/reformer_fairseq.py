@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
+import torch
 from torch import Tensor
 
 from jtrans.config import Config, build_config
@@ -29,6 +30,7 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.systems import AttentionSystemConfig, ReformerConfig, TransformerConfig
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import Run
+from jtrans.text.bpe import read_codes
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import Vocabulary
 
@@ -61,25 +63,6 @@ _OUTPUT_ROWS = "decoder.embed_out"
 _IGNORED = ("version", "embed_positions._float_tensor", "embed_positions.weights")
 
 
-@dataclass(frozen=True)
-class Imported:
-    """The result of an import.
-
-    Args:
-        run: the new run.
-        config: its configuration.
-        parameters: their number.
-        update: the number of updates the original had done.
-        pipeline: its text pipeline.
-    """
-
-    run: Run
-    config: Config
-    parameters: int
-    update: int
-    pipeline: TextPipeline
-
-
 def import_checkpoint(
     checkpoint: Path,
     *,
@@ -87,8 +70,8 @@ def import_checkpoint(
     target_dict: Path,
     run_folder: Path,
     bpe_codes: Path | None = None,
-) -> Imported:
-    """Turn a checkpoint of the original code into a run.
+) -> Run:
+    """Turn a checkpoint of the original code into a run, and return it.
 
     Args:
         checkpoint: the file, such as checkpoint_best.pt.
@@ -110,14 +93,18 @@ def import_checkpoint(
     content = load_torch_file(checkpoint)
     arguments, tensors = _parts(content, str(checkpoint))
     vocabularies = read_dictionary(source_dict), read_dictionary(target_dict)
-    pipeline = _pipeline(arguments, vocabularies, bpe_codes)
+    pipeline = TextPipeline.whitespace(
+        arguments.text("source_lang", "source"),
+        arguments.text("target_lang", "target"),
+        *vocabularies,
+        codes=None if bpe_codes is None else read_codes(bpe_codes),
+    )
     config = build_config(
         {"model": model_values(arguments, tensors)}, system_configs(), where=str(checkpoint)
     )
     _check_dictionaries(arguments, tensors, vocabularies, (source_dict, target_dict))
     model = build_model(config.model, len(vocabularies[0]), len(vocabularies[1]))
     _fill(model, config, arguments, tensors)
-    update = _updates(content)
     info = {
         "imported": {
             "from": "reformer-fairseq",
@@ -127,14 +114,17 @@ def import_checkpoint(
         "pipeline": pipeline.fingerprint(),
         "parameters": model.parameter_count(),
     }
-    _write(run_folder, config, pipeline, info, model, update)
-    return Imported(Run(run_folder), config, model.parameter_count(), update, pipeline)
+    with whole_folder(run_folder) as temporary:
+        run = Run.create(temporary, config, pipeline, info)
+        with run.new_checkpoint(_updates(content)) as folder:
+            safetensors.torch.save_model(model, str(folder / "model.safetensors"))
+        name = run.checkpoints()[-1].name
+        run.set_pointers(last=name, best=name)
+    return Run(run_folder)
 
 
 def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict[str, Tensor]]:
     """Return the arguments and the tensors, in float32, of a checkpoint's dictionary."""
-    import torch
-
     args, model = content.get("args"), content.get("model")
     if not isinstance(args, argparse.Namespace) or not isinstance(model, Mapping):
         raise CheckpointError(
@@ -156,19 +146,6 @@ def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict
             )
         tensors[str(name)] = tensor.float()
     return SavedArguments(args, where), tensors
-
-
-def _pipeline(
-    arguments: SavedArguments, vocabularies: tuple[Vocabulary, Vocabulary], bpe_codes: Path | None
-) -> TextPipeline:
-    from jtrans.text.bpe import read_codes
-
-    return TextPipeline.whitespace(
-        arguments.text("source_lang", "source"),
-        arguments.text("target_lang", "target"),
-        *vocabularies,
-        codes=None if bpe_codes is None else read_codes(bpe_codes),
-    )
 
 
 def _check_dictionaries(
@@ -308,22 +285,3 @@ def _updates(content: Mapping[str, Any]) -> int:
     last = history[-1] if isinstance(history, list) and history else None
     updates = last.get("num_updates") if isinstance(last, Mapping) else None
     return updates if isinstance(updates, int) and updates >= 0 else 0
-
-
-def _write(
-    folder: Path,
-    config: Config,
-    pipeline: TextPipeline,
-    info: Mapping[str, Any],
-    model: TranslationModel,
-    update: int,
-) -> None:
-    """Write the run with its checkpoint, completely or not at all."""
-    import safetensors.torch
-
-    with whole_folder(folder) as temporary:
-        run = Run.create(temporary, config, pipeline, info)
-        with run.new_checkpoint(update) as checkpoint:
-            safetensors.torch.save_model(model, str(checkpoint / "model.safetensors"))
-        name = run.checkpoints()[-1].name
-        run.set_pointers(last=name, best=name)

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from jtrans.errors import CheckpointError
 from jtrans.files import path_hint
 
@@ -51,7 +53,9 @@ def load_torch_file(path: Path) -> dict[str, Any]:
     """
     try:
         _check_sums(path)
-        loaded = _load(path)
+        with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickle protocols; the result is checked anyway
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CheckpointError(
@@ -63,8 +67,10 @@ def load_torch_file(path: Path) -> dict[str, Any]:
     except _DAMAGE as error:
         raise _explain(path, error) from error
     if not isinstance(loaded, Mapping) or not all(isinstance(key, str) for key in loaded):
+        kind = type(loaded).__name__
+        article = "an" if kind[0] in "aeiouAEIOU" else "a"
         raise CheckpointError(
-            f"the file holds {_article(loaded)}, not the dictionary of a checkpoint",
+            f"the file holds {article} {kind}, not the dictionary of a checkpoint",
             where=str(path),
             kind="checkpoint.format",
         )
@@ -82,40 +88,26 @@ def _check_sums(path: Path) -> None:
         raise zipfile.BadZipFile(f"checksum of {broken} is wrong")
 
 
-def _load(path: Path) -> Any:
-    import torch
-
-    with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about pickle protocols; the result is checked anyway
-        return torch.load(path, map_location="cpu", weights_only=True)
-
-
 def _explain(path: Path, error: BaseException) -> CheckpointError:
     text = str(error)
     if isinstance(error, pickle.UnpicklingError) and "nsupported" in text:
         for pattern in _REFUSED:
             if match := pattern.search(text.partition("trusted source.")[2] or text):
-                return _foreign(path, match[1].rstrip(".,"))
+                name = match[1].rstrip(".,")
+                return CheckpointError(
+                    f"the checkpoint holds a foreign object, {name}; nothing but tensors, plain "
+                    "containers and argparse.Namespace is loaded, because anything else could run "
+                    "code",
+                    where=str(path),
+                    hint="only if you trust the file: reduce it to what is needed, in the program "
+                    'that wrote it: python -c "import torch; '
+                    f"c = torch.load('{path.name}', weights_only=False); "
+                    "torch.save({'args': c['args'], 'model': c['model']}, 'clean.pt')\"",
+                    kind="checkpoint.foreign-object",
+                )
     return CheckpointError(
         "not a checkpoint of torch.save, or a damaged one",
         where=str(path),
         hint="copy it again from its origin, and compare the sizes",
         kind="checkpoint.damaged",
     )
-
-
-def _foreign(path: Path, name: str) -> CheckpointError:
-    return CheckpointError(
-        f"the checkpoint holds a foreign object, {name}; nothing but tensors, plain containers "
-        "and argparse.Namespace is loaded, because anything else could run code",
-        where=str(path),
-        hint="only if you trust the file: reduce it to what is needed, in the program that wrote "
-        f"it: python -c \"import torch; c = torch.load('{path.name}', weights_only=False); "
-        "torch.save({'args': c['args'], 'model': c['model']}, 'clean.pt')\"",
-        kind="checkpoint.foreign-object",
-    )
-
-
-def _article(value: Any) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

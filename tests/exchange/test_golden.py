@@ -75,9 +75,7 @@ def golden(
         logits = [arrays[f"logits_{i}"] for i in range(len(pairs))]
     ours = [np.concatenate([each[:, OUR_ORDER], each[:, 4:]], axis=1) for each in logits]
     before = torch.get_float32_matmul_precision()
-    yield Golden(
-        load_model(imported.run, device=torch.device("cpu")), imported.pipeline, pairs, ours
-    )
+    yield Golden(load_model(imported, device=torch.device("cpu")), imported.pipeline, pairs, ours)
     torch.set_float32_matmul_precision(before)
 
 

@@ -160,7 +160,7 @@ def test_logits_are_those_of_the_original(name: str, tmp_path: Path) -> None:
         run_folder=tmp_path / name,
     )
     products = torch.get_float32_matmul_precision()
-    model = load_model(imported.run, device=torch.device("cpu"))
+    model = load_model(imported, device=torch.device("cpu"))
     torch.set_float32_matmul_precision(products)
     pairs = json.loads((folder / "expected.json").read_text(encoding="utf-8"))["pairs"]
     sources = [imported.pipeline.source.encode(pair["source"]) for pair in pairs]
