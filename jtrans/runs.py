@@ -44,14 +44,9 @@ SEAL = "sha256.json"  # in each checkpoint: the digests of its other files
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A saved state of a run.
+    """A saved state of a run."""
 
-    Args:
-        name: its name: step-00012000, or that of an average.
-        folder: of its files.
-    """
-
-    name: str
+    name: str  # step-00012000, or that of an average
     folder: Path
 
     @property

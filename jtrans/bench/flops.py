@@ -32,13 +32,9 @@ LENGTHS = [(2 + a, 2 + b) for a, b in POWERS]  # a length of one may be a specia
 
 @dataclass(frozen=True)
 class TrainingFlops:
-    """The FLOPs, forward and backward, of training on pairs, by their lengths.
+    """The FLOPs, forward and backward, of training on pairs, by their lengths."""
 
-    Attributes:
-        coefficients: of the monomials `POWERS`.
-    """
-
-    coefficients: NDArray[np.float64]
+    coefficients: NDArray[np.float64]  # of the monomials `POWERS`
 
     def __call__(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> float:
         """Return the FLOPs of training on pairs of these real tokens, EOS counted, once."""

@@ -28,18 +28,12 @@ class StepTime:
 
 @dataclass
 class PrepareMeasurement:
-    """One measured preparation.
+    """One measured preparation."""
 
-    Attributes:
-        pairs: sentence pairs of all splits.
-        workers: processes that worked.
-        peak_mib: peak memory, at most: of this process and of its largest worker, as often as
-            there are workers. What they share counts for each.
-        steps: the steps, in order.
-    """
-
-    pairs: int
+    pairs: int  # sentence pairs of all splits
     workers: int
+    # at most: of this process and of its largest worker, as often as there are workers; what they
+    # share counts for each
     peak_mib: int = 0
     steps: list[StepTime] = field(default_factory=list)
 

@@ -39,41 +39,26 @@ class TrainMeasurement:
     """How a model trains.
 
     Positions, their rate and their padding are None for systems without joint positions.
-
-    Attributes:
-        system: the system's name; `parameters` its trainable numbers.
-        device: one line about device and precision.
-        pairs: sentence pairs of an epoch.
-        updates: updates timed, in `seconds`.
-        tokens_per_second: real target tokens.
-        positions_per_second: real joint positions S x T, and `padded_positions_per_second`.
-        flops_per_second: of the model on real tokens, see `bench.flops`.
-        product_flops_per_second: of matrix products of the model's sizes, measured between
-            the updates.
-        token_padding: share of an epoch's target tokens that is padding.
-        position_padding: share of an epoch's joint positions that is padding.
-        peak_bytes: most memory in use by this process, or on the GPU.
-        bytes_per_position: what one more position of a micro-batch needs; `bytes_per_token` what
-            one more target token does, in systems without positions. None where the operating
-            system does not say.
     """
 
     system: str
-    parameters: int
-    device: str
-    pairs: int
-    updates: int
+    parameters: int  # trainable numbers
+    device: str  # one line about device and precision
+    pairs: int  # sentence pairs of an epoch
+    updates: int  # those timed, in `seconds`
     seconds: float
-    tokens_per_second: float
-    positions_per_second: float | None
+    tokens_per_second: float  # real target tokens
+    positions_per_second: float | None  # real joint positions S x T
     padded_positions_per_second: float | None
-    flops_per_second: float
+    flops_per_second: float  # of the model on real tokens, see `bench.flops`
+    # of matrix products of the model's sizes, measured between the updates
     product_flops_per_second: float
-    token_padding: float
-    position_padding: float | None
-    peak_bytes: int | None
-    bytes_per_position: int | None
-    bytes_per_token: int | None
+    token_padding: float  # share of an epoch's target tokens that is padding
+    position_padding: float | None  # share of an epoch's joint positions that is padding
+    peak_bytes: int | None  # most memory in use by this process, or on the GPU
+    # None where the operating system does not say
+    bytes_per_position: int | None  # what one more position of a micro-batch needs
+    bytes_per_token: int | None  # the same of a target token, in systems without positions
 
     @property
     def product_share(self) -> float:

@@ -16,25 +16,15 @@ from jtrans.text.vocabulary import EOS, PAD
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs of one batch; masks are True where a token is real.
+    """Sentence pairs of one batch; masks are True where a token is real."""
 
-    Attributes:
-        source: source ids, each sentence ending in EOS, [B, S].
-        source_mask: True on real source tokens, [B, S].
-        target_in: what the decoder reads, EOS first, [B, T].
-        target_out: what it should predict, EOS last, [B, T].
-        target_mask: True on real target tokens, for both, [B, T].
-        indices: the positions of the pairs in their split, [B].
-        labels: labels of the source by kind ("pos", "ner"), where the corpus has them,
-            `jtrans.data.prepared.IGNORE` where there is none, [B, S] each.
-    """
-
-    source: Tensor
-    source_mask: Tensor
-    target_in: Tensor
-    target_out: Tensor
-    target_mask: Tensor
-    indices: Tensor
+    source: Tensor  # ids, each sentence ending in EOS, [B, S]
+    source_mask: Tensor  # True on real source tokens, [B, S]
+    target_in: Tensor  # what the decoder reads, EOS first, [B, T]
+    target_out: Tensor  # what it should predict, EOS last, [B, T]
+    target_mask: Tensor  # True on real target tokens, for both, [B, T]
+    indices: Tensor  # the positions of the pairs in their split, [B]
+    # of the source by kind ("pos", "ner"), where the corpus has them, [B, S] each; IGNORE for none
     labels: dict[str, Tensor] = field(default_factory=dict)
 
     @property

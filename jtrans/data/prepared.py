@@ -99,17 +99,11 @@ class IdStore:
 
 @dataclass(frozen=True)
 class ParallelIds:
-    """Both sides of a split as ids; pair i is `source[i]` and `target[i]`.
-
-    Attributes:
-        source: source ids.
-        target: target ids.
-        labels: labels of the source ids by kind ("pos", "ner"), where the corpus has them;
-            `IGNORE` where a piece has none.
-    """
+    """Both sides of a split as ids; pair i is `source[i]` and `target[i]`."""
 
     source: IdStore
     target: IdStore
+    # of the source ids by kind ("pos", "ner"), where the corpus has them; `IGNORE` for no label
     labels: Mapping[str, IdStore] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -119,17 +113,11 @@ class ParallelIds:
 
 @dataclass(frozen=True)
 class PreparedCorpus:
-    """A prepared corpus; `PreparedCorpus.open` reads one.
-
-    Attributes:
-        folder: of the corpus.
-        pipeline: from raw text to ids and back, the one it was prepared with.
-        info: the contents of corpus.json.
-    """
+    """A prepared corpus; `PreparedCorpus.open` reads one."""
 
     folder: Path
-    pipeline: TextPipeline
-    info: dict[str, Any]
+    pipeline: TextPipeline  # from raw text to ids and back, the one it was prepared with
+    info: dict[str, Any]  # the contents of corpus.json
 
     @classmethod
     def open(cls, folder: Path) -> PreparedCorpus:

@@ -20,15 +20,10 @@ from jtrans.config import SystemConfig
 
 @dataclass
 class Memory:
-    """All that depends on the source alone.
+    """All that depends on the source alone."""
 
-    Args:
-        states: source representation, [B, S, E].
-        mask: True on real source tokens, [B, S].
-    """
-
-    states: Tensor
-    mask: Tensor
+    states: Tensor  # [B, S, E]
+    mask: Tensor  # True on real source tokens, [B, S]
 
     def select(self, rows: Tensor) -> Memory:
         """Return the memory of the sentences `rows`, [B']."""

@@ -28,19 +28,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SystemEntry:
-    """One system of this package: where its classes are, and what to read about it.
+    """One system of this package: where its classes are, and what to read about it."""
 
-    Attributes:
-        model: the `TranslationModel`, as ``module:Class``.
-        summary: what it is, in a few words.
-        paper: where it comes from.
-        config: its configuration class where that is importable without torch, so that a wrong
-            key is reported at once; by default the model's `Config`.
-    """
-
-    model: str
-    summary: str
-    paper: str
+    model: str  # the `TranslationModel`, as ``module:Class``
+    summary: str  # what it is, in a few words
+    paper: str  # where it comes from
+    # its configuration class where that is importable without torch, so that a wrong key is
+    # reported at once; by default the model's `Config`
     config: str | None = None
     distribution: ClassVar[str] = "jtrans"
 
@@ -55,13 +49,9 @@ class SystemEntry:
 
 @dataclass(frozen=True)
 class InstalledSystem:
-    """One system of another distribution; its class says what it is.
+    """One system of another distribution; its class says what it is."""
 
-    Attributes:
-        point: the entry point that declares it.
-    """
-
-    point: metadata.EntryPoint
+    point: metadata.EntryPoint  # declares it
 
     @property
     def distribution(self) -> str:

@@ -33,21 +33,12 @@ FORMAT = 1
 
 @dataclass
 class Totals:
-    """Sums over some updates.
+    """Sums over some updates."""
 
-    Attributes:
-        loss: the objective, summed over target tokens.
-        nll: the same without smoothing.
-        tokens: real target tokens.
-        positions: padded positions B x S x T.
-        updates: their number.
-        seconds: the time they took.
-    """
-
-    loss: float = 0.0
-    nll: float = 0.0
-    tokens: int = 0
-    positions: int = 0
+    loss: float = 0.0  # the objective, summed over target tokens
+    nll: float = 0.0  # the same without smoothing
+    tokens: int = 0  # real target tokens
+    positions: int = 0  # padded positions B x S x T
     updates: int = 0
     seconds: float = 0.0
 
@@ -58,37 +49,22 @@ class Totals:
 
 @dataclass
 class TrainingState:
-    """Where training stands.
+    """Where training stands."""
 
-    Attributes:
-        update: updates done.
-        epoch: whole epochs done.
-        position: updates done in the current epoch.
-        seconds: time spent training and validating, interruptions not counted.
-        validated: the update of the last validation.
-        validation: what it measured.
-        best: the best validation by `best_metric`: its metric, value and update.
-        stop_best: best value of the metric of early stopping.
-        stale: validations since `stop_best`.
-        since_log: sums since the last train event of the log.
-        since_validation: sums since the last validation.
-        events: events logged so far.
-        splits: micro-batches that did not fit into memory and were done in halves.
-    """
-
-    update: int = 0
-    epoch: int = 0
-    position: int = 0
-    seconds: float = 0.0
-    validated: int = 0
-    validation: dict[str, float] = field(default_factory=dict)
+    update: int = 0  # updates done
+    epoch: int = 0  # whole epochs done
+    position: int = 0  # updates done in the current epoch
+    seconds: float = 0.0  # time spent training and validating, interruptions not counted
+    validated: int = 0  # the update of the last validation
+    validation: dict[str, float] = field(default_factory=dict)  # what it measured
+    # the best validation by `best_metric`: its metric, value and update
     best: dict[str, Any] | None = None
-    stop_best: float | None = None
-    stale: int = 0
-    since_log: Totals = field(default_factory=Totals)
-    since_validation: Totals = field(default_factory=Totals)
-    events: int = 0
-    splits: int = 0
+    stop_best: float | None = None  # best value of the metric of early stopping
+    stale: int = 0  # validations since `stop_best`
+    since_log: Totals = field(default_factory=Totals)  # sums since the last train event of the log
+    since_validation: Totals = field(default_factory=Totals)  # sums since the last validation
+    events: int = 0  # events logged so far
+    splits: int = 0  # micro-batches that did not fit into memory and were done in halves
 
     @property
     def is_validated(self) -> bool:

@@ -24,35 +24,22 @@ QUANTILES = (0.125, 0.375, 0.625, 0.875)  # of the micro-batches by cost: those 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What training would take.
-
-    Attributes:
-        system: the system's name.
-        parameters: trainable numbers.
-        device: one line about device and precision.
-        pairs: sentence pairs of an epoch; `tokens` their target tokens.
-        updates: updates of an epoch; `passes` its micro-batches.
-        largest: sentences, source and target length and positions of the largest micro-batch.
-        memory_bytes: peak of the GPU, or of this process, with the largest micro-batch.
-        tokens_per_second: real target tokens.
-        positions_per_second: padded joint positions; None for systems without them.
-        epoch_seconds: one epoch, without validation.
-        total_seconds: until the first of the limits; None if none of them tells.
-    """
+    """What training would take."""
 
     system: str
-    parameters: int
-    device: str
-    pairs: int
-    tokens: int
-    updates: int
-    passes: int
+    parameters: int  # trainable numbers
+    device: str  # one line about device and precision
+    pairs: int  # of an epoch
+    tokens: int  # target tokens of an epoch
+    updates: int  # of an epoch
+    passes: int  # micro-batches of an epoch
+    # sentences, source and target length and positions of the largest micro-batch
     largest: dict[str, int]
-    memory_bytes: int
-    tokens_per_second: float
-    positions_per_second: float | None
-    epoch_seconds: float
-    total_seconds: float | None
+    memory_bytes: int  # peak of the GPU, or of this process, with the largest micro-batch
+    tokens_per_second: float  # real target tokens
+    positions_per_second: float | None  # padded joint positions; None for systems without them
+    epoch_seconds: float  # one epoch, without validation
+    total_seconds: float | None  # until the first of the limits; None if none of them tells
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate as plain values."""

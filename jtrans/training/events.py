@@ -10,96 +10,56 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Start:
-    """Training begins or continues.
+    """Training begins or continues."""
 
-    Args:
-        run: the run's folder.
-        update: updates already done; 0 for a new run.
-        system: the system's name.
-        parameters: trainable numbers.
-        device: one line about the device and precision.
-        changes: settings that differ from those of the run so far, as text.
-    """
-
-    run: Path
-    update: int
+    run: Path  # its folder
+    update: int  # updates already done; 0 for a new run
     system: str
-    parameters: int
-    device: str
-    changes: tuple[str, ...] = ()
+    parameters: int  # trainable numbers
+    device: str  # one line about the device and precision
+    changes: tuple[str, ...] = ()  # settings that differ from those of the run so far, as text
 
 
 @dataclass(frozen=True)
 class Advance:
-    """One more update is done.
+    """One more update is done."""
 
-    Args:
-        update: updates done.
-        total: updates at the end of training; None if only time limits them.
-        tokens_per_second: real target tokens.
-        positions_per_second: padded joint positions; None for systems without them.
-        seconds_left: until the nearest limit; None when there is none.
-    """
-
-    update: int
-    total: int | None
-    tokens_per_second: float
-    positions_per_second: float | None
-    seconds_left: float | None
+    update: int  # updates done
+    total: int | None  # updates at the end of training; None if only time limits them
+    tokens_per_second: float  # real target tokens
+    positions_per_second: float | None  # padded joint positions; None for systems without them
+    seconds_left: float | None  # until the nearest limit; None when there is none
 
 
 @dataclass(frozen=True)
 class Validation:
-    """One validation: a row of the table.
+    """One validation: a row of the table."""
 
-    Args:
-        epoch: of the last update, counted from 1.
-        update: updates done.
-        train_loss: unsmoothed loss per target token since the last validation, with dropout.
-        valid_loss: unsmoothed loss per target token, in nats.
-        perplexity: exp of the valid loss.
-        bleu: of the translated sentences; None when none are translated.
-        is_best: whether it is the best so far.
-        tokens_per_second: of training since the last validation.
-        seconds: of training and validation so far, over all starts.
-    """
-
-    epoch: int
-    update: int
-    train_loss: float
-    valid_loss: float
-    perplexity: float
-    bleu: float | None
-    is_best: bool
-    tokens_per_second: float
-    seconds: float
+    epoch: int  # of the last update, counted from 1
+    update: int  # updates done
+    train_loss: float  # unsmoothed loss per target token since the last validation, with dropout
+    valid_loss: float  # unsmoothed loss per target token, in nats
+    perplexity: float  # of the valid loss
+    bleu: float | None  # of the translated sentences; None when none are translated
+    is_best: bool  # so far
+    tokens_per_second: float  # of training since the last validation
+    seconds: float  # of training and validation so far, over all starts
 
 
 @dataclass(frozen=True)
 class Result:
-    """How training ended.
+    """How training ended."""
 
-    Args:
-        run: the run's folder.
-        reason: `max_epochs`, `max_updates`, `max_minutes`, `patience`, `floor` or `stopped`.
-        update: updates done.
-        epochs: whole epochs done.
-        seconds: of training and validation, over all starts.
-        trained: whether any update was done this time.
-        best: value of the best validation, its metric and its update; None without validation.
-        validation: what the last validation measured.
-        splits: micro-batches that did not fit into memory and were done in halves.
-    """
-
-    run: Path
-    reason: str
-    update: int
-    epochs: int
-    seconds: float
-    trained: bool
+    run: Path  # its folder
+    reason: str  # `max_epochs`, `max_updates`, `max_minutes`, `patience`, `floor` or `stopped`
+    update: int  # updates done
+    epochs: int  # whole epochs done
+    seconds: float  # of training and validation, over all starts
+    trained: bool  # whether any update was done this time
+    # value of the best validation, its metric and its update; None without validation
     best: dict[str, Any] | None
-    validation: dict[str, float]
-    splits: int = 0
+    validation: dict[str, float]  # what the last one measured
+    splits: int = 0  # micro-batches that did not fit into memory and were done in halves
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values."""

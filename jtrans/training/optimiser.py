@@ -25,17 +25,11 @@ def make_optimiser(model: TranslationModel, training: TrainingConfig) -> torch.o
 
 @dataclass(frozen=True)
 class Schedule:
-    """A learning rate for every update.
+    """A learning rate for every update."""
 
-    Args:
-        config: its name, warm-up and floor.
-        learning_rate: the highest rate; for `noam` the factor c before E^-1/2.
-        width: the model's width E; only `noam` uses it.
-    """
-
-    config: ScheduleConfig
-    learning_rate: float
-    width: int
+    config: ScheduleConfig  # its name, warm-up and floor
+    learning_rate: float  # the highest rate; for `noam` the factor c before E^-1/2
+    width: int  # the model's width E; only `noam` uses it
 
     def rate(self, update: int) -> float:
         """Return the rate of an update, counted from 1."""

@@ -23,16 +23,12 @@ def is_better(metric: str, value: float, best: float | None) -> bool:
 class Stopping:
     """The limits of the configuration, of which the first one reached ends training.
 
-    Args:
-        training: the limits, and the metrics that decide.
-        schedule: whose learning rate may fall below its floor.
-
     Raises:
         ConfigError: there is no limit, or a metric that is not measured.
     """
 
-    training: TrainingConfig
-    schedule: Schedule
+    training: TrainingConfig  # the limits, and the metrics that decide
+    schedule: Schedule  # whose learning rate may fall below its floor
 
     def __post_init__(self) -> None:
         """Check that something ends training, and that its metrics are measured."""
