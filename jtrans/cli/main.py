@@ -10,14 +10,15 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from jtrans import __version__
 from jtrans.cli import console
-from jtrans.errors import EXIT_BAD_INPUT, EXIT_FAILED, InternalError, JtransError, did_you_mean
+from jtrans.cli.options import flag, option
+from jtrans.errors import EXIT_BAD_INPUT, InternalError, JtransError, WorkError, did_you_mean
 
 _log = logging.getLogger(__name__)
 
@@ -69,14 +70,14 @@ def _version(is_given: bool) -> None:
 
 def _top(
     ctx: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages on stderr.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Log files and devices on stderr, with times.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: bool = option(
+        "Print the version.", default=False, names=["--version"], callback=_version, is_eager=True
+    ),
+    quiet: bool = option("No messages on stderr.", default=False, names=["--quiet", "-q"]),
+    verbose: bool = option(
+        "Log files and devices on stderr, with times.", default=False, names=["--verbose", "-v"]
+    ),
+    debug: bool = flag("--debug", "Show tracebacks."),
 ) -> None:
     """Neural machine translation with joint source-target representations.
 
@@ -113,16 +114,8 @@ def build_app() -> typer.Typer:
 def show_error(error: JtransError, *, as_json: bool) -> None:
     """Show one error: a paragraph on stderr, or the JSON object on stdout."""
     if as_json:
-        console.print_json(
-            {
-                "error": {
-                    "kind": error.kind,
-                    "message": error.message,
-                    "hint": error.hint,
-                    "where": error.where,
-                }
-            }
-        )
+        shown = {name: getattr(error, name) for name in ("kind", "message", "hint", "where")}
+        console.print_json({"error": shown})
         return
     place = f" ({error.where})" if error.where else ""
     print(f"error: {error.message}{place}", file=sys.stderr)
@@ -142,11 +135,11 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
 
 def _given(parameter: Any, arguments: Sequence[str]) -> str | None:
     """Return the value the user gave an option, None if there is none."""
-    for option in getattr(parameter, "opts", ()):
+    for name in getattr(parameter, "opts", ()):
         for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
-            if argument == option:
+            if argument == name:
                 return following
-            if argument.startswith(f"{option}="):
+            if argument.startswith(f"{name}="):
                 return argument.partition("=")[2]
     return None
 
@@ -178,11 +171,6 @@ def main(arguments: list[str] | None = None) -> None:
     as_json = "--json" in arguments
     try:
         code = _run(arguments)
-    except JtransError as error:
-        if debug:
-            raise
-        show_error(error, as_json=as_json)
-        code = error.exit_code
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error, file=sys.stderr)
@@ -196,42 +184,38 @@ def main(arguments: list[str] | None = None) -> None:
         # whoever reads our output has quit (head, less): not our failure
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except OSError as error:
-        if debug:
-            raise
-        code = _show_os_error(error, as_json=as_json)
-    except MemoryError:
-        show_error(JtransError("out of memory", kind="work.memory"), as_json=as_json)
-        code = EXIT_FAILED
     except Exception as error:
         if debug:
             raise
-        unexpected = InternalError(f"{type(error).__name__}: {error}")
-        unexpected.hint = "this is a bug: please report it with what --debug and jtrans info print"
-        show_error(unexpected, as_json=as_json)
-        code = EXIT_FAILED
+        shown = _as_error(error)
+        show_error(shown, as_json=as_json)
+        code = shown.exit_code
     _log.info("end")
     raise SystemExit(code)
 
 
-def _show_os_error(error: OSError, *, as_json: bool) -> int:
+def _as_error(error: Exception) -> JtransError:
+    """Return what the user sees of an exception that nobody has caught."""
     from pathlib import Path
 
     from jtrans.files import disk_errors
 
-    path = Path(str(error.filename)) if error.filename else Path()
+    if isinstance(error, JtransError):
+        return error
+    if isinstance(error, MemoryError):
+        return WorkError("out of memory", kind="work.memory")
+    if not isinstance(error, OSError):
+        unexpected = InternalError(f"{type(error).__name__}: {error}")
+        unexpected.hint = "this is a bug: please report it with what --debug and jtrans info print"
+        return unexpected
     try:
-        with disk_errors(path):
+        with disk_errors(Path(str(error.filename or ""))):
             raise error
     except JtransError as known:
-        show_error(known, as_json=as_json)
-        return known.exit_code
+        return known
     except OSError:
-        show_error(
-            JtransError(str(error), hint="run again with --debug to see where", kind="system"),
-            as_json=as_json,
-        )
-        return EXIT_FAILED
+        hint = "run again with --debug to see where"
+        return WorkError(str(error), hint=hint, kind="system")
 
 
 if __name__ == "__main__":

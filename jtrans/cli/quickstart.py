@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,8 +15,6 @@ from jtrans.errors import ConfigError, JtransError
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
-    from jtrans.cli.score_report import ScoreReport
-    from jtrans.data.prepared import PreparedCorpus
     from jtrans.runs import Run
 
 CORPUS = "grammar-de-en"
@@ -52,27 +50,36 @@ def quickstart(
       jtrans quickstart --out runs/first --minutes 15
     """
     _check_place(out)  # before torch is loaded
+    from jtrans import api
     from jtrans.analysis.report.report import write_report
+    from jtrans.analysis.study.load import load_study
+    from jtrans.cli.score_report import report_on_runs
+    from jtrans.decoding.options import DecodingChoices
     from jtrans.nn.device import resolve_device
 
     resolve_device(device)  # refuse before the first minute of work
-    corpus = _prepare(out / DATA)
+    progress = console.TerminalProgress()
+    console.talk(f"The corpus {CORPUS}: German and English sentences from a grammar")
+    corpus = api.prepare(CORPUS, out=out / DATA, progress=progress)
     runs = []
     for recipe, share in RECIPES.items():
         console.talk()
-        runs.append(_train(recipe, corpus, out, minutes * share, device))
+        runs.append(_train(recipe, corpus.folder, out, minutes * share, device))
     console.talk()
     console.talk(f"Translating {len(corpus.raw_lines('test', 'source')):,} test sentences")
-    report = _score(runs, device)
-    study = _study(runs, device)
+    decoding = DecodingChoices(device=device)
+    report = report_on_runs(runs, "test", ["bleu", "chrf"], decoding)
+    study = load_study(runs, "test", decoding, progress=progress)
     examples = _examples(study)
-    page, _ = write_report(study, out / "report", console.TerminalProgress())
+    page, _ = write_report(study, out / "report", progress)
     if as_json:
         shown = [vars(example) for example in examples]
         rest = {"examples": shown, "page": page.as_posix(), "folder": str(out)}
         console.print_json({**report.to_json(), **rest})
     else:
-        _print(report, examples)
+        report.print()
+        print("BLEU and chrF2 compare with a human reference, 0 to 100: more is better.")
+        _print(examples)
         print(f"\nAll figures, and where each system looks: {page}")
     _say_next(runs)
 
@@ -113,59 +120,24 @@ def _is_ours(folder: Path) -> bool:
     return isinstance(info, dict) and info.get("name") == CORPUS
 
 
-def _prepare(folder: Path) -> PreparedCorpus:
-    from jtrans.api import prepare
-
-    console.talk(f"The corpus {CORPUS}: German and English sentences from a grammar")
-    return prepare(CORPUS, out=folder, progress=console.TerminalProgress())
-
-
-def _train(
-    recipe: str, corpus: PreparedCorpus, out: Path, minutes: float, device: str | None
-) -> Run:
-    from jtrans.api import train
-    from jtrans.cli.stop_signals import StopSignals
-    from jtrans.cli.train_table import TrainTable
+def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | None) -> Run:
+    from jtrans.cli.train_table import train_with_table
     from jtrans.nn.device import has_fast_bf16, resolve_device
     from jtrans.runs import Run
 
     # a prescribed time, not a number of epochs: the machine decides how far it gets
     is_fast = has_fast_bf16(resolve_device(device))  # then it learns twice as much in the time
-    limits: dict[str, Any] = {
+    limits = {
         "training.max_minutes": minutes,
         "training.max_epochs": 1000,
         "training.precision": "bf16" if is_fast else "fp32",
     }
     folder = out / recipe.rpartition("/")[2]
-    with StopSignals() as signals, TrainTable() as table:
-        result = train(
-            recipe,
-            data=corpus.folder,
-            run=folder,
-            set=limits,
-            device=device,
-            events=table,
-            should_stop=signals.are_set,
-        )
-    if result.reason == "stopped":
+    _, exit_code = train_with_table(recipe, data=data, run=folder, set=limits, device=device)
+    if exit_code is not None:
         console.talk("stopped; the same command goes on from here")
-        raise typer.Exit(signals.exit_code or 130)
+        raise typer.Exit(exit_code)
     return Run.open(folder)
-
-
-def _score(runs: list[Run], device: str | None) -> ScoreReport:
-    from jtrans.cli.score_report import report_on_runs
-    from jtrans.decoding.options import DecodingChoices
-
-    return report_on_runs(runs, "test", ["bleu", "chrf"], DecodingChoices(device=device))
-
-
-def _study(runs: list[Run], device: str | None) -> Study:
-    from jtrans.analysis.study.load import load_study
-    from jtrans.decoding.options import DecodingChoices
-
-    decoding = DecodingChoices(device=device)
-    return load_study(runs, "test", decoding, progress=console.TerminalProgress())
 
 
 def _examples(study: Study) -> list[TranslatedExample]:
@@ -182,9 +154,7 @@ def _examples(study: Study) -> list[TranslatedExample]:
     ]
 
 
-def _print(report: ScoreReport, examples: list[TranslatedExample]) -> None:
-    report.print()
-    print("BLEU and chrF2 compare with a human reference, 0 to 100: more is better.")
+def _print(examples: list[TranslatedExample]) -> None:
     for example in examples:
         print()
         width = max(len(name) for name in ("reference", *example.translations))

@@ -14,7 +14,6 @@ from jtrans.cli.options import DEVICE, JSON, MACHINE, SETTINGS, argument, data_o
 
 if TYPE_CHECKING:
     from jtrans.config import Config
-    from jtrans.training.estimate import Estimate
     from jtrans.training.events import Result
 
 START = "Start and end"
@@ -55,6 +54,7 @@ def train(
         jtrans train demo/reformer-fast --run runs/wide --set model.width=256
     """
     from jtrans.api import default_data, default_run
+    from jtrans.cli.train_table import train_with_table
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
 
@@ -70,33 +70,14 @@ def train(
     if dry_run:
         _estimate(config, data, device, as_json=as_json)
         return
-    result, signal_code = _train(config, data, run, device, restart, from_)
+    result, exit_code = train_with_table(
+        config, data=data, run=run, device=device, restart=restart, initial=from_
+    )
     if as_json:
         console.print_json(result.to_json())
     _close(result)
-    if signal_code is not None:
-        raise typer.Exit(signal_code)
-
-
-def _train(
-    config: Config, data: Path, run: Path, device: str | None, restart: bool, from_: str | None
-) -> tuple[Result, int | None]:
-    from jtrans.api import train as train_run
-    from jtrans.cli.stop_signals import StopSignals
-    from jtrans.cli.train_table import TrainTable
-
-    with StopSignals() as signals, TrainTable() as table:
-        result = train_run(
-            config,
-            data=data,
-            run=run,
-            device=device,
-            restart=restart,
-            initial=from_,
-            events=table,
-            should_stop=signals.are_set,
-        )
-    return result, signals.exit_code if result.reason == "stopped" else None
+    if exit_code is not None:
+        raise typer.Exit(exit_code)
 
 
 def _close(result: Result) -> None:
@@ -109,10 +90,17 @@ def _close(result: Result) -> None:
         console.next_step(shlex.join(["jtrans", *sys.argv[1:]]))
         return
     if not result.trained:
+        higher = {
+            "max_minutes": f"max_minutes={int(result.seconds / 60) + 30}",
+            "max_epochs": f"max_epochs={result.epochs * 2}",
+            "max_updates": f"max_updates={result.update * 2}",
+            "patience": "stop.patience=20",
+            "floor": "schedule.floor=0",
+        }
         console.talk(
             f"nothing to do: {name} is finished ({REASONS[result.reason]}, update "
             f"{result.update:,}). A higher limit continues it, for example "
-            f"--set training.{_higher_limit(result)}; --restart starts over"
+            f"--set training.{higher[result.reason]}; --restart starts over"
         )
     else:
         best = result.best or {}
@@ -129,31 +117,14 @@ def _close(result: Result) -> None:
     console.next_step(f"jtrans translate {name}")
 
 
-def _higher_limit(result: Result) -> str:
-    if result.reason == "max_minutes":
-        return f"max_minutes={int(result.seconds / 60) + 30}"
-    if result.reason == "max_epochs":
-        return f"max_epochs={result.epochs * 2}"
-    if result.reason == "patience":
-        return "stop.patience=20"
-    if result.reason == "floor":
-        return "schedule.floor=0"
-    return f"max_updates={result.update * 2}"
-
-
 def _estimate(config: Config, data: Path, device: str | None, *, as_json: bool) -> None:
-    from jtrans.training.estimate import estimate
-
-    result = estimate(config, data=data, device=device)
-    if as_json:
-        console.print_json(result.to_json())
-        return
-    _print_estimate(result)
-
-
-def _print_estimate(estimate: Estimate) -> None:
     from jtrans.cli.train_table import duration
+    from jtrans.training.estimate import estimate as make_estimate
 
+    estimate = make_estimate(config, data=data, device=device)
+    if as_json:
+        console.print_json(estimate.to_json())
+        return
     rate = f"{estimate.tokens_per_second:,.0f} target tokens/s"
     if estimate.positions_per_second is not None:
         rate += f", {estimate.positions_per_second:,.0f} joint positions/s"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
+from jtrans.cli.stop_signals import StopSignals
 from jtrans.training.events import TrainingEvents
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from jtrans.config import Config
     from jtrans.training.events import Advance, Result, Start, Validation
 
 HEADER = " epoch  update   train   valid     ppl    BLEU    tok/s    time"
@@ -23,25 +26,10 @@ class TrainTable(TrainingEvents):
     """Draws the events of training on stderr."""
 
     def __init__(self) -> None:
-        import sys
-
         self._is_plain = console.is_plain(sys.stderr)
         self._is_quiet = console.settings.quiet
         self._bar: Progress | None = None
         self._drawn_at = time.monotonic()
-
-    def __enter__(self) -> Self:
-        """Return the table, which draws nothing yet."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Remove the bar."""
-        self._close()
 
     def start(self, start: Start) -> None:
         """Show run, model and device."""
@@ -68,10 +56,7 @@ class TrainTable(TrainingEvents):
         if self._is_plain:
             console.talk(f"update {text}")
             return
-        share = None
-        if advance.total:
-            share = advance.update / advance.total
-        self._draw(text, share)
+        self._draw(text, advance.update / advance.total if advance.total else None)
 
     def split(self, sentences: int, size: int) -> None:
         """Warn that a micro-batch was too large; smaller ones from the start would be faster."""
@@ -105,20 +90,21 @@ class TrainTable(TrainingEvents):
             "green" if validation.is_best else "",
         )
 
-    def end(self, result: Result) -> None:
+    def close(self) -> None:
         """Remove the bar."""
-        self._close()
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
     def _line(self, text: str, style: str) -> None:
         if self._is_quiet:
             return
-        if self._bar is None:
-            if self._is_plain:
-                console.talk(text)
-            else:
-                console.rich_console(stderr=True).print(text, style=style)
-        else:
+        if self._bar is not None:
             self._bar.console.print(text, style=style)
+        elif self._is_plain:
+            console.talk(text)
+        else:
+            console.rich_console(stderr=True).print(text, style=style)
 
     def _draw(self, text: str, share: float | None) -> None:
         if self._bar is None:
@@ -130,10 +116,18 @@ class TrainTable(TrainingEvents):
         self._bar.update(task, description=text, completed=share or 0.0, total=total)
         self._bar.refresh()
 
-    def _close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+
+def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int | None]:
+    """Train as `jtrans.api.train` does, with the table.
+
+    Returns:
+        How training ended, and the exit code if a signal stopped it.
+    """
+    from jtrans.api import train
+
+    with StopSignals() as signals, contextlib.closing(TrainTable()) as table:
+        result = train(recipe, events=table, should_stop=signals.are_set, **chosen)
+    return result, signals.exit_code if result.reason == "stopped" else None
 
 
 def duration(seconds: float) -> str:
