@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.errors import ConfigError
+from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
     from jtrans.analysis.attention.explain import Explanation
@@ -126,18 +126,16 @@ def _own_files(
     if not (train and valid and languages and out):
         needed = {"--train": train, "--valid": valid, "--languages": languages, "--out": out}
         missing = [option for option, value in needed.items() if not value]
-        raise ConfigError(
+        raise usage_error(
             f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing",
-            hint="jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
+            "jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
             "--out data/prepared/mine, or jtrans corpora for names",
-            kind="command.usage",
         )
     source, separator, target = languages.partition("-")
     if not (source and target and separator) or "-" in target or source == target:
-        raise ConfigError(
+        raise usage_error(
             f"--languages {languages} is not two languages with a hyphen between them",
-            hint="the endings of the files, source first: --languages de-en",
-            kind="command.usage",
+            "the endings of the files, source first: --languages de-en",
         )
     check_language(source)
     check_language(target)
@@ -155,16 +153,14 @@ def _options(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> PrepareOp
     options = PrepareOptions(**{**defaults, **given})
     decided = [name for name in PIPELINE_OPTIONS if name in given]
     if options.pipeline and decided:
-        raise ConfigError(
+        raise usage_error(
             f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
-            hint="leave one or the other out",
-            kind="command.usage",
+            "leave one or the other out",
         )
     if options.bpe == "none" and {"bpe_merges", "bpe_min_frequency"} & set(given):
-        raise ConfigError(
+        raise usage_error(
             "--bpe-merges and --bpe-min-frequency have no meaning without BPE (--bpe none)",
-            hint="leave them out, or choose --bpe joint",
-            kind="command.usage",
+            "leave them out, or choose --bpe joint",
         )
     return options
 
@@ -240,11 +236,10 @@ def default_data(config: Config) -> Path:
         ConfigError: the recipe names no corpus.
     """
     if config.data.corpus is None:
-        raise ConfigError(
+        raise usage_error(
             "the recipe names no corpus",
+            "--data DIR, a folder made by jtrans prepare",
             where="--data",
-            hint="--data DIR, a folder made by jtrans prepare",
-            kind="command.usage",
         )
     return Path("data/prepared") / config.data.corpus
 
@@ -256,11 +251,8 @@ def default_run(recipe: object) -> Path:
         ConfigError: the recipe has no name.
     """
     if not isinstance(recipe, (str, Path)):
-        raise ConfigError(
-            "a recipe without a name needs a folder for its run",
-            where="run",
-            hint="run='runs/mine'",
-            kind="command.usage",
+        raise usage_error(
+            "a recipe without a name needs a folder for its run", "run='runs/mine'", where="run"
         )
     path = Path(recipe)
     if path.suffix != ".toml":

@@ -86,6 +86,11 @@ class InternalError(JtransError):
         super().__init__(message, hint="this is a bug: please report it with `jtrans info`")
 
 
+def usage_error(message: str, hint: str, where: str | None = None) -> ConfigError:
+    """Return the error for options that do not go together, or cannot be read."""
+    return ConfigError(message, where=where, hint=hint, kind="command.usage")
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str | None:
     """Return the valid name nearest to `name`, or None when none is near."""
     matches = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)

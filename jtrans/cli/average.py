@@ -6,7 +6,7 @@ import shlex
 
 from jtrans.cli import console
 from jtrans.cli.options import JSON, argument, option
-from jtrans.errors import ConfigError
+from jtrans.errors import usage_error
 
 
 def average(
@@ -25,9 +25,7 @@ def average(
         jtrans average @last --steps 1000,2000,3000 --name middle
     """
     if last is not None and steps is not None:
-        raise ConfigError(
-            "--last and --steps exclude each other", hint="use one of them", kind="command.usage"
-        )
+        raise usage_error("--last and --steps exclude each other", "use one of them")
     updates = _parse(steps)
     from jtrans.runs import find_run
 
@@ -49,9 +47,7 @@ def _parse(steps: str | None) -> list[int] | None:
         return None
     parts = [part.strip() for part in steps.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise ConfigError(
-            f"--steps needs numbers of updates, not {steps!r}",
-            hint="for example --steps 1000,2000",
-            kind="command.usage",
+        raise usage_error(
+            f"--steps needs numbers of updates, not {steps!r}", "for example --steps 1000,2000"
         )
     return [int(part) for part in parts]

@@ -18,7 +18,7 @@ from jtrans.cli.options import (
     option,
     option_group,
 )
-from jtrans.errors import ConfigError
+from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
     from jtrans.data.prepared import PreparedCorpus
@@ -164,22 +164,20 @@ def _merge_parts(
 
     text = [path for path in train if not _is_prepared(path)]
     if text:
-        raise ConfigError(
+        raise usage_error(
             f"{text[0]} is not a prepared corpus, but others given with --train are: "
             "they cannot be mixed",
-            hint=f"prepare it first: jtrans prepare --train {text[0]} --pipeline DIR",
-            kind="command.usage",
+            f"prepare it first: jtrans prepare --train {text[0]} --pipeline DIR",
         )
     extra = [name for name, value in given.items() if value not in (None, []) and name != "--train"]
     if extra:
         option = "--" + extra[0].strip("-").replace("_", "-")
-        raise ConfigError(
+        raise usage_error(
             f"{option} does not go with prepared corpora as --train: they have settled it",
-            hint="leave it out, or prepare the parts again with it",
-            kind="command.usage",
+            "leave it out, or prepare the parts again with it",
         )
     if out is None:
-        raise ConfigError("--out is missing", hint="--out data/prepared/all", kind="command.usage")
+        raise usage_error("--out is missing", "--out data/prepared/all")
     folders = [Path(path) for path in train]
     return merge_prepared(folders, out, force=force, progress=console.TerminalProgress())
 
@@ -187,17 +185,15 @@ def _merge_parts(
 def _check_source(name: str | None, files: dict[str, Any], place: Path | None) -> None:
     """Refuse options of a named corpus without one, and one's own files beside it."""
     if name is None and place is not None:
-        raise ConfigError(
+        raise usage_error(
             "--from goes with the NAME of a corpus",
-            hint="jtrans prepare NAME --from DIR; jtrans corpora lists the names",
-            kind="command.usage",
+            "jtrans prepare NAME --from DIR; jtrans corpora lists the names",
         )
     given = [option for option, value in files.items() if value]
     if name is not None and given:
-        raise ConfigError(
+        raise usage_error(
             f"{given[0]} does not go with NAME ({name}): give one or the other",
-            hint=f"jtrans prepare {name}",
-            kind="command.usage",
+            f"jtrans prepare {name}",
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jtrans.cli import console
 from jtrans.cli.options import JSON, argument, option
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, usage_error
 
 _SECTION = re.compile(r"\[(\w+)\]\s*")
 _KEY = re.compile(r"(\w+)\s*=")
@@ -33,10 +33,9 @@ def recipes(
     """
     if name is None:
         if copy is not None:
-            raise ConfigError(
+            raise usage_error(
                 "--copy needs the name of a recipe",
-                hint="for example: jtrans recipes demo/transformer --copy my.toml",
-                kind="command.usage",
+                "for example: jtrans recipes demo/transformer --copy my.toml",
             )
         _list(as_json=as_json)
     elif copy is None:

@@ -12,8 +12,17 @@ from typer.core import TyperCommand
 
 from jtrans.cli import console
 from jtrans.cli.decoding_options import DecodingOptions
-from jtrans.cli.options import JSON, argument, data_option, flag, grouped, option, split_option
-from jtrans.errors import EXIT_CHECK_FAILED, ConfigError, CorpusError
+from jtrans.cli.options import (
+    JSON,
+    argument,
+    data_option,
+    flag,
+    grouped,
+    option,
+    option_group,
+    split_option,
+)
+from jtrans.errors import EXIT_CHECK_FAILED, ConfigError, CorpusError, usage_error
 
 if TYPE_CHECKING:
     from jtrans.cli.score_report import ScoreReport
@@ -41,33 +50,67 @@ class Command(TyperCommand):
         return super().parse_args(ctx, repeated)
 
 
-@grouped()
-def score(
-    *,
-    runs: list[str] | None = argument("RUN", "Runs; the first is the baseline.", default=None),
-    split: str = split_option(),
-    metric: str | None = option("Which scores.", "NAME,...", f"{METRICS}; files: no multi-bleu"),
-    data: Path | None = data_option(),
+@option_group
+class ScoreOptions:
+    """What is scored: runs on a test set, translations that a run is given, or files."""
+
+    runs: list[str] | None = argument("RUN", "Runs; the first is the baseline.", default=None)
+    split: str = split_option()
+    metric: str | None = option("Which scores.", "NAME,...", f"{METRICS}; files: no multi-bleu")
+    data: Path | None = data_option()
     lowercase: bool | None = flag(
-        "--lowercase/--cased",
-        "Compare without case.",
-        shown="as the run writes; files: cased",
-    ),
+        "--lowercase/--cased", "Compare without case.", shown="as the run writes; files: cased"
+    )
     force: str | None = option(
         "Translations whose probability the run gives, line by line.", "FILE", panel=FORCE
-    ),
-    src: str | None = option("Their source lines; with --hyp only counted.", "FILE", panel=FORCE),
-    hyp: list[str] | None = option("Translations, a file a system.", "FILE...", panel=FILES),
-    ref: list[str] | None = option("References, a file a set.", "FILE...", panel=FILES),
+    )
+    src: str | None = option("Their source lines; with --hyp only counted.", "FILE", panel=FORCE)
+    hyp: list[str] | None = option("Translations, a file a system.", "FILE...", panel=FILES)
+    ref: list[str] | None = option("References, a file a set.", "FILE...", panel=FILES)
     languages: str | None = option(
         "The target chooses sacreBLEU's tokenizer.",
         "SOURCE-TARGET",
         "the ending of the reference file",
         FILES,
-    ),
-    decoding: DecodingOptions,
-    as_json: bool = JSON,
-) -> None:
+    )
+
+    def check(self) -> None:
+        """Refuse a mixture of the three uses.
+
+        Raises:
+            ConfigError: options that do not go together, or nothing to score.
+        """
+        if self.hyp or self.ref:
+            if not (self.hyp and self.ref):
+                raise usage_error("--hyp and --ref belong together", "--hyp FILE --ref FILE")
+            if self.runs or self.force:
+                raise usage_error(
+                    "runs and files of translations cannot be scored together",
+                    "jtrans translate RUN --output FILE makes a file of a run's translations",
+                )
+        elif not self.runs:
+            raise usage_error("nothing to score", "jtrans score RUN, or --hyp FILE --ref FILE")
+        elif (self.force is None) != (self.src is None):
+            raise usage_error(
+                "--force and --src belong together", "--force HYPOTHESES --src SOURCE"
+            )
+        elif self.force and len(self.runs) > 1:
+            raise usage_error("--force takes one run", "run it once for each")
+
+    def metrics(self, default: str) -> list[str]:
+        """Return the names of the metrics.
+
+        Raises:
+            ConfigError: an unknown metric.
+        """
+        from jtrans.evaluation.systems import check_metrics
+
+        names = (default if self.metric is None else self.metric).replace("_", "-").split(",")
+        return check_metrics([name.strip().lower() for name in names])
+
+
+@grouped()
+def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON) -> None:
     """Score translations: of runs on a test set, or of files.
 
     Several systems are compared with the first one by paired bootstrap.
@@ -82,115 +125,67 @@ def score(
     """
     from jtrans.runs import find_run
 
-    mode = _mode(runs, force, src, hyp, ref)
-    if mode == "files":
-        _show(_score_files(hyp or [], ref or [], src, languages, metric, lowercase), as_json)
+    options.check()
+    if options.hyp:
+        _show(_score_files(options), as_json)
         return
-    opened = [find_run(name) for name in runs or []]
+    opened = [find_run(name) for name in options.runs or []]
     choices = decoding.choices()
-    if mode == "force":
-        _score_given(opened[0], choices, str(force), str(src), as_json)
+    if options.force:
+        _score_given(opened[0], choices, options, as_json)
         return
     from jtrans.cli.score_report import report_on_runs
 
-    metrics = _metrics(metric, METRICS)
-    report = report_on_runs(opened, split, metrics, choices, data=data, lowercase=lowercase)
+    metrics, data, lowercase = options.metrics(METRICS), options.data, options.lowercase
+    report = report_on_runs(opened, options.split, metrics, choices, data=data, lowercase=lowercase)
     _show(report, as_json)
 
 
-def _mode(
-    runs: Sequence[str] | None,
-    force: str | None,
-    src: str | None,
-    hyp: Sequence[str] | None,
-    ref: Sequence[str] | None,
-) -> str:
-    """Return which of the three uses this is; their options do not mix."""
-    fault = hint = None
-    if hyp or ref:
-        if not (hyp and ref):
-            fault, hint = "--hyp and --ref belong together", "--hyp FILE --ref FILE"
-        elif runs or force:
-            fault = "runs and files of translations cannot be scored together"
-            hint = "jtrans translate RUN --output FILE makes a file of a run's translations"
-        mode = "files"
-    elif not runs:
-        fault, hint = "nothing to score", "jtrans score RUN, or --hyp FILE --ref FILE"
-        mode = "runs"
-    elif force or src:
-        if not (force and src):
-            fault, hint = "--force and --src belong together", "--force HYPOTHESES --src SOURCE"
-        elif len(runs) > 1:
-            fault, hint = "--force takes one run", "run it once for each"
-        mode = "force"
-    else:
-        mode = "runs"
-    if fault:
-        raise ConfigError(fault, hint=hint, kind="command.usage")
-    return mode
-
-
-def _metrics(chosen: str | None, default: str) -> list[str]:
-    from jtrans.evaluation.systems import check_metrics
-
-    names = (default if chosen is None else chosen).replace("_", "-").split(",")
-    return check_metrics([name.strip().lower() for name in names])
-
-
-def _score_files(
-    hyp: Sequence[str],
-    ref: Sequence[str],
-    src: str | None,
-    languages: str | None,
-    metric: str | None,
-    lowercase: bool | None,
-) -> ScoreReport:
+def _score_files(options: ScoreOptions) -> ScoreReport:
     from jtrans.cli.score_report import ScoreReport
     from jtrans.evaluation.systems import SystemOutput, evaluate
 
-    metrics = _metrics(metric, "bleu,chrf,ter")
-    language = _target_language(languages, ref[0])
-    references = [_lines(name) for name in ref]
-    for name, lines in zip(ref[1:], references[1:], strict=True):
-        _check_count(name, lines, ref[0], references[0])
-    if src is not None:
-        _check_count(src, _lines(src), ref[0], references[0])
+    metrics = options.metrics("bleu,chrf,ter")
+    hyp, ref = options.hyp or [], options.ref or []
+    language = _target_language(options.languages, ref[0])
+    texts = _read_aligned([*ref, *([options.src] if options.src else []), *hyp])
+    references = texts[: len(ref)]
     names = [Path(name).name for name in hyp]
-    names = names if len(set(names)) == len(names) else list(hyp)
-    words = [[line.split() for line in lines] for lines in references]
-    outputs = []
-    for name, path in zip(names, hyp, strict=True):
-        lines = _lines(path)
-        _check_count(path, lines, ref[0], references[0])
-        outputs.append(SystemOutput(name, lines, [line.split() for line in lines], words))
-    evaluation = evaluate(
-        outputs,
-        references,
-        metrics=metrics,
-        target_language=language,
-        lowercase=bool(lowercase),
+    names = names if len(set(names)) == len(names) else hyp
+    words = [_split(lines) for lines in references]
+    outputs = [
+        SystemOutput(name, lines, _split(lines), words)
+        for name, lines in zip(names, texts[-len(hyp) :], strict=True)
+    ]
+    lowercase = bool(options.lowercase)
+    return ScoreReport(
+        evaluate(
+            outputs, references, metrics=metrics, target_language=language, lowercase=lowercase
+        )
     )
-    return ScoreReport(evaluation)
 
 
-def _lines(name: str) -> list[str]:
+def _split(lines: Sequence[str]) -> list[list[str]]:
+    return [line.split() for line in lines]
+
+
+def _read_aligned(names: Sequence[str]) -> list[list[str]]:
+    """Read files, all with as many lines as the first."""
     from jtrans.corpora.lines import read_line_file
 
-    lines = read_line_file(Path(name))
-    if not lines:
-        raise CorpusError(
-            f"{name} is empty", hint="name a file with one line per sentence", kind="corpus.empty"
-        )
-    return lines
-
-
-def _check_count(name: str, lines: Sequence[str], other: str, others: Sequence[str]) -> None:
-    if len(lines) != len(others):
-        raise CorpusError(
-            f"{name} has {len(lines):,} lines, {other} has {len(others):,}",
-            hint="line n of every file must belong to the same sentence",
-            kind="corpus.line-counts",
-        )
+    texts: list[list[str]] = []
+    for name in names:
+        texts.append(read_line_file(Path(name)))
+        if not texts[-1]:
+            hint = "name a file with one line per sentence"
+            raise CorpusError(f"{name} is empty", hint=hint, kind="corpus.empty")
+        if len(texts[-1]) != len(texts[0]):
+            raise CorpusError(
+                f"{name} has {len(texts[-1]):,} lines, {names[0]} has {len(texts[0]):,}",
+                hint="line n of every file must belong to the same sentence",
+                kind="corpus.line-counts",
+            )
+    return texts
 
 
 def _target_language(languages: str | None, reference: str) -> str:
@@ -221,10 +216,9 @@ def _show(report: ScoreReport, as_json: bool) -> None:
         raise typer.Exit(EXIT_CHECK_FAILED)
 
 
-def _score_given(run: Run, decoding: DecodingChoices, force: str, src: str, as_json: bool) -> None:
+def _score_given(run: Run, decoding: DecodingChoices, options: ScoreOptions, as_json: bool) -> None:
     """Print the log-probability of every given translation and of each of its tokens."""
-    targets, sources = _lines(force), _lines(src)
-    _check_count(force, targets, src, sources)
+    sources, targets = _read_aligned([str(options.src), str(options.force)])
     decoding.check([run])
     from jtrans.decoding.translator import Translator
 

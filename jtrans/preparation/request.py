@@ -16,7 +16,7 @@ from typing import Any
 from jtrans import __version__
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info
-from jtrans.errors import ConfigError, CorpusError
+from jtrans.errors import ConfigError, CorpusError, usage_error
 from jtrans.files import disk_errors, lines_digest, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
 from jtrans.preparation.languages import check_languages
@@ -176,11 +176,10 @@ def _make_sides(
     if dictionary is None:
         return source, target
     if "jieba" not in (source.segmenter, target.segmenter):
-        raise ConfigError(
+        raise usage_error(
             f"the dictionary {options.jieba_dictionary} is for jieba, but neither side uses it",
+            "leave it out, or choose --source-segment jieba (or --target-segment)",
             where="--jieba-dictionary",
-            hint="leave it out, or choose --source-segment jieba (or --target-segment)",
-            kind="command.usage",
         )
     source, target = (
         replace(side, dictionary=dictionary) if side.segmenter == "jieba" else side

@@ -21,7 +21,7 @@ from jtrans.analysis.figures.bins import Binning, Bins
 from jtrans.analysis.figures.length import ngrams, sentence_counts
 from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.study import Study, Subject
-from jtrans.errors import ConfigError
+from jtrans.errors import usage_error
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_of
 from jtrans.evaluation.bootstrap import SAMPLES, p_value
 from jtrans.evaluation.scores import tokenizer_name
@@ -48,11 +48,10 @@ def compare_tables(
     """
     if len(study.subjects) < 2:
         name = study.subjects[0].name
-        raise ConfigError(
+        raise usage_error(
             f"only one system: {name}"
             + (" (runs that differ only by seed are one)" if len(study.runs) > 1 else ""),
-            hint="compare needs two: jtrans analyze compare RUN RUN",
-            kind="command.usage",
+            "compare needs two: jtrans analyze compare RUN RUN",
         )
     first, *others = study.subjects
     tables = [_significance(study, binning or Binning())]

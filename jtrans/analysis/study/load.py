@@ -12,7 +12,7 @@ from jtrans.analysis.study.members import FileMember, Member, SplitText, is_same
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.data.prepared import PreparedCorpus, Side
 from jtrans.decoding.options import DecodingChoices
-from jtrans.errors import ConfigError, CorpusError
+from jtrans.errors import ConfigError, CorpusError, usage_error
 from jtrans.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -130,10 +130,9 @@ def _refuse_repetition(runs: Sequence[Run]) -> None:
     folders = [run.folder.resolve() for run in runs]
     for run, folder in zip(runs, folders, strict=True):
         if folders.count(folder) > 1:
-            raise ConfigError(
+            raise usage_error(
                 f"{run.name} is given twice",
-                hint="name every run once; systems are compared with each other",
-                kind="command.usage",
+                "name every run once; systems are compared with each other",
             )
 
 

@@ -19,7 +19,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, usage_error
 
 if TYPE_CHECKING:
     from jtrans.analysis.attention.pairs import ExplainedPair
@@ -52,19 +52,13 @@ class SentenceOptions:
             ConfigError: not exactly one way to name sentences, or a target without a sentence.
         """
         if (self.sentence is None) == (self.sentences is None):
-            raise ConfigError(
-                "no sentence to look at"
-                if self.sentence is None
-                else "--sentence and --sentences exclude each other",
-                hint='--sentence "raw text", or --sentences 3,17 for lines of the test set',
-                kind="command.usage",
+            both = "--sentence and --sentences exclude each other"
+            raise usage_error(
+                "no sentence to look at" if self.sentence is None else both,
+                '--sentence "raw text", or --sentences 3,17 for lines of the test set',
             )
         if self.target is not None and self.sentence is None:
-            raise ConfigError(
-                "--target belongs to --sentence",
-                hint='--sentence "..." --target "..."',
-                kind="command.usage",
-            )
+            raise usage_error("--target belongs to --sentence", '--sentence "..." --target "..."')
 
     def lines(self, run: Run) -> list[tuple[int | None, str]]:
         """Return (line of the split or None, raw text) of all sentences."""
@@ -152,11 +146,10 @@ def number_or_all(option: str, value: str | None) -> int | str | None:
     if value is None or value == "all":
         return value
     if not (value.isascii() and value.isdecimal() and int(value) > 0):
-        raise ConfigError(
+        raise usage_error(
             f"{value!r} is neither a number from 1 nor all",
+            f"{option} 1 or {option} all",
             where=option,
-            hint=f"{option} 1 or {option} all",
-            kind="command.usage",
         )
     return int(value)
 
