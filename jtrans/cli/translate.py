@@ -19,7 +19,6 @@ from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
     from jtrans.decoding.translator import Translation, Translator
-    from jtrans.progress import Progress
 
 TEXT = "Text"
 FORMATS = ("text", "jsonl")
@@ -79,7 +78,7 @@ def translate(
 
     translator = Translator.load(opened, choices)
     has_bar = output_file != "-" or not sys.stdout.isatty()
-    counted = _Counted(source.total if has_bar else None, console.TerminalProgress())
+    counted = _Counted(source.total if has_bar else None)
     with _output(output_file) as stream:
         for lines in source.chunks():
             items = _read_items(lines, counted.lines, source.name, is_json=is_json)
@@ -90,22 +89,21 @@ def translate(
         console.next_step(f"jtrans score --hyp {shlex.quote(output_file)} --ref REFERENCE")
 
 
-@dataclass
-class _Counted:
-    """Translates chunks and adds up lines, tokens and time."""
+class _Counted(console.TerminalProgress):
+    """Translates chunks and adds up lines, tokens and time; the bar shows the whole file."""
 
-    total: int | None
-    terminal: Progress
-    lines: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
+    def __init__(self, total: int | None) -> None:
+        super().__init__()
+        self.total = total
+        self.lines = self.tokens = 0
+        self.seconds = 0.0
 
     def translate(self, translator: Translator, lines: Sequence[str]) -> list[list[Translation]]:
         started = time.perf_counter()
         results = translator.translate_nbest(lines, progress=self)
         self.seconds += time.perf_counter() - started
+        self.advance("", len(lines))
         self.lines += len(lines)
-        self._draw(self.lines)
         self.tokens += sum(len(best[0].tokens) for best in results)
         return results
 
@@ -116,18 +114,9 @@ class _Counted:
             f"{self.lines / seconds:,.1f} sentences/s, {self.tokens / seconds:,.0f} tokens/s"
         )
 
-    def say(self, label: str, text: str) -> None:
-        self.terminal.say(label, text)
-
-    def warn(self, text: str) -> None:
-        self.terminal.warn(text)
-
     def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
-        self._draw(self.lines + done)  # a chunk counts its own; the bar shows the whole file
-
-    def _draw(self, done: int) -> None:
         if self.total:
-            self.terminal.advance("Translating", done, self.total)
+            super().advance("Translating", self.lines + done, self.total)
 
 
 @dataclass(frozen=True)
@@ -198,14 +187,7 @@ def _write(
 
 def _to_json(item: _Item, translations: Sequence[Translation]) -> dict[str, Any]:
     entries = [
-        {
-            "text": translation.text,
-            "score": translation.score,
-            "log_prob": translation.log_prob,
-            "tokens": translation.tokens,
-            "token_log_probs": translation.token_log_probs,
-        }
+        {name: value for name, value in vars(translation).items() if name != "words"}
         for translation in translations
     ]
-    known = {"id": item.number, "source": item.source}
-    return {**known, **item.fields, "translations": entries}
+    return {"id": item.number, "source": item.source, **item.fields, "translations": entries}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,11 +131,34 @@ def attention(
     for run in opened:
         run.checkpoint(checkpoint)
     lines = [text.lines(run) for run in opened]
-    pairs = [
-        _explain(run, own, text.target, selection, checkpoint, device)
-        for run, own in zip(opened, lines, strict=True)
-    ]
-    _show(pairs, _write(opened, pairs, text.split, out), text.split, as_json)
+    from jtrans.analysis.attention.pairs import explain_pair
+    from jtrans.decoding.translator import Translator
+    from jtrans.nn.device import resolve_device
+
+    progress = console.TerminalProgress()
+    pairs = []
+    for run, own in zip(opened, lines, strict=True):
+        translator = Translator.from_runs([run], checkpoint, resolve_device(device))
+        pairs.append(
+            [
+                explain_pair(translator, run.name, raw, text.target, line, selection, progress)
+                for line, raw in own
+            ]
+        )
+    files = _write(opened, pairs, text.split, out)
+    if as_json:
+        console.print_json(
+            {
+                "analysis": "attention",
+                "split": text.split,
+                "sentences": [pair.to_json() for own in pairs for pair in own],
+                "files": [path.as_posix() for path in files],
+            }
+        )
+        return
+    for pair in itertools.chain.from_iterable(pairs):
+        _print(pair)
+    console.talk(f"{'Written':<12} {len(files)} files; to explore: {files[-1]}")
 
 
 def number_or_all(option: str, value: str | None) -> int | str | None:
@@ -174,26 +198,6 @@ def line_numbers(text: str, count: int, split: str) -> list[int]:
     return list(dict.fromkeys(result))
 
 
-def _explain(
-    run: Run,
-    lines: Sequence[tuple[int | None, str]],
-    target: str | None,
-    selection: ViewSelection,
-    checkpoint: str,
-    device: str | None,
-) -> list[ExplainedPair]:
-    from jtrans.analysis.attention.pairs import explain_pair
-    from jtrans.decoding.translator import Translator
-    from jtrans.nn.device import resolve_device
-
-    translator = Translator.from_runs([run], checkpoint, resolve_device(device))
-    progress = console.TerminalProgress()
-    return [
-        explain_pair(translator, run.name, text, target, line, selection, progress)
-        for line, text in lines
-    ]
-
-
 def _write(
     runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]], split: str, out: Path | None
 ) -> list[Path]:
@@ -213,25 +217,6 @@ def _write(
     page = (out or runs[0].reports_folder) / PAGE
     write_text(page, attention_page(pairs))
     return [*files, page]
-
-
-def _show(
-    pairs: Sequence[Sequence[ExplainedPair]], files: Sequence[Path], split: str, as_json: bool
-) -> None:
-    if as_json:
-        console.print_json(
-            {
-                "analysis": "attention",
-                "split": split,
-                "sentences": [pair.to_json() for own in pairs for pair in own],
-                "files": [path.as_posix() for path in files],
-            }
-        )
-        return
-    for own in pairs:
-        for pair in own:
-            _print(pair)
-    console.talk(f"{'Written':<12} {len(files)} files; to explore: {files[-1]}")
 
 
 def _print(pair: ExplainedPair) -> None:
