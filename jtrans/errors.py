@@ -97,7 +97,8 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def name_hint(name: str, valid: Iterable[str], otherwise: str) -> str:
-    """Return a hint for an unknown name: the nearest valid one, or `otherwise` if none is near."""
-    near = did_you_mean(name, valid)
-    return f"did you mean {near}?" if near else otherwise
+def name_hint(name: str, valid: Iterable[str], otherwise: str | None = None) -> str:
+    """Return the hint for an unknown name: the nearest valid one, or `otherwise`, or all."""
+    names = list(valid)
+    near = did_you_mean(name, names)
+    return f"did you mean {near}?" if near else otherwise or f"one of: {', '.join(names)}"

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jtrans.config import Config, SystemConfig, build_config
-from jtrans.errors import CheckpointError, JtransError, did_you_mean
+from jtrans.errors import CheckpointError, JtransError, name_hint
 from jtrans.files import (
     disk_errors,
     exclusive,
@@ -333,10 +333,10 @@ def find_run(name: str) -> Run:
             return Run.open(folder)
     if Path(name).is_dir():
         return Run.open(Path(name))
-    near = did_you_mean(name, [folder.relative_to(RUNS).as_posix() for folder in list_runs()])
+    names = [folder.relative_to(RUNS).as_posix() for folder in list_runs()]
     raise CheckpointError(
         f"no such run: {name}",
-        hint=f"did you mean {near}?" if near else "jtrans train makes one",
+        hint=name_hint(name, names, "jtrans train makes one"),
         kind="run.missing",
     )
 

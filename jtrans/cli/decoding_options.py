@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli.options import DEVICE, MACHINE, SEARCH, option, option_group
-from jtrans.errors import DecodingError, did_you_mean
+from jtrans.errors import DecodingError, name_hint
 
 if TYPE_CHECKING:
     from jtrans.decoding.options import DecodingChoices
@@ -68,10 +68,9 @@ def check_choice(option: str, value: str, valid: Sequence[str]) -> None:
         DecodingError: naming the nearest one.
     """
     if value not in valid:
-        near = did_you_mean(value, valid)
         raise DecodingError(
             f"unknown value {value!r}",
             where=option,
-            hint=f"did you mean {near}?" if near else f"one of: {', '.join(valid)}",
+            hint=name_hint(value, valid),
             kind="decoding.option",
         )

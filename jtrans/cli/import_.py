@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jtrans.cli import console
 from jtrans.cli.options import JSON, argument, option
-from jtrans.errors import ConfigError, did_you_mean
+from jtrans.errors import ConfigError, name_hint
 
 _FORMATS = ("reformer-fairseq",)
 
@@ -39,11 +39,10 @@ def import_(
         --target-dict dict.en.txt --run runs/original --bpe-codes code
     """
     if source_format not in _FORMATS:
-        near = did_you_mean(source_format, _FORMATS)
         raise ConfigError(
             f"unknown format: {source_format}",
             where="--from",
-            hint=f"did you mean {near}?" if near else f"one of: {', '.join(_FORMATS)}",
+            hint=name_hint(source_format, _FORMATS),
             kind="config.choice",
         )
     from jtrans.exchange.reformer_fairseq import import_checkpoint

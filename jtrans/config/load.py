@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from jtrans.config.faults import explain_fault
 from jtrans.config.schema import Config, SystemConfig
-from jtrans.errors import ConfigError, did_you_mean
+from jtrans.errors import ConfigError, name_hint
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHARED = "_shared"  # the folder of RECIPES with what recipes of one corpus have in common
@@ -54,10 +54,9 @@ def find_config(name: str) -> Path:
     recipe = RECIPES / f"{name}.toml"
     if name in recipe_names():
         return recipe
-    near = did_you_mean(name, recipe_names())
     raise ConfigError(
         f"no such recipe: {name}",
-        hint=f"did you mean {near}?" if near else "jtrans recipes lists them",
+        hint=name_hint(name, recipe_names(), "jtrans recipes lists them"),
         kind="config.unknown-recipe",
     )
 
@@ -130,11 +129,10 @@ def build_config(
             kind="config.missing-key",
         )
     if system not in systems:
-        near = did_you_mean(str(system), systems)
         raise ConfigError(
             f"unknown system: {system}",
             where=(origins or {}).get("model.system", where),
-            hint=f"did you mean {near}?" if near else "jtrans models lists them",
+            hint=name_hint(str(system), systems, "jtrans models lists them"),
             kind="config.unknown-system",
         )
     try:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.errors import CorpusError, JtransError, did_you_mean
+from jtrans.errors import CorpusError, JtransError, name_hint
 from jtrans.files import read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
 
@@ -220,10 +220,9 @@ class PreparedCorpus:
 
     def _check_split(self, split: str) -> None:
         if split not in self.splits:
-            near = did_you_mean(split, self.splits)
             raise CorpusError(
                 f"{self.folder} has no split {split}",
-                hint=f"did you mean {near}?" if near else f"it has {', '.join(self.splits)}",
+                hint=name_hint(split, self.splits, f"it has {', '.join(self.splits)}"),
                 kind="corpus.unknown-split",
             )
 

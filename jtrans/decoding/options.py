@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jtrans.errors import DecodingError, did_you_mean
+from jtrans.errors import DecodingError, name_hint
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -92,10 +92,9 @@ class SearchOptions:
                 "1.0 ranks by log-probability per token, 0 by log-probability alone",
             )
         if self.length_penalty_form not in LENGTH_PENALTY_FORMS:
-            near = did_you_mean(self.length_penalty_form, LENGTH_PENALTY_FORMS)
             raise _refusal(
                 f"unknown length penalty form {self.length_penalty_form!r}",
-                f"did you mean {near}?" if near else f"one of {', '.join(LENGTH_PENALTY_FORMS)}",
+                name_hint(self.length_penalty_form, LENGTH_PENALTY_FORMS),
             )
         if self.min_length < 0:
             raise _refusal(f"least length {self.min_length} is less than 0", "0 or more")

@@ -15,7 +15,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jtrans.config import SystemConfig
-from jtrans.errors import CheckpointError, ConfigError, InternalError, did_you_mean
+from jtrans.errors import CheckpointError, ConfigError, InternalError, name_hint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,10 +169,9 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
         if name in SYSTEMS:
             declared.insert(0, SYSTEMS[name])
         if not declared:
-            near = did_you_mean(name, self)
             raise ConfigError(
                 f"unknown system: {name}",
-                hint=f"did you mean {near}?" if near else f"one of: {', '.join(self)}",
+                hint=name_hint(name, self),
                 kind="config.unknown-system",
             )
         if len(declared) > 1:

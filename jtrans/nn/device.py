@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from jtrans.errors import ConfigError, did_you_mean
+from jtrans.errors import ConfigError, name_hint
 from jtrans.nn.cpu import matmul_backend
 from jtrans.nn.cpu.malloc import keep_freed_memory
 
@@ -59,11 +59,10 @@ def resolve_device(name: str | None = None) -> torch.device:
         chosen = "cuda" if torch.cuda.is_available() else "cpu"
     match = _DEVICE.fullmatch(chosen)
     if match is None:
-        near = did_you_mean(chosen.partition(":")[0], _CHOICES)
         raise ConfigError(
             f"unknown device: {chosen}",
             where=where,
-            hint=f"did you mean {near}?" if near else f"one of: {', '.join(_CHOICES)}",
+            hint=name_hint(chosen.partition(":")[0], _CHOICES),
             kind="config.unknown-device",
         )
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0

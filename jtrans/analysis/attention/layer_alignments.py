@@ -34,7 +34,7 @@ from jtrans.analysis.figures.position import word_numbers
 from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.members import Member, is_same_segmentation
 from jtrans.analysis.study.study import Study
-from jtrans.errors import ConfigError, CorpusError, did_you_mean
+from jtrans.errors import ConfigError, CorpusError, name_hint
 from jtrans.text.vocabulary import EOS
 
 if TYPE_CHECKING:
@@ -126,11 +126,10 @@ def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlig
         alignments.append(LayerAlignment(name, reading, [from_pharaoh(line) for line in lines]))
     names = list(dict.fromkeys(alignment.layer for alignment in alignments))
     if layer is not None and layer not in names:
-        near = did_you_mean(layer, names)
         raise ConfigError(
             f"{member.name} has no attention map {layer!r} from target to source",
             where="--layer",
-            hint=f"did you mean {near}?" if near else f"it has {', '.join(names) or 'none'}",
+            hint=name_hint(layer, names, f"it has {', '.join(names) or 'none'}"),
             kind="config.unknown-layer",
         )
     return [alignment for alignment in alignments if layer in (None, alignment.layer)]

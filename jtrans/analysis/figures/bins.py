@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.errors import ConfigError, did_you_mean
+from jtrans.errors import ConfigError, name_hint
 
 BINS = 5  # of the reference scripts
 KINDS = ("reference", "quantile")
@@ -79,11 +79,10 @@ class Binning:
     def __post_init__(self) -> None:
         """Refuse an unknown kind."""
         if self.kind not in KINDS:
-            near = did_you_mean(self.kind, KINDS)
             raise ConfigError(
                 f"unknown bins {self.kind!r}",
                 where="--bins",
-                hint=f"did you mean {near}?" if near else f"one of: {', '.join(KINDS)}",
+                hint=name_hint(self.kind, KINDS),
                 kind="config.unknown-bins",
             )
 

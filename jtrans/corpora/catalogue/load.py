@@ -13,7 +13,7 @@ from pathlib import Path
 from jtrans.corpora.catalogue.builtin import BUILT_IN
 from jtrans.corpora.entry import Entry, read_entry, swap_name, swap_options
 from jtrans.corpora.parallel import Corpus
-from jtrans.errors import CorpusError, did_you_mean
+from jtrans.errors import CorpusError, name_hint
 
 ENTRIES = Path(__file__).parent
 
@@ -29,13 +29,11 @@ def find_entry(name: str) -> Entry:
     if name.count("-") >= 2 and (other := CATALOGUE.get(swap_name(name))) and other.both_ways:
         return swap(other)
     both_ways = (swap_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways)
-    near = did_you_mean(name, [*CATALOGUE, *both_ways])
+    lists = "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
+    lists += "--valid PREFIX --languages de-en --out DIR"
     raise CorpusError(
         f"no corpus called {name} in the catalogue",
-        hint=f"did you mean {near}?"
-        if near
-        else "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
-        "--valid PREFIX --languages de-en --out DIR",
+        hint=name_hint(name, [*CATALOGUE, *both_ways], lists),
         kind="corpus.unknown",
     )
 
