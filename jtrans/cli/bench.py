@@ -157,34 +157,34 @@ def _prepared(data: Path | None, *, quick: bool) -> Iterator[Path]:
 
 
 def _show_training(recipe: str, measured: TrainMeasurement) -> None:
+    positions, peak = measured.positions_per_second, measured.peak_bytes
+    padding = f"{100 * measured.token_padding:.1f} % of target tokens"
+    if measured.position_padding is not None:
+        padding += f", {100 * measured.position_padding:.1f} % of joint positions"
+    sizes = {
+        "joint position": measured.bytes_per_position,
+        "target token": measured.bytes_per_token,
+    }
     rows = [
         ["model", f"{recipe}: {measured.system}, {measured.parameters:,} parameters"],
         ["device", measured.device],
         ["measured", f"{measured.updates} updates in {measured.seconds:.1f} s"],
         ["rate", f"{measured.tokens_per_second:,.0f} target tokens/s"],
-    ]
-    if measured.positions_per_second is not None:
-        rows.append(["", f"{measured.positions_per_second:,.0f} joint positions/s"])
-    rows.append(
+        *([] if positions is None else [["", f"{positions:,.0f} joint positions/s"]]),
         [
             "arithmetic",
             f"{measured.flops_per_second / 1e9:,.0f} GFLOP/s of the model, "
             f"{_share(measured.product_share)} of the "
             f"{measured.product_flops_per_second / 1e9:,.0f} that matrix products alone reach",
-        ]
-    )
-    padding = f"{100 * measured.token_padding:.1f} % of target tokens"
-    if measured.position_padding is not None:
-        padding += f", {100 * measured.position_padding:.1f} % of joint positions"
-    rows.append(["padding", f"{padding}, in an epoch of {measured.pairs:,} pairs"])
-    if measured.peak_bytes is not None:
-        rows.append(["memory", f"{measured.peak_bytes / 2**20:,.0f} MiB at most"])
-    for unit, size in (
-        ("joint position", measured.bytes_per_position),
-        ("target token", measured.bytes_per_token),
-    ):
-        if size is not None:
-            rows.append(["", f"{size / 1024:,.1f} KiB for each {unit} of a micro-batch"])
+        ],
+        ["padding", f"{padding}, in an epoch of {measured.pairs:,} pairs"],
+        *([] if peak is None else [["memory", f"{peak / 2**20:,.0f} MiB at most"]]),
+        *(
+            ["", f"{size / 1024:,.1f} KiB for each {unit} of a micro-batch"]
+            for unit, size in sizes.items()
+            if size is not None
+        ),
+    ]
     console.print_table(["training", ""], rows)
 
 
@@ -208,8 +208,7 @@ def _show(measured: PrepareMeasurement) -> None:
     rows = [
         [
             step["step"],
-            f"{step['seconds']:.1f}",
-            f"{step['cpu_seconds']:.1f}",
+            *(f"{step[key]:.1f}" for key in ("seconds", "cpu_seconds")),
             _share(step["share"]),
         ]
         for step in value["steps"]

@@ -216,29 +216,23 @@ def _amount(count: int, unit: str) -> str:
 
 def _live_bar(unit: str, *, is_open: bool) -> RichProgress:
     """Build a bar; if the end of the task `is_open`, it shows the time since the start."""
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from rich import progress
     from rich.table import Column
 
-    figures: list[ProgressColumn] = [] if is_open else [MofNCompleteColumn()]
+    figures: list[progress.ProgressColumn] = [] if is_open else [progress.MofNCompleteColumn()]
     if unit == "bytes":
-        figures = [DownloadColumn(), TransferSpeedColumn()]
-    figures += [TimeElapsedColumn()] if is_open else [TimeRemainingColumn(), TextColumn("left")]
+        figures = [progress.DownloadColumn(), progress.TransferSpeedColumn()]
+    figures += (
+        [progress.TimeElapsedColumn()]
+        if is_open
+        else [progress.TimeRemainingColumn(), progress.TextColumn("left")]
+    )
     console = rich_console(stderr=True)
     room = console.width - _FIGURES_WIDTH  # a long name is cut, the figures never
     name = Column(overflow="ellipsis", no_wrap=True, max_width=max(room, 12))
-    return Progress(
-        TextColumn("{task.description}", table_column=name, markup=False),
-        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+    return progress.Progress(
+        progress.TextColumn("{task.description}", table_column=name, markup=False),
+        progress.BarColumn(bar_width=None, table_column=Column(ratio=1)),
         *figures,
         console=console,
         transient=True,

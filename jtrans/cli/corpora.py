@@ -147,16 +147,10 @@ def _as_json(entry: Entry) -> dict[str, Any]:
     from jtrans.corpora.entry import swap_name
 
     prepared = _prepared(entry)
+    names = {"name", "title", "languages", "sentences", "origin", "licence", "citation", "options"}
     return {
-        "name": entry.name,
-        "title": entry.title,
-        "languages": list(entry.languages),
+        **entry.model_dump(mode="json", include=names),
         "turned_round": swap_name(entry.name) if entry.both_ways else None,
-        "sentences": dict(entry.sentences),
-        "origin": entry.origin,
-        "licence": entry.licence,
-        "citation": entry.citation,
-        "options": dict(entry.options),
         "download_bytes": entry.size or None,
         "sources": [_source_as_json(entry, source) for source in entry.sources],
         "parts": {
