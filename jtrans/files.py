@@ -78,9 +78,7 @@ def _error_number(error: BaseException | None) -> int | None:
 def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path` that becomes `path` when the block succeeds.
 
-    Args:
-        path: the file to write.
-        durable: whether to wait until the disk has it, so that it survives a power cut.
+    It waits until the disk has a `durable` file, so that it survives a power cut.
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,12 +243,12 @@ def exclusive(
         try:
             lock.acquire(timeout=patience_seconds, poll_interval=0.1)
         except filelock.Timeout:
-            raise busy(_describe_owner(_read_owner(owner_file))) from None
+            raise busy(_read_owner(owner_file)[1]) from None
     try:
-        owner = _read_owner(owner_file)
-        if owner and respect_other_hosts and owner[0] != socket.gethostname():
-            raise busy(_describe_owner(owner))
-        if owner:
+        host, owner = _read_owner(owner_file)
+        if host and respect_other_hosts and host != socket.gethostname():
+            raise busy(owner)
+        if host:
             time.sleep(settle_seconds)
         record = json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
         with disk_errors(owner_file):
@@ -265,17 +263,13 @@ def exclusive(
         lock.release()
 
 
-def _read_owner(path: Path) -> tuple[str, int] | None:
-    """Return host and process in an owner file; None where it is missing or damaged."""
+def _read_owner(path: Path) -> tuple[str, str]:
+    """Return the host in an owner file ("" where it is missing or damaged), and words for it."""
     try:
         owner = json.loads(path.read_text(encoding="utf-8"))
-        return str(owner["host"]), int(owner["pid"])
+        return str(owner["host"]), f"process {int(owner['pid'])} on {owner['host']}"
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _describe_owner(owner: tuple[str, int] | None) -> str:
-    return f"process {owner[1]} on {owner[0]}" if owner else "another process"
+        return "", "another process"
 
 
 def _line_blocks(lines: Iterable[str]) -> Iterator[bytes]:

@@ -21,10 +21,6 @@ def split_off(text: ParallelText, sizes: Mapping[str, int]) -> dict[str, Paralle
     No sentence of either language is in two splits, ignoring case and punctuation. Of a sentence
     with several translations, a held-out split takes one pair, and the others are left out.
 
-    Args:
-        text: all pairs.
-        sizes: the number of pairs for each held-out split, such as valid and test.
-
     Returns:
         The splits, train first.
     """

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans import __version__
 from jtrans.corpora.parallel import ParallelText
-from jtrans.data.prepared import SIDES
+from jtrans.data.prepared import FORMAT, SIDES
 from jtrans.files import whole_folder, write_json, write_lines
-from jtrans.preparation.labels.gold import gold_lines
+from jtrans.preparation.labels.project import gold_lines
 from jtrans.preparation.shards import ShardPart
+from jtrans.preparation.statistics import Statistics, joint_size
 from jtrans.text.pipeline import TextPipeline
 
 # Smaller arrays are read, larger ones mapped: a map costs more than some numbers.
@@ -30,14 +32,6 @@ def assemble(
     info: Mapping[str, Any],
 ) -> int:
     """Assemble a prepared corpus in `folder`, which appears when it is complete.
-
-    Args:
-        folder: a folder in the work folder.
-        pipeline: the whole pipeline.
-        splits: the encoded parts of each split.
-        texts: the raw text of each split as it was read.
-        label_kinds: the kinds of labels there are.
-        info: the contents of corpus.json.
 
     Returns:
         How many pairs with gold alignments lost them, because their words are other text.
@@ -60,16 +54,32 @@ def assemble(
     return lost
 
 
+def corpus_info(
+    record: Mapping[str, Any],
+    results: Mapping[str, Any],
+    train: Statistics,
+    fingerprint: str,
+    labels: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the contents of corpus.json; no times, so that equal work gives equal bytes.
+
+    `record` decides the result (see `Request`); `fingerprint` is that of the pipeline.
+    """
+    return {
+        "format": FORMAT,
+        **record,
+        **results,
+        "joint_size": joint_size(train),
+        "pipeline_sha256": fingerprint,
+        "jtrans": __version__,
+        **labels,
+    }
+
+
 def write_ids(
     stem: Path, arrays: Iterable[NDArray[np.int32]], lengths: Sequence[NDArray[np.int64]]
 ) -> None:
-    """Write the ids of one side of a split as STEM.npy, and STEM.offsets.npy.
-
-    Args:
-        stem: the path of the two files without their endings.
-        arrays: the ids of all sentences, as any number of arrays.
-        lengths: the length of each sentence, as any number of arrays.
-    """
+    """Write the ids of all sentences of one side of a split as STEM.npy and STEM.offsets.npy."""
     offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
     write_array_parts(stem.with_name(f"{stem.name}.npy"), arrays, int(offsets[-1]), np.int32)
     path = stem.with_name(f"{stem.name}.offsets.npy")

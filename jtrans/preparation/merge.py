@@ -20,15 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans import __version__
 from jtrans.corpora.lines import LineFile
-from jtrans.data.prepared import FORMAT, SIDES, IdStore, ParallelIds, PreparedCorpus, Side
+from jtrans.data.prepared import SIDES, IdStore, ParallelIds, PreparedCorpus, Side
 from jtrans.errors import CorpusError
 from jtrans.files import short_digest, text_digest, whole_folder, write_json, write_lines
-from jtrans.preparation.assemble import write_array_parts, write_ids
+from jtrans.preparation.assemble import corpus_info, write_array_parts, write_ids
 from jtrans.preparation.clean import Rules, decide
 from jtrans.preparation.request import is_up_to_date, request_key
-from jtrans.preparation.statistics import Statistics, describe, joint_size
+from jtrans.preparation.statistics import Statistics, describe
 from jtrans.preparation.work_folder import WorkFolder
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import MARK
@@ -172,12 +171,20 @@ def _merge(
             write_ids(making / f"train.{side}", ids, [part.lengths(side) for part in parts])
         size = sum(int(part.lengths("source").sum()) for part in parts)
         for kind in corpora[0].label_names:
-            labels = (ids for part in parts for ids in part.slices(part.pairs.labels[kind]))
-            write_array_parts(making / f"train.source.{kind}.npy", labels, size, np.int8)
+            ids = (ids for part in parts for ids in part.slices(part.pairs.labels[kind]))
+            write_array_parts(making / f"train.source.{kind}.npy", ids, size, np.int8)
         _write_gold(making / "text", parts, progress)
         train = _statistics(parts)
         cleaning = _cleaning(parts)
-        write_json(making / "corpus.json", _info(corpora[0], record, train, cleaning))
+        splits = {**record["splits"], "train": {**record["splits"]["train"], **train.to_json()}}
+        first = corpora[0].info
+        results = {"splits": splits, "cleaning": cleaning, "vocabulary": first["vocabulary"]}
+        labels: dict[str, Any] = {}
+        if corpora[0].label_names:
+            labels["labels"] = first["labels"]
+            labels["unlabelled"] = {**first["unlabelled"], "train": train.unlabelled}
+        info = corpus_info(record, results, train, first["pipeline_sha256"], labels)
+        write_json(making / "corpus.json", info)
     dropped = (f"{reason} {count:,}" for reason, count in cleaning["dropped"].items())
     progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *dropped]))
     for label, text in describe({"train": train}, None, corpora[0].languages).items():
@@ -274,27 +281,3 @@ def _cleaning(parts: Sequence[MergedPart]) -> dict[str, Any]:
     kept = sum(int(part.mask.sum()) for part in parts)
     order = parts[0].corpus.info["cleaning"]["dropped"]
     return {"kept": kept, "dropped": {reason: dropped[reason] for reason in order}}
-
-
-def _info(
-    first: PreparedCorpus,
-    record: Mapping[str, Any],
-    train: Statistics,
-    cleaning: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the contents of corpus.json; no times, so that equal work gives equal bytes."""
-    splits = {**record["splits"], "train": {**record["splits"]["train"], **train.to_json()}}
-    info = {
-        "format": FORMAT,
-        **record,
-        "splits": splits,
-        "cleaning": cleaning,
-        "vocabulary": first.info["vocabulary"],
-        "joint_size": joint_size(train),
-        "pipeline_sha256": first.info["pipeline_sha256"],
-        "jtrans": __version__,
-    }
-    if first.label_names:
-        info["labels"] = first.info["labels"]
-        info["unlabelled"] = {**first.info["unlabelled"], "train": train.unlabelled}
-    return info

@@ -52,13 +52,8 @@ class PrepareOptions(ConfigSection):
         vocabulary: "separate" for the two sides, or one "joint" vocabulary (which
             `tie = "all"` of a model needs).
         min_count: rarer tokens are left out of the vocabulary.
-        max_length: words allowed on either side of a training pair.
-        max_ratio: how many times longer one side of a training pair may be.
-        deduplicate: whether repeated training pairs are dropped.
-        drop_leaked: whether training pairs that are also in valid or test are dropped.
-        drop_identical: whether training pairs with the same text on both sides are dropped.
-        drop_wrong_script: whether training pairs are dropped that have a side with letters, but
-            none of the script of its language.
+        max_length, max_ratio, deduplicate, drop_leaked, drop_identical, drop_wrong_script: the
+            `jtrans.preparation.clean.Rules` of training pairs.
         labels: where parts of speech and entities of the source words come from,
             "spacy:MODEL" or "conllu:FILE"; empty for those of the corpus, if it has some.
         pipeline: a folder (prepared corpus or run) whose text pipeline is reused; it decides all

@@ -15,21 +15,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jtrans import __version__
 from jtrans.corpora.parallel import Corpus
-from jtrans.data.prepared import FORMAT, SIDES, PreparedCorpus
+from jtrans.data.prepared import SIDES, PreparedCorpus
 from jtrans.errors import CorpusError
-from jtrans.preparation.assemble import assemble
+from jtrans.preparation.assemble import assemble, corpus_info
 from jtrans.preparation.encode import Labelling, encode_splits
 from jtrans.preparation.labels.project import LabelVocabulary, number_entities
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.learn import count_types, learn_pipeline
 from jtrans.preparation.options import PrepareOptions
-from jtrans.preparation.request import Request, is_up_to_date, make_request
+from jtrans.preparation.request import Request, is_up_to_date, make_request, request_key
 from jtrans.preparation.segment import segment_corpus
 from jtrans.preparation.select import PairSelection, select_pairs
 from jtrans.preparation.shards import ShardPart
-from jtrans.preparation.statistics import Statistics, describe, joint_size
+from jtrans.preparation.statistics import Statistics, describe
 from jtrans.preparation.work_folder import WorkFolder
 from jtrans.preparation.workers import Preparation, available_cpus
 from jtrans.progress import Progress, Silent
@@ -74,7 +73,7 @@ def prepare(
     if is_up_to_date(folder, request.record, force=force):
         progress.say("Unchanged", f"{folder} holds this text prepared with these options")
         return PreparedCorpus.open(folder)
-    with WorkFolder(folder, request.key).opened() as work:
+    with WorkFolder(folder, request_key(request.record)).opened() as work:
         if work.is_continued:
             progress.say("Continuing", f"what was begun in {work.folder}")
         if not work.result.exists():
@@ -213,27 +212,23 @@ def _info(
     selection: PairSelection,
     labelling: Labelling | None,
 ) -> dict[str, Any]:
-    """Return the contents of corpus.json; no times, so that equal work gives equal bytes."""
+    """Return the contents of corpus.json."""
     texts = request.record["splits"]
     if selection.valid is not None:
         texts = {**texts, "valid": selection.valid}
     splits = {name: {**texts[name], **split.to_json()} for name, split in statistics.items()}
-    info = {
-        "format": FORMAT,
-        "name": request.corpus.name,
-        **request.record,
+    results = {
         "splits": splits,
         "cleaning": selection.cleaning,
         "vocabulary": {side: len(getattr(pipeline, side).vocabulary) for side in SIDES},
         "types": dict(zip(SIDES, types, strict=True)),
-        "joint_size": joint_size(statistics["train"]),
-        "pipeline_sha256": pipeline.fingerprint(),
-        "jtrans": __version__,
     }
+    labels: dict[str, Any] = {}
     if labelling is not None:
-        info["labels"] = labelling.vocabulary.to_json()
-        info["unlabelled"] = {name: split.unlabelled for name, split in statistics.items()}
-    return info
+        labels["labels"] = labelling.vocabulary.to_json()
+        labels["unlabelled"] = {name: split.unlabelled for name, split in statistics.items()}
+    record = {"name": request.corpus.name, **request.record}
+    return corpus_info(record, results, statistics["train"], pipeline.fingerprint(), labels)
 
 
 def _timed(text: str, seconds: float) -> str:

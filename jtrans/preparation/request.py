@@ -51,16 +51,10 @@ class Request:
         """One in this many clean training pairs goes to valid; 0: there is a valid split."""
         return int(self.record.get("valid_every", 0))
 
-    @property
-    def key(self) -> str:
-        """The key of the work folder."""
-        return request_key(self.record)
-
 
 def request_key(record: Mapping[str, Any]) -> str:
-    """Return a digest of what decides a result."""
-    text = json.dumps([FORMAT, __version__, record], sort_keys=True)
-    return text_digest(text)
+    """Return a digest of what decides a result, as the key of a work folder."""
+    return text_digest(json.dumps([FORMAT, __version__, record], sort_keys=True))
 
 
 def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) -> Request:
@@ -167,12 +161,8 @@ def _make_sides(
     languages: tuple[str, str], options: PrepareOptions, dictionary: str | None
 ) -> tuple[TextSide, TextSide]:
     """Return both sides before anything is learned; only jieba uses a dictionary."""
-    source, target = (
-        TextSide(language, segmenter, options.lowercase)
-        for language, segmenter in zip(
-            languages, (options.source_segment, options.target_segment), strict=True
-        )
-    )
+    source = TextSide(languages[0], options.source_segment, options.lowercase)
+    target = TextSide(languages[1], options.target_segment, options.lowercase)
     if dictionary is None:
         return source, target
     if "jieba" not in (source.segmenter, target.segmenter):
@@ -182,7 +172,7 @@ def _make_sides(
             where="--jieba-dictionary",
         )
     source, target = (
-        replace(side, dictionary=dictionary) if side.segmenter == "jieba" else side
+        replace(side, dictionary=dictionary if side.segmenter == "jieba" else None)
         for side in (source, target)
     )
     return source, target
@@ -204,12 +194,9 @@ def _has_text(text: ParallelText) -> bool:
 
 
 def is_up_to_date(folder: Path, record: Mapping[str, Any], *, force: bool) -> bool:
-    """Say whether `folder` holds the requested corpus already, whole and readable.
+    """Say whether `folder` holds the requested corpus (see `Request`), whole and readable.
 
-    Args:
-        folder: the folder.
-        record: what decides the contents, see `Request`.
-        force: whether another prepared corpus there may be replaced.
+    With `force` another prepared corpus there may be replaced.
 
     Raises:
         CorpusError: the folder holds something else.
@@ -265,16 +252,7 @@ def _check_place(folder: Path) -> None:
 def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
     changes = [] if info["languages"] == record["languages"] else ["languages"]
     every = info.get("valid_every"), record.get("valid_every")
-    text = [
-        # a valid split that is taken from train follows from it
-        {
-            name: split["sha256"]
-            for name, split in version["splits"].items()
-            if not is_taken or name != "valid"
-        }
-        for version, is_taken in zip((info, record), every, strict=True)
-    ]
-    if text[0] != text[1]:
+    if _given_digests(info) != _given_digests(record):
         changes.append("text")
     if every[0] != every[1]:
         changes.append("share of train for valid")
@@ -291,6 +269,12 @@ def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
         if info.get(key) != record.get(key) and not changes:
             changes.append(f"contents of the {key.removesuffix('_digest')}")
     return changes
+
+
+def _given_digests(version: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the digests by split, without a valid split that is taken from train."""
+    splits, is_taken = version["splits"].items(), version.get("valid_every")
+    return {name: split["sha256"] for name, split in splits if not is_taken or name != "valid"}
 
 
 def _digests(name: str, text: ParallelText) -> dict[str, str]:

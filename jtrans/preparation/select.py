@@ -140,12 +140,10 @@ def _report(kept: int, dropped: Mapping[str, int], request: Request, progress: P
 def _check_held_out(notes: Mapping[str, PairNotes], request: Request, progress: Progress) -> None:
     """Warn of empty lines of valid and test, which stay beside their references."""
     for name, split in notes.items():
-        if name == "train":
-            continue
         empty = int((split["reason"] == REASON_CODES["empty"]).sum())
-        if empty == split.size:
+        if name != "train" and empty == split.size:
             raise no_text(name, request.corpus.splits[name])
-        if empty:
+        if name != "train" and empty:
             progress.warn(f"{name} has {empty:,} pairs with an empty side (kept)")
 
 

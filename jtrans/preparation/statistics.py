@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans.data.prepared import SIDES
+
 # The ends of the bins in which sentences are counted by their number of pieces, without EOS.
 LENGTH_BINS = (10, 20, 30, 40, 50, 75, 100)
-SIDES = ("source", "target")
 
 
 def _zeros() -> dict[str, int]:
     return dict.fromkeys(SIDES, 0)
-
-
-def _empty_bins() -> dict[str, list[int]]:
-    return {side: [0] * (len(LENGTH_BINS) + 1) for side in SIDES}
 
 
 @dataclass
@@ -40,7 +37,9 @@ class Statistics:
     words: dict[str, int] = field(default_factory=_zeros)
     tokens: dict[str, int] = field(default_factory=_zeros)
     unknown: dict[str, int] = field(default_factory=_zeros)
-    lengths: dict[str, list[int]] = field(default_factory=_empty_bins)
+    lengths: dict[str, list[int]] = field(
+        default_factory=lambda: {side: [0] * (len(LENGTH_BINS) + 1) for side in SIDES}
+    )
     joint: int = 0
     unlabelled: int = 0
 
@@ -49,26 +48,11 @@ class Statistics:
         """The share of unknown tokens, both sides together."""
         return sum(self.unknown.values()) / max(1, sum(self.tokens.values()))
 
-    def add_side(
-        self,
-        side: str,
-        lines: Sequence[str],
-        ids: NDArray[np.int32],
-        lengths: NDArray[np.int64],
-        *,
-        unknown: int,
-    ) -> None:
-        """Count the segmented lines of one side and their ids."""
-        self.words[side] += sum(line.count(" ") + 1 for line in lines if line)
-        self.unknown[side] += int((ids == unknown).sum())
-        self.add_lengths(side, lengths)
-
     def add_lengths(self, side: str, lengths: NDArray[np.int64]) -> None:
         """Count sentences of one side by their number of tokens, EOS included."""
         self.tokens[side] += int(lengths.sum())
         bins = np.searchsorted(LENGTH_BINS, lengths - 1)
-        counted = np.bincount(bins, minlength=len(LENGTH_BINS) + 1).tolist()
-        self.lengths[side] = [a + b for a, b in zip(self.lengths[side], counted, strict=True)]
+        self._add_bins(side, np.bincount(bins, minlength=len(LENGTH_BINS) + 1).tolist())
 
     def __iadd__(self, other: Statistics) -> Statistics:
         """Add the counts of another part."""
@@ -79,9 +63,11 @@ class Statistics:
             self.words[side] += other.words[side]
             self.tokens[side] += other.tokens[side]
             self.unknown[side] += other.unknown[side]
-            pairs = zip(self.lengths[side], other.lengths[side], strict=True)
-            self.lengths[side] = [a + b for a, b in pairs]
+            self._add_bins(side, other.lengths[side])
         return self
+
+    def _add_bins(self, side: str, counts: Sequence[int]) -> None:
+        self.lengths[side] = [a + b for a, b in zip(self.lengths[side], counts, strict=True)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of a split in corpus.json."""
@@ -117,13 +103,7 @@ def bin_names() -> list[str]:
 def describe(
     splits: dict[str, Statistics], types: tuple[int, int] | None, languages: tuple[str, str]
 ) -> dict[str, str]:
-    """Return lines to show, by label.
-
-    Args:
-        splits: the statistics of each split.
-        types: different words of train, source and target; None where they are not known.
-        languages: source and target.
-    """
+    """Return lines to show, by label; `types` are the different words of train, where known."""
     train = splits["train"]
     names = dict(zip(SIDES, languages, strict=True))
     unknown = " · ".join(
@@ -149,12 +129,11 @@ def describe(
 
 def _shares(counts: Sequence[int]) -> str:
     total = sum(counts) or 1
-    shown = [
+    return ", ".join(
         f"{name} {100 * count / total:.0f} %"
         for name, count in zip(bin_names(), counts, strict=True)
         if count / total >= 0.005
-    ]
-    return ", ".join(shown)
+    )
 
 
 def _short(number: int) -> str:

@@ -66,7 +66,9 @@ class WorkFolder:
                     self._begin()
                     yield self
                 except Exception as error:  # not an interrupt
-                    if not _can_continue(error):
+                    # with fewer workers or more memory the same command may get further
+                    is_short = isinstance(error, MemoryError)
+                    if not is_short and getattr(error, "kind", "") != "work.worker":
                         self._remove()
                     raise
         except Exception:
@@ -76,16 +78,15 @@ class WorkFolder:
             raise
 
     def _exclusive(self) -> contextlib.AbstractContextManager[None]:
-        def busy(owner: str) -> CorpusError:
-            return CorpusError(
+        return exclusive(
+            self.folder.with_name(f"{self.folder.name}.lock.json"),
+            lambda owner: CorpusError(
                 f"{owner} is preparing {self.named}",
                 hint="wait for it, or choose another --out",
                 kind="corpus.busy",
-            )
-
-        owner_file = self.folder.with_name(f"{self.folder.name}.lock.json")
-        return exclusive(
-            owner_file, busy, patience_seconds=PATIENCE_SECONDS, settle_seconds=SETTLE_SECONDS
+            ),
+            patience_seconds=PATIENCE_SECONDS,
+            settle_seconds=SETTLE_SECONDS,
         )
 
     def _begin(self) -> None:
@@ -127,11 +128,6 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     write_bytes(path, buffer.getbuffer(), durable=False)
-
-
-def _can_continue(error: Exception) -> bool:
-    """Return whether the same command may get further, with fewer workers or more memory."""
-    return isinstance(error, MemoryError) or getattr(error, "kind", "") == "work.worker"
 
 
 def _remove(path: Path) -> None:

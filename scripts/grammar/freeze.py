@@ -3,7 +3,7 @@
 python -m scripts.grammar.freeze            # write jtrans/corpora/catalogue/built_in/*.xz
 python -m scripts.grammar.freeze --check    # write nothing; exit 1 where a file differs
 
-`jtrans.corpora.catalogue.builtin` says what is in a file, and reads it.
+`jtrans.corpora.catalogue.load` says what is in a file, and reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from jtrans.corpora.catalogue.builtin import GLUE, built_in_file
+from jtrans.corpora.catalogue.load import GLUE, built_in_file
 from jtrans.errors import InternalError
 from scripts.grammar.corpus import GRAMMARS, GrammarPair, splits
 

@@ -12,7 +12,7 @@ from plugins.folders import contents
 from plugins.listener import Listener
 from plugins.sentence_pairs import PAIRS, parallel_text
 
-from jtrans.corpora.catalogue.builtin import load_built_in
+from jtrans.corpora.catalogue.load import load_built_in
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError, WorkError

@@ -3,19 +3,27 @@
 A TOML file in this folder says what a corpus is, where its files are, how they are read and how
 the text is prepared by default. To add a corpus, add a file; and if its raw format is new, a
 reader (`jtrans.corpora.formats.readers`).
+
+The text of grammar-de-en and grammar-zh-en comes with jtrans: a packed file each in `built_in/`,
+made by `scripts/grammar/freeze.py`. A line of it is a pair: its split, source, target, word
+alignments, and tags and entities of the source words, with tabs between. Where two words are not
+separated by a blank, a `GLUE` stands between them, so that one column holds both the raw text and
+its words.
 """
 
 from __future__ import annotations
 
 import functools
+import lzma
 from pathlib import Path
 
-from jtrans.corpora.catalogue.builtin import BUILT_IN
+from jtrans.corpora.download.deliver import deliver
 from jtrans.corpora.entry import Entry, read_entry, swap_name, swap_options
-from jtrans.corpora.parallel import Corpus
+from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.errors import CorpusError, name_hint
 
 ENTRIES = Path(__file__).parent
+GLUE = "|"
 
 
 def find_entry(name: str) -> Entry:
@@ -54,16 +62,48 @@ def swap(entry: Entry) -> Entry:
 
 
 def _load(name: str) -> Corpus:
-    from jtrans.corpora.download.deliver import deliver
-
     return deliver(find_entry(name)).corpus
 
 
-def _read_all() -> dict[str, Entry]:
-    entries = (
-        read_entry(path, BUILT_IN.get(path.stem, functools.partial(_load, path.stem)))
-        for path in sorted(ENTRIES.glob("*.toml"))
+def built_in_file(name: str) -> Path:
+    """Return the packed file of a built-in corpus."""
+    return ENTRIES / "built_in" / f"{name}.xz"
+
+
+def load_built_in(name: str) -> Corpus:
+    """Read a built-in corpus, whose name ends in its languages."""
+    with lzma.open(built_in_file(name), "rt", encoding="utf-8", newline="\n") as file:
+        pairs = [line.rstrip("\n").split("\t") for line in file]
+    splits = dict.fromkeys(split for split, *_ in pairs)
+    languages = name.split("-")[-2:]
+    return Corpus(
+        name,
+        (languages[0], languages[1]),
+        {split: _text([cells for of, *cells in pairs if of == split]) for split in splits},
     )
+
+
+def _text(pairs: list[list[str]]) -> ParallelText:
+    source, target, alignments, tags, entities = map(list, zip(*pairs, strict=True))
+    return ParallelText(
+        source=[line.replace(GLUE, "") for line in source],
+        target=[line.replace(GLUE, "") for line in target],
+        origin=("built in",),
+        gold=Gold(
+            source_words=[line.replace(GLUE, " ") for line in source],
+            target_words=[line.replace(GLUE, " ") for line in target],
+            alignments=alignments,
+            source_tags=tags,
+            source_entities=entities,
+        ),
+    )
+
+
+def _read_all() -> dict[str, Entry]:
+    entries = []
+    for path in sorted(ENTRIES.glob("*.toml")):
+        load = load_built_in if built_in_file(path.stem).exists() else _load
+        entries.append(read_entry(path, functools.partial(load, path.stem)))
     # what needs no download comes first: `jtrans corpora` ends by suggesting the first
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: bool(entry.sources))}
 

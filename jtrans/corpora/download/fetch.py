@@ -116,11 +116,7 @@ def fetch(
 
 
 def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Patience) -> Path:
-    """Download from one address, trying again while there is progress.
-
-    Raises:
-        RefusedError: the address does not deliver, or not the right file.
-    """
+    """Download from one address, trying again while there is progress."""
     known = recorded(folder).get(mirror.file, {})
     sha256 = mirror.sha256 or str(known.get("sha256", ""))
     part = folder / f"{mirror.file}.part"
@@ -145,19 +141,14 @@ def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Pat
 
 
 def _check(part: Path, sha256: str, *, is_fresh: bool) -> None:
-    """Compare the checksum, and throw away a file with another one.
-
-    Raises:
-        StoppedError: the file comes from two transfers: worth one more try.
-        RefusedError: the server has another file.
-    """
+    """Compare the checksum, and throw away a file with another one."""
     if not sha256 or (digest := file_digest(part)) == sha256:
         return
     forget(part)
     message = f"wrong contents: sha256 {digest[:12]}..., not {sha256[:12]}..."
     if is_fresh:
         raise RefusedError(message)
-    raise StoppedError(message, is_restart=True)
+    raise StoppedError(message, is_restart=True)  # from two transfers: worth one more try
 
 
 def _finish(
@@ -188,12 +179,11 @@ def forget(part: Path) -> None:
 
 def _exclusive(part: Path) -> contextlib.AbstractContextManager[None]:
     """Keep other processes from writing the same partial file."""
-
-    def busy(owner: str) -> WorkError:
-        return WorkError(
+    return exclusive(
+        part.with_name(f"{part.name}.lock.json"),
+        lambda owner: WorkError(
             f"{owner} is downloading {part.name.removesuffix('.part')}",
             hint="wait for it, then run the same command again",
             kind="download.busy",
-        )
-
-    return exclusive(part.with_name(f"{part.name}.lock.json"), busy)
+        ),
+    )

@@ -50,7 +50,7 @@ class SearchFolders:
             matches: dict[str, Path] = {}
             for path, name in files:
                 if fits(name, pattern):
-                    matches.setdefault(_unpacked_name(name), path)
+                    matches.setdefault(without_packing(name.lower()), path)
             if matches:
                 paths = [matches[name] for name in sorted(matches)]
                 is_single = not set("*?[") & set(pattern)
@@ -69,7 +69,7 @@ class SearchFolders:
 
 def fits(name: str, pattern: str) -> bool:
     """Return whether the path `name`, packed or not, ends in `pattern`; case is ignored."""
-    return fnmatch.fnmatchcase(_unpacked_name(f"/{name}"), f"*/{pattern.lower()}")
+    return fnmatch.fnmatchcase(without_packing(f"/{name}".lower()), f"*/{pattern.lower()}")
 
 
 def find_ready(entry: Entry, folder: Path) -> dict[str, tuple[Path, Path]]:
@@ -85,10 +85,6 @@ def find_ready(entry: Entry, folder: Path) -> dict[str, tuple[Path, Path]]:
             if source and target and split not in ready:
                 ready[split] = (source, target)
     return ready if {"train", "valid"} <= set(ready) else {}
-
-
-def _unpacked_name(name: str) -> str:
-    return without_packing(name.lower())
 
 
 def _walk(folder: Path) -> list[tuple[Path, str]]:

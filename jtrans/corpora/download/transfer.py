@@ -73,13 +73,10 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
     except urllib.error.HTTPError as error:
         error.close()
         _explain(error, part, begin)
-    except ssl.SSLCertVerificationError as error:
-        raise RefusedError(f"bad certificate: {error.verify_message}") from error
     except urllib.error.URLError as error:
         if isinstance(error.reason, ssl.SSLCertVerificationError):
-            raise RefusedError(
-                f"its certificate is not valid: {error.reason.verify_message}"
-            ) from error
+            problem = error.reason.verify_message
+            raise RefusedError(f"its certificate is not valid: {problem}") from error
         plain = error.reason.strerror if isinstance(error.reason, OSError) else None
         raise StoppedError(plain or str(error.reason)) from error
     except TimeoutError as error:
@@ -115,13 +112,9 @@ def _continues(response: Any, begin: int) -> bool:
 
 
 def _explain(error: urllib.error.HTTPError, part: Path, begin: int) -> None:
-    """Decide what an answer other than 200 and 206 means.
-
-    Returns when the file is complete already (416 with its length).
-    """
+    """Decide what an answer other than 200 and 206 means; return if the file is complete."""
     if error.code == 416 and begin:
-        length = error.headers.get("Content-Range", "").rpartition("/")[2]
-        if length == str(begin):
+        if error.headers.get("Content-Range", "").rpartition("/")[2] == str(begin):
             return
         part.unlink(missing_ok=True)
         raise StoppedError("cannot continue the file (416)", is_restart=True) from error
@@ -154,11 +147,7 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
 
 
 def _check_space(folder: Path, needed: int) -> None:
-    """Refuse a file that does not fit on the disk before it is written.
-
-    Raises:
-        WorkError: it does not fit.
-    """
+    """Refuse a file that does not fit on the disk before it is written."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise WorkError(

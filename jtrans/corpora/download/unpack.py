@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from jtrans.errors import CorpusError
 from jtrans.files import whole_folder
@@ -24,8 +24,6 @@ DAMAGES = (
     tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError,
     NotImplementedError, RuntimeError,
 )  # fmt: skip
-
-Opener = Callable[[], IO[bytes]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class _Member(NamedTuple):
     name: str
     is_file: bool
     is_folder: bool
-    open: Opener
+    open: Callable[[], Any]  # a file of bytes
 
 
 def is_archive(name: str) -> bool:
@@ -113,20 +111,13 @@ def _members(archive: Path) -> Iterator[_Member]:
             for info in package.infolist():
                 kind = stat.S_IFMT(info.external_attr >> 16)
                 is_file = kind in (0, stat.S_IFREG) and not info.is_dir()
-                opener: Opener = functools.partial(package.open, info)
+                opener = functools.partial(package.open, info)
                 yield _Member(info.filename, is_file, info.is_dir(), opener)
         return
     with tarfile.open(archive, "r:*") as tape:
         for item in tape:
-            opener = functools.partial(_tape_file, tape, item)
-            yield _Member(item.name, item.isreg(), item.isdir(), opener)
-
-
-def _tape_file(tape: tarfile.TarFile, item: tarfile.TarInfo) -> IO[bytes]:
-    handle = tape.extractfile(item)
-    if handle is None:
-        raise tarfile.ReadError(f"{item.name} has no contents")
-    return handle
+            reader = functools.partial(tape.extractfile, item)
+            yield _Member(item.name, item.isreg(), item.isdir(), reader)
 
 
 def _safe_path(name: str, archive: Path) -> PurePosixPath:

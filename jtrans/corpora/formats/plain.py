@@ -15,13 +15,9 @@ from jtrans.errors import CorpusError, did_you_mean
 def read_pair(
     prefix: str, languages: tuple[str, str], *, with_references: bool = False
 ) -> ParallelText:
-    """Read the two files of a prefix.
+    """Read PREFIX.de and PREFIX.en.
 
-    Args:
-        prefix: PREFIX of PREFIX.de and PREFIX.en.
-        languages: source and target.
-        with_references: whether PREFIX.0.en, PREFIX.1.en ... are several references of a test
-            set; PREFIX.en is not read then.
+    With references, PREFIX.0.en, PREFIX.1.en ... are read instead of PREFIX.en if they exist.
 
     Raises:
         CorpusError: a file cannot be read, both are empty, or their line counts differ.

@@ -1,4 +1,4 @@
-"""Parts of speech and entities of source words, projected onto the pieces a model reads.
+"""Tags and word alignments, projected onto the words and pieces a model reads.
 
 The words of a tagger, those of a segmenter and BPE pieces rarely agree, but their characters do. So
 they are aligned by the characters of the sentence, ignoring white space and case: a piece gets the
@@ -9,6 +9,7 @@ of the sentence are `IGNORE`.
 from __future__ import annotations
 
 import html
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -16,9 +17,10 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans.corpora.parallel import Gold
 from jtrans.data.prepared import IGNORE
 from jtrans.text.normalise import normalise
-from jtrans.text.pipeline import TextSide
+from jtrans.text.pipeline import TextPipeline, TextSide
 
 POS_TAGS = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
@@ -82,11 +84,7 @@ def project(
 ) -> dict[str, NDArray[np.int8]]:
     """Label the pieces of a sentence, and EOS, which has no label.
 
-    Args:
-        tagged: the tagged sentence; None where it has no tags.
-        side: the source side, for its pieces.
-        words: the words of the sentence, as the side segments it.
-        vocabulary: the numbers of the labels.
+    `words` are those of the source `side`; `tagged` is None where the sentence has no tags.
 
     Returns:
         The label of each piece, by kind, [pieces + 1].
@@ -163,3 +161,52 @@ def _piece_owners(word: str, owner: Sequence[int], parts: Sequence[str]) -> list
         return [owner[0]] * len(parts)  # an escape such as "&apos;" is longer than its character
     starts = [0, *accumulate(len(part.removesuffix("@@")) for part in parts[:-1])]
     return [owner[min(start, len(owner) - 1)] for start in starts]
+
+
+def gold_lines(
+    gold: Gold,
+    positions: Iterable[int],
+    words: Iterable[tuple[list[str], list[str]]],
+    pipeline: TextPipeline,
+) -> tuple[dict[str, list[str]], int]:
+    """Project gold alignments and tags onto the words of the pipeline.
+
+    Where a segmenter splits words differently from the corpus, its words get the alignments and
+    the tag of the gold words with which they share characters. A pair whose characters are not
+    those of its gold words gets an empty line.
+
+    `gold` is that of the whole split; `words` are those of the pairs at `positions`.
+
+    Returns:
+        The lines, by the ending of their file, and how many pairs got an empty line.
+    """
+    alignments: list[str] = []
+    tags: list[str] = []
+    lost = 0
+    for i, (source, target) in zip(positions, words, strict=True):
+        source_words, target_words = gold.source_words[i].split(), gold.target_words[i].split()
+        source_owners = overlaps(source_words, surfaces(pipeline.source, source))
+        target_owners = overlaps(target_words, surfaces(pipeline.target, target))
+        if source_owners is None or target_owners is None:
+            lost += 1
+            alignments.append("")
+            tags.append("")
+            continue
+        pairs = {(int(s), int(t)) for s, t in (k.split("-") for k in gold.alignments[i].split())}
+        sources, targets = _words_of(source_owners), _words_of(target_owners)
+        projected = sorted({(s, t) for a, b in pairs for s in sources[a] for t in targets[b]})
+        alignments.append(" ".join(f"{s}-{t}" for s, t in projected))
+        names = gold.source_tags[i].split()
+        tags.append(" ".join(names[owner[0]] if owner else "X" for owner in source_owners))
+    if lost == len(alignments):
+        return {}, lost
+    return {"alignments.txt": alignments, "source.tags.txt": tags}, lost
+
+
+def _words_of(owners: list[list[int]]) -> defaultdict[int, set[int]]:
+    """Return the words that share characters with each gold word."""
+    words: defaultdict[int, set[int]] = defaultdict(set)
+    for word, owner in enumerate(owners):
+        for gold in owner:
+            words[gold].add(word)
+    return words

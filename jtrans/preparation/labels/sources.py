@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from jtrans.corpora.lines import LineFile
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.files import file_digest, short_digest
 from jtrans.preparation.labels.project import Tagged
@@ -14,16 +15,6 @@ from jtrans.text.normalise import normalise
 
 _FORM, _UPOS, _MISC, _COLUMNS = 1, 3, 9, 10
 _BATCH = 256
-
-
-class LabelSource(Protocol):
-    """Tags raw, cased sentences."""
-
-    entity_types: Sequence[str]
-
-    def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
-        """Tag each line; None where it has no tags."""
-        ...
 
 
 def check_labels(name: str) -> None:
@@ -52,7 +43,7 @@ def check_labels(name: str) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def open_labels(name: str) -> LabelSource:
+def open_labels(name: str) -> SpacyLabels | ConlluLabels:
     """Open "spacy:MODEL" or "conllu:FILE"; the last one stays open.
 
     Raises:
@@ -97,11 +88,8 @@ class SpacyLabels:
         )
 
     def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
-        """Tag each line."""
-        return [
-            self._tagged(document)
-            for document in self._nlp.pipe(map(normalise, lines), batch_size=_BATCH)
-        ]
+        """Tag each line, raw and cased; None where it has no tags."""
+        return list(map(self._tagged, self._nlp.pipe(map(normalise, lines), batch_size=_BATCH)))
 
     def _tagged(self, document: Any) -> Tagged | None:
         tokens = [token for token in document if not token.is_space]
@@ -144,7 +132,7 @@ class ConlluLabels:
         self.entity_types: Sequence[str] = sorted(types - {"O", "_", ""})
 
     def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
-        """Look each line up."""
+        """Look each line up; None where it has no tags."""
         return [self._sentences.get(_key([line])) for line in lines]
 
 
@@ -154,18 +142,15 @@ def read_conllu(path: Path) -> Iterator[Tagged]:
     Raises:
         CorpusError: it cannot be read, or a line is not CoNLL-U; it is named.
     """
-    from jtrans.corpora.lines import LineFile
-
-    words: list[str] = []
-    tags: list[str] = []
-    entities: list[str] = []
+    tokens: list[tuple[str, str, str]] = []  # word, tag and entity
     covered = 0  # the last word that belongs to a token of several words
     waiting = False  # whether such a token still needs its tag
     for number, line in enumerate([*LineFile(path)[:], ""], start=1):
         if not line.strip():
-            if words:
-                yield Tagged(words, tags, entities if any(e != "O" for e in entities) else ())
-            words, tags, entities, covered, waiting = [], [], [], 0, False
+            if tokens:
+                words, tags, entities = map(list, zip(*tokens, strict=True))
+                yield Tagged(words, tags, entities if set(entities) != {"O"} else ())
+            tokens, covered, waiting = [], 0, False
             continue
         if line.startswith("#"):
             continue
@@ -180,19 +165,15 @@ def read_conllu(path: Path) -> Iterator[Tagged]:
         first, _, last = columns[0].partition("-")
         if "." in first:
             continue  # an empty node is not in the text
+        word, tag, entity = columns[_FORM], columns[_UPOS], _entity(columns[_MISC])
         if last:
-            words.append(columns[_FORM])
-            tags.append("X")
-            entities.append(_entity(columns[_MISC]))
+            tokens.append((word, "X", entity))
             covered, waiting = int(last), True
-        elif int(first) <= covered:
-            if waiting:
-                tags[-1], waiting = columns[_UPOS], False
-                entities[-1] = _entity(columns[_MISC]) if entities[-1] == "O" else entities[-1]
-        else:
-            words.append(columns[_FORM])
-            tags.append(columns[_UPOS])
-            entities.append(_entity(columns[_MISC]))
+        elif int(first) > covered:
+            tokens.append((word, tag, entity))
+        elif waiting:
+            whole, _, known = tokens[-1]
+            tokens[-1], waiting = (whole, tag, entity if known == "O" else known), False
 
 
 def _entity(misc: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from plugins.folders import REPOSITORY
 
-from jtrans.corpora.catalogue.builtin import built_in_file, load_built_in
+from jtrans.corpora.catalogue.load import built_in_file, load_built_in
 from jtrans.errors import ConfigError
 from scripts.grammar import freeze
 from scripts.grammar.corpus import GRAMMARS, GrammarPair, generate, splits
