@@ -83,10 +83,13 @@ def _prepared(entry: Entry) -> Path | None:
     return folder if (folder / "corpus.json").is_file() else None
 
 
-def _downloaded(entry: Entry, source: OriginalFile) -> Path | None:
-    from jtrans.corpora.download.fetch import downloads_folder, present
+def _downloaded(entry: Entry, source: OriginalFile) -> tuple[Path, str] | None:
+    """Return where a file is that was downloaded, and its sha256 on arrival."""
+    from jtrans.corpora.download.fetch import downloads_folder, present, recorded
 
-    return present(source, downloads_folder() / entry.folder)
+    folder = downloads_folder() / entry.folder
+    path = present(source, folder)
+    return (path, str(recorded(folder)[path.name]["sha256"])) if path else None
 
 
 def _details(entry: Entry) -> list[list[str]]:
@@ -132,15 +135,9 @@ def _source_rows(entry: Entry, source: OriginalFile) -> list[list[str]]:
         rows.append(["  from", f"{mirror.url}{size}"])
         known = mirror.sha256 or "not known: the first download records it"
         rows.append(["  sha256", known])
-    if (path := _downloaded(entry, source)) is not None:
-        rows.append(["  here", f"{path} (sha256 {_recorded_sha256(entry, path)})"])
+    if here := _downloaded(entry, source):
+        rows.append(["  here", "{} (sha256 {})".format(*here)])
     return rows
-
-
-def _recorded_sha256(entry: Entry, path: Path) -> str:
-    from jtrans.corpora.download.fetch import downloads_folder, recorded
-
-    return str(recorded(downloads_folder() / entry.folder)[path.name]["sha256"])
 
 
 def _as_json(entry: Entry) -> dict[str, Any]:
@@ -162,7 +159,7 @@ def _as_json(entry: Entry) -> dict[str, Any]:
 
 
 def _source_as_json(entry: Entry, source: OriginalFile) -> dict[str, Any]:
-    path = _downloaded(entry, source)
+    path, sha256 = _downloaded(entry, source) or (None, None)
     return {
         "file": source.file,
         "title": source.title,
@@ -171,5 +168,5 @@ def _source_as_json(entry: Entry, source: OriginalFile) -> dict[str, Any]:
             for mirror in source.mirrors
         ],
         "here": str(path) if path else None,
-        "sha256_here": _recorded_sha256(entry, path) if path else None,
+        "sha256_here": sha256,
     }

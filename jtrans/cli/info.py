@@ -37,14 +37,24 @@ def info(as_json: bool = JSON) -> None:
 
       jtrans info --json
     """
+    from jtrans.config import RECIPES
+    from jtrans.models.zoo import installed_systems
+    from jtrans.runs import RUNS
+
+    systems = installed_systems()
     values = {
         "jtrans": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in _PACKAGES},
-        "systems": _systems(),
+        "systems": {f"system {item.point.name}": item.distribution for item in systems},
         "devices": _devices(),
-        "folders": _folders(),
+        "folders": {
+            "program": str(Path(sys.prefix)),
+            "package": str(RECIPES.parent),
+            "working folder": str(Path.cwd()),
+            "runs": f"{RUNS.resolve()}{'' if RUNS.is_dir() else ' (does not exist yet)'}",
+        },
         "environment": {
             name: value for name, value in sorted(os.environ.items()) if name.startswith("JTRANS_")
         },
@@ -72,13 +82,6 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _systems() -> dict[str, str]:
-    """Return which distribution brings which system."""
-    from jtrans.models.zoo import installed_systems
-
-    return {f"system {item.point.name}": item.distribution for item in installed_systems()}
 
 
 def _devices() -> list[str]:
@@ -109,15 +112,3 @@ def _devices() -> list[str]:
             described += "; no Triton here: attention by PyTorch's own kernels (pip install triton)"
         lines.append(described if name == "cpu" else f"{name}: {described}")
     return lines
-
-
-def _folders() -> dict[str, str]:
-    from jtrans.config import RECIPES
-    from jtrans.runs import RUNS
-
-    return {
-        "program": str(Path(sys.prefix)),
-        "package": str(RECIPES.parent),
-        "working folder": str(Path.cwd()),
-        "runs": f"{RUNS.resolve()}{'' if RUNS.is_dir() else ' (does not exist yet)'}",
-    }

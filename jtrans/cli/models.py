@@ -12,6 +12,7 @@ from jtrans.errors import ConfigError
 # always with its German and English dictionaries.
 _CORPUS = "iwslt14-de-en"
 _VOCABULARIES = 8848, 6632
+_WITH = f"with vocabularies of {_VOCABULARIES[0]:,} and {_VOCABULARIES[1]:,} tokens"
 
 
 def models(
@@ -48,11 +49,7 @@ def _list(*, as_json: bool) -> None:
     columns = ["system", "parameters", "what it is", "paper"]
     rows = [[s["name"], _count(s["parameters"]), s["summary"], s["paper"]] for s in systems]
     console.print_table(columns, rows, right=["parameters"])
-    source, target = _VOCABULARIES
-    console.talk(
-        f"Parameters of the {_CORPUS} recipe, or else by default, with vocabularies of "
-        f"{source:,} and {target:,} tokens"
-    )
+    console.talk(f"Parameters of the {_CORPUS} recipe, or else by default, {_WITH}")
     console.next_step(f"jtrans models {systems[-1]['name']}")
 
 
@@ -60,10 +57,8 @@ def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: boo
     if as_json:
         console.print_json({**system, "options": options})
         return
-    source, target = system["vocabularies"]
     setting = f"in {system['recipe']}" if system["recipe"] else "by default"
-    size = f"{_count(system['parameters'])} parameters {setting}, with vocabularies of "
-    size += f"{source:,} and {target:,} tokens"
+    size = f"{_count(system['parameters'])} parameters {setting}, {_WITH}"
     rows = [
         ["what it is", system["summary"]],
         ["paper", system["paper"]],

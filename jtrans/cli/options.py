@@ -9,11 +9,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, is_dataclass
-from typing import Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import typer
 
+from jtrans.errors import DecodingError, name_hint
+
+if TYPE_CHECKING:
+    from jtrans.decoding.options import DecodingChoices
+
 SEARCH, MACHINE = "Search", "Machine"
+PRECISIONS = ("auto", "fp32", "bf16")
 Group = TypeVar("Group")
 
 
@@ -67,6 +73,10 @@ def device_option(panel: str | None = None) -> Any:
     return option("auto, cpu, cuda or mps.", None, "auto", panel)
 
 
+CHECKPOINT = option("Which checkpoint.", "best|last|average|STEP", panel=SEARCH, default="best")
+BEAM = option("Hypotheses kept.", None, "the run's, 5", SEARCH)
+BATCH_TOKENS = option("Source tokens in a batch.", None, "1024", MACHINE, min=1)
+PRECISION = option("auto, fp32 or bf16.", panel=MACHINE, default="auto")
 JSON = flag("--json", "Print one JSON object on stdout.")
 SETTINGS = option("Change a setting; may repeat.", "KEY=VALUE", names=["--set"])
 DEVICE = device_option(MACHINE)
@@ -136,3 +146,60 @@ def _options_of(group: Any, without: Collection[str]) -> list[inspect.Parameter]
         for name, parameter in parameters.items()
         if name not in without
     ]
+
+
+@option_group
+class DecodingOptions:
+    """Which checkpoint translates, how it searches, and on what machine."""
+
+    checkpoint: str = CHECKPOINT
+    beam: int | None = BEAM
+    length_penalty: float | None = option(
+        "Exponent a of the length.", shown="the run's, 1.0", panel=SEARCH
+    )
+    length_penalty_form: str | None = option(
+        "logP / |Y|^a or logP / ((5 + |Y|) / 6)^a.", "power|gnmt", "the run's, power", SEARCH
+    )
+    max_length: str | None = option(
+        "Most target tokens; S source tokens, </s> counted in both.",
+        "N, S+N or N*S+M",
+        "the run's, S+50",
+        SEARCH,
+    )
+    batch_tokens: int | None = BATCH_TOKENS
+    device: str | None = DEVICE
+    precision: str = PRECISION
+
+    def choices(self, **search: Any) -> DecodingChoices:
+        """Return what the options choose, with further search options.
+
+        Raises:
+            DecodingError: no such precision.
+        """
+        from jtrans.decoding.options import DecodingChoices
+
+        check_choice("--precision", self.precision, PRECISIONS)
+        search |= {
+            "beam": self.beam,
+            "length_penalty": self.length_penalty,
+            "length_penalty_form": self.length_penalty_form,
+            "max_length": self.max_length,
+        }
+        return DecodingChoices(
+            self.checkpoint, self.device, self.precision, self.batch_tokens, search
+        )
+
+
+def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
+    """Refuse a value that is not one of the valid ones.
+
+    Raises:
+        DecodingError: naming the nearest one.
+    """
+    if value not in valid:
+        raise DecodingError(
+            f"unknown value {value!r}",
+            where=name,
+            hint=name_hint(value, valid),
+            kind="decoding.option",
+        )

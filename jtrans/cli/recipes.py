@@ -18,9 +18,7 @@ _COMMENT_COLUMN = 40  # longer lines do not push the comments of the others to t
 
 def recipes(
     name: str | None = argument("NAME", "Print this recipe as TOML.", default=None),
-    copy: Path | None = option(
-        "Write it to this new .toml file instead.", "DEST", names=["--copy"]
-    ),
+    copy: Path | None = option("Write it to this new .toml file instead.", "DEST"),
     as_json: bool = JSON,
 ) -> None:
     """List the recipes, print one, or copy one to change it.
@@ -123,14 +121,14 @@ def _sections(text: str) -> tuple[list[str], dict[str, dict[str, str]]]:
 def _list(*, as_json: bool) -> None:
     from jtrans.config import recipe_names
 
-    entries = [(name, description(recipe_text(name))) for name in recipe_names()]
+    entries = [
+        {"name": name, "description": description(recipe_text(name))} for name in recipe_names()
+    ]
     if as_json:
-        console.print_json(
-            {"recipes": [{"name": name, "description": text} for name, text in entries]}
-        )
+        console.print_json({"recipes": entries})
         return
-    console.print_table(["recipe", "what it is"], [list(entry) for entry in entries])
-    console.next_step(f"jtrans recipes {entries[0][0]}")
+    console.print_table(["recipe", "what it is"], [list(entry.values()) for entry in entries])
+    console.next_step(f"jtrans recipes {entries[0]['name']}")
 
 
 def _copy(name: str, destination: Path) -> Path:

@@ -11,9 +11,9 @@ import typer
 from typer.core import TyperCommand
 
 from jtrans.cli import console
-from jtrans.cli.decoding_options import DecodingOptions
 from jtrans.cli.options import (
     JSON,
+    DecodingOptions,
     argument,
     data_option,
     flag,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
+from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup, SystemScores
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.members import Member
     from jtrans.decoding.options import DecodingChoices
-    from jtrans.evaluation.systems import Evaluation, SeedGroup, SystemScores
     from jtrans.runs import Run
 
 RUN_COLUMNS = {"parameters": "parameters", "tokens_per_second": "tokens/s"}  # key -> heading
@@ -79,8 +79,6 @@ class ScoreReport:
 
     def print(self) -> None:
         """Print the table, then what it means in sentences."""
-        from jtrans.evaluation.systems import MULTI_BLEU, TITLES
-
         evaluation = self.evaluation
         known = [name for name in RUN_COLUMNS if self._know(name)]
         console.print_table(
@@ -114,8 +112,6 @@ class ScoreReport:
         return any(details.get(name) is not None for details in self.details.values())
 
     def _row(self, system: SystemScores, known: Sequence[str]) -> list[str]:
-        from jtrans.evaluation.systems import TITLES
-
         cells = [system.name]
         for name in self.evaluation.metrics:
             interval = system.interval(name)
@@ -132,8 +128,6 @@ class ScoreReport:
         )
 
     def _group_sentence(self, group: SeedGroup) -> str:
-        from jtrans.evaluation.systems import TITLES
-
         values = ", ".join(
             f"{TITLES[name]} {group.mean(name):.1f} ± {group.deviation(name):.1f}"
             for name in self.evaluation.metrics

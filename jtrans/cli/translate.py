@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from jtrans.cli import console
-from jtrans.cli.decoding_options import DecodingOptions, check_choice
-from jtrans.cli.options import SEARCH, argument, grouped, option
+from jtrans.cli.options import SEARCH, DecodingOptions, argument, check_choice, grouped, option
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:

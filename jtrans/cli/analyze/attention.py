@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.analyze.options import out_option
-from jtrans.cli.decoding_options import CHECKPOINT
 from jtrans.cli.options import (
+    CHECKPOINT,
     DEVICE,
     JSON,
     argument,

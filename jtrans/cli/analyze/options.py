@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
-from jtrans.cli.decoding_options import (
+from jtrans.cli.options import (
     BATCH_TOKENS,
     BEAM,
     CHECKPOINT,
-    PRECISION,
-    DecodingOptions,
-)
-from jtrans.cli.options import (
     DEVICE,
     JSON,
+    PRECISION,
+    DecodingOptions,
     argument,
     data_option,
     option,

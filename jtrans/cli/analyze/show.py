@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from jtrans.analysis.attention.layer_alignments import LayerAlignment
     from jtrans.analysis.figures.results import Figure, Table
     from jtrans.analysis.study.study import Study
@@ -27,6 +25,7 @@ def show(
     alignments: Sequence[tuple[str, LayerAlignment]] = (),
 ) -> None:
     """Write the files, then print the tables or the JSON object."""
+    from jtrans.analysis.figures.results import as_json
     from jtrans.analysis.output.files import write_alignments, write_results
 
     for warning in study.warnings:
@@ -35,36 +34,30 @@ def show(
     files = write_results(items, folder, prefix=f"{study.split}.")
     files += write_alignments(alignments, folder, prefix=f"{study.split}.")
     if output.as_json:
-        console.print_json(_content(analysis, study, items, files))
+        console.print_json(
+            {
+                "analysis": analysis,
+                "split": study.split,
+                "sentences": len(study),
+                "references": len(study.text.references),
+                "systems": [
+                    {
+                        "name": subject.name,
+                        "runs": [run.folder.as_posix() for run in subject.runs],
+                    }
+                    for subject in study.subjects
+                ],
+                "results": [as_json(item) for item in items],
+                "warnings": study.warnings,
+                "files": [path.as_posix() for path in files],
+            }
+        )
         return
     for number, item in enumerate(items):
         _print(item, first=number == 0)
     console.talk(f"{'Written':<12} {len(files)} files in {folder}")
     names = " ".join(run.folder.as_posix() for run in study.runs)
     console.next_step(f"jtrans analyze report {names}")
-
-
-def _content(
-    analysis: str, study: Study, items: Sequence[Figure | Table], files: Sequence[Path]
-) -> dict[str, Any]:
-    from jtrans.analysis.figures.results import as_json
-
-    return {
-        "analysis": analysis,
-        "split": study.split,
-        "sentences": len(study),
-        "references": len(study.text.references),
-        "systems": [
-            {
-                "name": subject.name,
-                "runs": [run.folder.as_posix() for run in subject.runs],
-            }
-            for subject in study.subjects
-        ],
-        "results": [as_json(item) for item in items],
-        "warnings": study.warnings,
-        "files": [path.as_posix() for path in files],
-    }
 
 
 def _print(item: Figure | Table, *, first: bool) -> None:
