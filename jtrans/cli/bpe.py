@@ -46,9 +46,10 @@ def learn(
     try:
         codes = learn_merges(counts, merges, min_frequency=min_frequency)
     except CorpusError as error:  # its hint names the options of `jtrans prepare`
-        raise CorpusError(
-            error.message, hint=_hint(error.kind, min_frequency), kind=error.kind
-        ) from error
+        hint = "give more text with words: --input FILE may repeat"
+        if error.kind == "corpus.too-small" and min_frequency > 1:
+            hint = "give more text (--input may repeat), or lower --min-frequency"
+        raise CorpusError(error.message, hint=hint, kind=error.kind) from error
     write_text(output, codes)
     learned = count_merges(codes)
     words = sum(count.total() for count in counts)
@@ -60,13 +61,6 @@ def learn(
         )
     console.talk(f"{'Written':<12} {output}")
     console.next_step(f"jtrans bpe apply --codes {output} < {inputs[0]} > {inputs[0]}.bpe")
-
-
-def _hint(kind: str, min_frequency: int) -> str:
-    """Return what to do when there is nothing to learn, in the options of this command."""
-    if kind == "corpus.too-small" and min_frequency > 1:
-        return "give more text (--input may repeat), or lower --min-frequency"
-    return "give more text with words: --input FILE may repeat"
 
 
 @bpe.command()

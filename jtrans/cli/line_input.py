@@ -103,19 +103,15 @@ def _fill(stream: BinaryIO, lines: queue.Queue[bytes]) -> None:
 def _decoded(line: bytes, number: int) -> str:
     if number == 1:
         line = line.removeprefix(b"\xef\xbb\xbf")
+    fault = "zero byte" if b"\0" in line else ""
     try:
-        if b"\0" in line:
-            raise ValueError("zero byte")
-        return line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-    except ValueError as error:  # UnicodeDecodeError is one, too
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        fault = f"byte 0x{line[error.start]:02x}"
+    if fault:
         raise CorpusError(
-            f"standard input is not UTF-8 text: {_reason(error)} in line {number:,}",
+            f"standard input is not UTF-8 text: {fault} in line {number:,}",
             hint="convert it first: iconv -f UTF-16 -t UTF-8 (or -f ISO-8859-1)",
             kind="corpus.not-utf8",
-        ) from error
-
-
-def _reason(error: ValueError) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"byte 0x{error.object[error.start]:02x}"
-    return str(error)
+        )
+    return text.removesuffix("\n").removesuffix("\r")

@@ -34,7 +34,8 @@ class TrainTable(TrainingEvents):
     def start(self, start: Start) -> None:
         """Show run, model and device."""
         state = f"continues at update {start.update:,}" if start.update else "new"
-        size = _count(start.parameters)
+        count = start.parameters
+        size = f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
         console.talk(
             f"run      {start.run}  ({state})      model  {start.system}, {size} parameters"
             f"      device  {start.device}"
@@ -60,13 +61,12 @@ class TrainTable(TrainingEvents):
 
     def split(self, sentences: int, size: int) -> None:
         """Warn that a micro-batch was too large; smaller ones from the start would be faster."""
-        if not self._is_quiet:
-            self._line(
-                f"Out of memory with a micro-batch of {sentences:,} pairs (size {size:,}): done in "
-                "halves, same gradient. Smaller from the start: training.micro_batch_joint or "
-                "training.micro_batch_tokens",
-                "yellow",
-            )
+        self._line(
+            f"Out of memory with a micro-batch of {sentences:,} pairs (size {size:,}): done in "
+            "halves, same gradient. Smaller from the start: training.micro_batch_joint or "
+            "training.micro_batch_tokens",
+            "yellow",
+        )
 
     def validating(self, done: int, total: int | None) -> None:
         """Show the progress of the translations of a validation."""
@@ -82,10 +82,12 @@ class TrainTable(TrainingEvents):
             self._is_headed = True
             self._line(HEADER, "bold")
         bleu = "-" if validation.bleu is None else f"{validation.bleu:.1f}"
+        value = validation.perplexity
+        perplexity = f"{value:.1f}" if value < 1e5 else f"{value:.0e}"
         mark = "*" if validation.is_best else " "
         self._line(
             f"{validation.epoch:>6}{validation.update:>8,}{validation.train_loss:>8.2f}"
-            f"{validation.valid_loss:>8.2f}{_perplexity(validation.perplexity):>8}{bleu:>8} {mark}"
+            f"{validation.valid_loss:>8.2f}{perplexity:>8}{bleu:>8} {mark}"
             f"{validation.tokens_per_second:>7,.0f}{duration(validation.seconds):>8}",
             "green" if validation.is_best else "",
         )
@@ -147,11 +149,3 @@ def _make_bar() -> Progress:
         transient=True,
         auto_refresh=False,  # a drawing thread would compete with training
     )
-
-
-def _count(parameters: int) -> str:
-    return f"{parameters / 1e6:.1f} M" if parameters >= 100_000 else f"{parameters:,}"
-
-
-def _perplexity(value: float) -> str:
-    return f"{value:.1f}" if value < 1e5 else f"{value:.0e}"
