@@ -130,18 +130,30 @@ def prepare(
     from jtrans.api import prepare as prepare_corpus
 
     chosen = text.chosen()
-    files = {"--train": train, "--valid": valid, "--test": test, "--languages": languages}
-    if name is None and any(map(_is_prepared, train or [])):
-        given = {**files, "--from": originals, **chosen}
-        _show(_merge_parts(train or [], given, out, force=force), as_json=as_json)
+    files: dict[str, Any] = {
+        "train": train or [],
+        "valid": valid,
+        "test": test or [],
+        "languages": languages,
+    }
+    if name is None and any(map(_is_prepared, files["train"])):
+        given = {**files, "from": originals, **chosen}
+        _show(_merge_parts(files["train"], given, out, force=force), as_json=as_json)
         return
-    _check_source(name, files, originals)
+    if name is None and originals is not None:
+        raise usage_error(
+            "--from goes with the NAME of a corpus",
+            "jtrans prepare NAME --from DIR; jtrans corpora lists the names",
+        )
+    own = [option for option, value in files.items() if value]
+    if name is not None and own:
+        raise usage_error(
+            f"--{own[0]} does not go with NAME ({name}): give one or the other",
+            f"jtrans prepare {name}",
+        )
     prepared = prepare_corpus(
         name,
-        train=train or [],
-        valid=valid,
-        test=test or [],
-        languages=languages,
+        **files,
         originals=originals,
         out=out,
         workers=workers,
@@ -169,32 +181,17 @@ def _merge_parts(
             "they cannot be mixed",
             f"prepare it first: jtrans prepare --train {text[0]} --pipeline DIR",
         )
-    extra = [name for name, value in given.items() if value not in (None, []) and name != "--train"]
+    extra = [name for name, value in given.items() if value not in (None, []) and name != "train"]
     if extra:
-        option = "--" + extra[0].strip("-").replace("_", "-")
         raise usage_error(
-            f"{option} does not go with prepared corpora as --train: they have settled it",
+            f"--{extra[0].replace('_', '-')} does not go with prepared corpora as --train: "
+            "they have settled it",
             "leave it out, or prepare the parts again with it",
         )
     if out is None:
         raise usage_error("--out is missing", "--out data/prepared/all")
     folders = [Path(path) for path in train]
     return merge_prepared(folders, out, force=force, progress=console.TerminalProgress())
-
-
-def _check_source(name: str | None, files: dict[str, Any], place: Path | None) -> None:
-    """Refuse options of a named corpus without one, and one's own files beside it."""
-    if name is None and place is not None:
-        raise usage_error(
-            "--from goes with the NAME of a corpus",
-            "jtrans prepare NAME --from DIR; jtrans corpora lists the names",
-        )
-    given = [option for option, value in files.items() if value]
-    if name is not None and given:
-        raise usage_error(
-            f"{given[0]} does not go with NAME ({name}): give one or the other",
-            f"jtrans prepare {name}",
-        )
 
 
 def _show(prepared: PreparedCorpus, *, as_json: bool) -> None:
