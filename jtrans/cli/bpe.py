@@ -64,9 +64,7 @@ def learn(
 
 
 @bpe.command()
-def apply(
-    codes: Path = option("File of learned merges.", "CODES", default=...),
-) -> None:
+def apply(codes: Path = option("File of learned merges.", "CODES", default=...)) -> None:
     """Split the words of standard input into pieces, on standard output.
 
     A piece that is not the last of its word ends in @@.

@@ -18,13 +18,7 @@ from typer.core import TyperGroup
 from jtrans import __version__
 from jtrans.cli import console
 from jtrans.cli.options import flag, option
-from jtrans.errors import (
-    EXIT_BAD_INPUT,
-    InternalError,
-    JtransError,
-    WorkError,
-    did_you_mean,
-)
+from jtrans.errors import EXIT_BAD_INPUT, InternalError, JtransError, WorkError, did_you_mean
 
 _log = logging.getLogger(__name__)
 

@@ -41,10 +41,7 @@ def show(
                 "sentences": len(study),
                 "references": len(study.text.references),
                 "systems": [
-                    {
-                        "name": subject.name,
-                        "runs": [run.folder.as_posix() for run in subject.runs],
-                    }
+                    {"name": subject.name, "runs": [run.folder.as_posix() for run in subject.runs]}
                     for subject in study.subjects
                 ],
                 "results": [as_json(item) for item in items],
