@@ -40,11 +40,6 @@ bench = command_group(
 )
 
 
-@bench.callback()
-def _bench() -> None:
-    pass  # holds the help above
-
-
 @bench.command()
 def prepare(
     name: str = argument("NAME", "A built-in corpus of `jtrans corpora`.", default=CORPUS),

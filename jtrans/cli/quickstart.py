@@ -90,16 +90,14 @@ def _check_place(out: Path) -> None:
     Raises:
         ConfigError: saying what is there.
     """
-    if not out.exists():
-        return
-    if not out.is_dir():
+    if out.exists() and not out.is_dir():
         raise ConfigError(
             f"{out} is a file, not a folder",
             hint="choose another folder: --out runs/first",
             kind="command.place",
         )
     # the corpus comes first: before it is complete there is only the folder of its making
-    others = sorted(path.name for path in out.iterdir() if path.name != f".{DATA}.work")
+    others = sorted(path.name for path in out.glob("*") if path.name != f".{DATA}.work")
     if others and not _is_ours(out / DATA):
         shown = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
         raise ConfigError(

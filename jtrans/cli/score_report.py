@@ -80,7 +80,11 @@ class ScoreReport:
     def print(self) -> None:
         """Print the table, then what it means in sentences."""
         evaluation = self.evaluation
-        known = [name for name in RUN_COLUMNS if self._know(name)]
+        known = [
+            name
+            for name in RUN_COLUMNS
+            if any(details.get(name) is not None for details in self.details.values())
+        ]
         console.print_table(
             [
                 "system",
@@ -107,9 +111,6 @@ class ScoreReport:
     @property
     def _seed_groups(self) -> list[SeedGroup]:
         return [group for group in self.evaluation.groups if len(group.members) > 1]
-
-    def _know(self, name: str) -> bool:
-        return any(details.get(name) is not None for details in self.details.values())
 
     def _row(self, system: SystemScores, known: Sequence[str]) -> list[str]:
         cells = [system.name]

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
-from jtrans.training.events import TrainingEvents
+from jtrans.training.events import Advance, Result, Start, TrainingEvents, Validation
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from jtrans.config import Config
-    from jtrans.training.events import Advance, Result, Start, Validation
 
 HEADER = " epoch  update   train   valid     ppl    BLEU    tok/s    time"
 REFRESH_SECONDS = 0.5  # drawing costs time that training could use

@@ -16,5 +16,3 @@ analyze = command_group(
 )
 for command in (length, position, frequency, alignment, compare, attention, report):
     analyze.command()(command)
-
-__all__ = ["analyze"]
