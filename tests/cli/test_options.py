@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from jtrans.cli.options import grouped
+from jtrans.cli.options import argument, grouped, option, option_group
 
 
-@dataclass(frozen=True)
+@option_group
 class Fruit:
     """A group of options."""
 
-    name: Annotated[str, typer.Argument()]
-    weight: int = 3
-    colour: str = "red"
+    name: str = argument("NAME", "Which.")
+    weight: int = option("In grams.", default=3)
+    colour: str = option("Of the skin.", default="red")
 
 
 def _command(without: tuple[str, ...] = ()) -> tuple[Any, list[Any]]:
