@@ -355,16 +355,9 @@ class LoadedRun:
     ) -> list[Translation]:
         from dataclasses import replace
 
-        from jtrans.decoding.translator import Translator
-
         chosen = dict(search) if beam is None else {**search, "beam": beam}
-        translator = Translator(
-            self.translator.models,
-            self.translator.pipeline,
-            replace(self.translator.options, **chosen),
-            batch_tokens=self.translator.batch_tokens,
-            precision=self.translator.precision,
-        )
+        translator = copy.copy(self.translator)
+        translator.options = replace(self.translator.options, **chosen)
         return [best[0] for best in translator.translate_nbest(sources, 1)]
 
 

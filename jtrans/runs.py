@@ -61,10 +61,7 @@ class Checkpoint:
         return self.folder / "model.safetensors"
 
     def verify(self, *names: str) -> None:
-        """Check that files are as they were written, if the checkpoint has digests.
-
-        Args:
-            names: of files; missing ones are not reported.
+        """Check that files are as they were written, if they exist and the checkpoint has digests.
 
         Raises:
             CheckpointError: a file was changed or truncated.
@@ -94,14 +91,7 @@ class Run:
     def create(
         cls, folder: Path, config: Config, pipeline: TextPipeline, info: Mapping[str, Any]
     ) -> Run:
-        """Write the folder of a new run, completely or not at all.
-
-        Args:
-            folder: must not hold a run yet.
-            config: the resolved configuration.
-            pipeline: the text pipeline of the prepared corpus.
-            info: all else for run.json: folder of the data, fingerprints, parameters.
-        """
+        """Write the folder of a new run, completely or not at all; `info` is for run.json."""
         with whole_folder(folder) as temporary:
             write_text(temporary / "config.toml", config.to_toml())
             pipeline.save(temporary / "pipeline.json")
@@ -203,11 +193,7 @@ class Run:
 
     @contextlib.contextmanager
     def new_checkpoint(self, name: int | str) -> Iterator[Path]:
-        """Yield an empty folder that becomes a checkpoint when the block ends.
-
-        Args:
-            name: the number of updates done, or the name of an average.
-        """
+        """Yield an empty folder that becomes the checkpoint of that update, or of that name."""
         folder_name = f"step-{name:08d}" if isinstance(name, int) else name
         with whole_folder(self.checkpoints_folder / folder_name) as temporary:
             yield temporary

@@ -80,9 +80,9 @@ def _describe(name: str) -> dict[str, Any]:
         ConfigError: there is none of that name, or it cannot be used.
     """
     from jtrans.config import recipe_names
-    from jtrans.models.zoo import SystemEntry, find_system
+    from jtrans.models.zoo import SystemEntry, system_configs
 
-    system = find_system(name)
+    system = system_configs().entry(name)
     recipes = [recipe for recipe in recipe_names() if recipe.rpartition("/")[2] == name]
     published = f"{_CORPUS}/{name}"
     recipe = published if published in recipes else next(iter(recipes), None)

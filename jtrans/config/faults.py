@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from jtrans.errors import JtransError, did_you_mean
+from jtrans.errors import JtransError, did_you_mean, name_hint
 
 Error = TypeVar("Error", bound=JtransError)
 
@@ -51,8 +51,9 @@ def explain_fault(
         place = f"{key}, {place}" if key else place
         return error_type(message, where=place, hint=hint, kind=kind)
     if fault["type"] == "literal_error":
-        near = did_you_mean(str(fault["input"]), re.findall(r"'(.+?)'", fault["ctx"]["expected"]))
-        hint = f"did you mean {near}?" if near else hint
+        hint = name_hint(
+            str(fault["input"]), re.findall(r"'(.+?)'", fault["ctx"]["expected"]), hint
+        )
     shown = "" if fault["type"] == "missing" else f" (got {fault['input']!r})"
     # a value may be of several types, each with its own fault: "epoch", or a number
     rules = [_rule(other) for other in error.errors() if _key_parts(other) == parts]

@@ -11,16 +11,17 @@ import logging
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from jtrans.config.faults import explain_fault
-from jtrans.config.schema import Config, SystemConfig
+from jtrans.config.schema import Config, ConfigSection, SystemConfig
 from jtrans.errors import ConfigError, name_hint
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHARED = "_shared"  # the folder of RECIPES with what recipes of one corpus have in common
+Section = TypeVar("Section", bound=ConfigSection)
 _log = logging.getLogger(__name__)
 # Old names of keys: files and runs written with them are read for ever.
 RENAMED = {
@@ -135,26 +136,19 @@ def build_config(
             hint=name_hint(str(system), systems, "jtrans models lists them"),
             kind="config.unknown-system",
         )
+    hint = "jtrans models NAME shows the options of a system"
+    place = {"where": where, "origins": origins}
+    values["model"] = _validated(systems[system], model, hint, prefix="model", **place)
+    return _validated(Config, values, "jtrans recipes shows examples", **place)
+
+
+def _validated(
+    schema: type[Section], values: Mapping[str, Any], hint: str, **place: Any
+) -> Section:
     try:
-        values["model"] = systems[system].model_validate(model)
+        return schema.model_validate(values)
     except ValidationError as error:
-        hint = "jtrans models NAME shows the options of a system"
-        raise explain_fault(
-            error,
-            systems[system],
-            ConfigError,
-            where=where,
-            hint=hint,
-            prefix="model",
-            origins=origins,
-        ) from error
-    try:
-        return Config.model_validate(values)
-    except ValidationError as error:
-        hint = "jtrans recipes shows examples"
-        raise explain_fault(
-            error, Config, ConfigError, where=where, hint=hint, origins=origins
-        ) from error
+        raise explain_fault(error, schema, ConfigError, hint=hint, **place) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -43,14 +43,7 @@ def make_bpe_dropout(corpus: PreparedCorpus, rate: float, seed: int) -> BpeDropo
 
 
 class BpeDropout:
-    """The training pairs with the pieces of each epoch.
-
-    Args:
-        pairs: the training split as prepared.
-        pipeline: of the prepared corpus.
-        rate: the probability of leaving out a merge.
-        seed: decides, with the epoch, which pieces are drawn.
-    """
+    """The training pairs with the pieces of each epoch; `rate` of the merges are left out."""
 
     def __init__(
         self, pairs: ParallelIds, pipeline: TextPipeline, *, rate: float, seed: int

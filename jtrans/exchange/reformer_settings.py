@@ -27,12 +27,7 @@ _NO_COUNTERPART = {
 
 
 class SavedArguments:
-    """The arguments a checkpoint was trained with.
-
-    Args:
-        args: the saved arguments.
-        where: the checkpoint, for errors.
-    """
+    """The arguments a checkpoint was trained with; errors name it as `where`."""
 
     def __init__(self, args: argparse.Namespace, where: str) -> None:
         self.values = vars(args)
@@ -73,11 +68,7 @@ class SavedArguments:
 
 
 def model_values(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return the `[model]` section of the configuration.
-
-    Args:
-        arguments: the saved ones.
-        tensors: the saved tensors by their original names.
+    """Return the `[model]` section for saved arguments and tensors by their original names.
 
     Raises:
         CheckpointError: an argument has no counterpart here, or contradicts the tensors.

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
+from jtrans.models.parts import input_embeddings, output_projection, source_encoder
 from jtrans.models.systems import ReformerConfig, ReformerFastConfig
-from jtrans.models.tying import input_embeddings, output_projection
 from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
@@ -125,28 +125,18 @@ class Reformer(TranslationModel):
         self, config: ReformerConfig, source_vocabulary: int, target_vocabulary: int
     ) -> None:
         super().__init__(config)
-        is_pre_norm = config.norm == "pre"
         E = config.grid_width
         self.source_embedding, self.target_embedding = input_embeddings(
             config, source_vocabulary, target_vocabulary
         )
         self.prenet: Encoder | None = None
         if isinstance(config, ReformerFastConfig):
-            self.prenet = Encoder(
-                config.prenet_layers,
-                config.width,
-                config.ffn_width,
-                config.heads,
-                pre_norm=is_pre_norm,
-                dropout=config.dropout,
-                attention_dropout=config.attention_dropout,
-                relu_dropout=config.relu_dropout,
-            )
+            self.prenet = source_encoder(config, config.prenet_layers)
         if config.side_vectors:
             self.source_embedding.add_side_vector()
             self.target_embedding.add_side_vector()
         self.layers = nn.ModuleList(JointLayer(config) for _ in range(config.layers))
-        self.grid_norm = nn.LayerNorm(E) if is_pre_norm else None
+        self.grid_norm = nn.LayerNorm(E) if config.norm == "pre" else None
         self.reduction = (
             AttentionReduction(E) if config.reduction == "attention" else MaxReduction()
         )

@@ -20,13 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
+from jtrans.models.parts import input_embeddings, output_projection, source_encoder
 from jtrans.models.systems import TransformerConfig
-from jtrans.models.tying import input_embeddings, output_projection
 from jtrans.nn.attention import CrossAttention, MultiHeadAttention
 from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
-from jtrans.nn.encoder import Encoder
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.layer import Layer
 from jtrans.nn.recorder import record_attention
@@ -111,16 +110,7 @@ class Transformer(TranslationModel):
         self.source_embedding, self.target_embedding = input_embeddings(
             config, source_vocabulary, target_vocabulary
         )
-        self.encoder = Encoder(
-            config.encoder_layers,
-            E,
-            config.ffn_width,
-            config.heads,
-            pre_norm=config.norm == "pre",
-            dropout=config.dropout,
-            attention_dropout=config.attention_dropout,
-            relu_dropout=config.relu_dropout,
-        )
+        self.encoder = source_encoder(config, config.encoder_layers)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.norm = nn.LayerNorm(E) if config.norm == "pre" else None
         self.output = output_projection(

@@ -95,11 +95,7 @@ class InstalledSystem:
         return model
 
     def config_class(self) -> type[SystemConfig]:
-        """Return the configuration class.
-
-        Raises:
-            ConfigError: see `model_class`.
-        """
+        """Return the configuration class, see `model_class`."""
         return self.model_class().Config
 
     def _refusal(self, fault: str) -> ConfigError:
@@ -195,29 +191,15 @@ def system_configs() -> SystemConfigs:
     return SystemConfigs()
 
 
-def find_system(name: str) -> SystemEntry | InstalledSystem:
-    """Return a system by its name.
-
-    Raises:
-        ConfigError: there is none of that name, or there are several.
-    """
-    return SystemConfigs().entry(name)
-
-
 def build_model(
     config: SystemConfig, source_vocabulary: int, target_vocabulary: int
 ) -> TranslationModel:
-    """Build a freshly initialised model.
-
-    Args:
-        config: the system's configuration.
-        source_vocabulary: number of source tokens, V_s.
-        target_vocabulary: number of target tokens, V_t.
+    """Build a freshly initialised model for V_s source and V_t target tokens.
 
     Raises:
         ConfigError: `tie = "all"` with different vocabularies.
     """
-    model_class: Any = find_system(config.system).model_class()
+    model_class: Any = system_configs().entry(config.system).model_class()
     model: TranslationModel = model_class(config, source_vocabulary, target_vocabulary)
     return model
 
@@ -234,6 +216,11 @@ def load_weights(model: TranslationModel, path: Path) -> None:
     try:
         missing, unexpected = safetensors.torch.load_model(model, path, strict=False)
         _log.info("read %s", path)
+        if missing or unexpected:
+            name = sorted([*missing, *unexpected])[0]
+            raise RuntimeError(
+                f"{len(missing)} tensors missing, {len(unexpected)} unknown, such as {name}"
+            )
     except FileNotFoundError as error:
         raise CheckpointError(f"no such checkpoint: {path}", kind="checkpoint.missing") from error
     except (safetensors.SafetensorError, OSError) as error:
@@ -250,14 +237,6 @@ def load_weights(model: TranslationModel, path: Path) -> None:
             where=str(path),
             kind="checkpoint.shape",
         ) from error
-    if missing or unexpected:
-        name = sorted([*missing, *unexpected])[0]
-        raise CheckpointError(
-            f"the checkpoint does not fit its configuration: "
-            f"{len(missing)} tensors missing, {len(unexpected)} unknown, such as {name}",
-            where=str(path),
-            kind="checkpoint.shape",
-        )
 
 
 def _load(path: str) -> Any:

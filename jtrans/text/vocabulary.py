@@ -16,6 +16,7 @@ from typing import Any
 from jtrans.errors import CorpusError
 
 PAD, EOS, UNK, SPARE = 0, 1, 2, 3
+MULTIPLE = 8  # filler rounds the size up to one of it
 SPECIALS = ("<pad>", "</s>", "<unk>", "<s>")
 
 
@@ -51,15 +52,12 @@ class Vocabulary:
             )
 
     @classmethod
-    def build(
-        cls, counts: Mapping[str, int], *, min_count: int = 1, multiple: int = 8
-    ) -> Vocabulary:
+    def build(cls, counts: Mapping[str, int], *, min_count: int = 1) -> Vocabulary:
         """Make the vocabulary of a training text.
 
         Args:
             counts: how often each token occurs; specials among them are left out.
             min_count: rarer tokens are left out and become ``<unk>``.
-            multiple: filler rounds the size up to a multiple of this.
 
         Returns:
             Tokens by falling count, those of equal count in the order of their text.
@@ -71,7 +69,7 @@ class Vocabulary:
         taken = set(words)
         names = (f"madeupword{number:04d}" for number in itertools.count())
         unused = (name for name in names if name not in taken)
-        filler = list(itertools.islice(unused, -(len(SPECIALS) + len(words)) % multiple))
+        filler = list(itertools.islice(unused, -(len(SPECIALS) + len(words)) % MULTIPLE))
         seen = [0] * len(SPECIALS) + [counts[token] for token in words] + [0] * len(filler)
         return cls([*SPECIALS, *words, *filler], seen)
 

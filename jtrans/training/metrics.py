@@ -24,10 +24,7 @@ from jtrans.training.stopping import Stopping
 class Metrics:
     """Keeps the sums of a `TrainingState` up to date and writes the run's log.
 
-    Args:
-        run: whose log is written.
-        state: holds the sums; saved with every checkpoint.
-        is_joint: whether joint positions per second are reported.
+    Joint positions per second are reported where `is_joint`.
     """
 
     def __init__(self, run: Run, state: TrainingState, *, is_joint: bool) -> None:
@@ -52,13 +49,7 @@ class Metrics:
         return seconds
 
     def count(self, measured: Tensor, *, tokens: int, positions: int) -> None:
-        """Count one update.
-
-        Args:
-            measured: summed loss with and without smoothing, norm of the gradient, [3].
-            tokens: its real target tokens.
-            positions: its padded joint positions.
-        """
+        """Count one update: summed loss with and without smoothing, norm of the gradient, [3]."""
         self._unread.append(measured)
         seconds = self.elapse()
         for totals in self._sums():

@@ -20,13 +20,7 @@ MicroBatch = NDArray[np.int64]  # indices into the split
 
 
 class UpdatePlan:
-    """The updates of every epoch.
-
-    Args:
-        pairs: the training split.
-        training: the budgets and the seed.
-        is_joint: whether the model has joint states, whose positions are bounded, too.
-    """
+    """The updates of every epoch; joint positions are bounded, too, where `is_joint`."""
 
     def __init__(self, pairs: ParallelIds, training: TrainingConfig, *, is_joint: bool) -> None:
         self.pairs = pairs

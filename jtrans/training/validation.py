@@ -24,13 +24,9 @@ from jtrans.training.objective import Objective, batch_loss
 
 
 class Validator:
-    """Measures a model on the valid split of a corpus.
+    """Measures a model on the valid split of a corpus, as `config` says.
 
-    Args:
-        corpus: the prepared corpus.
-        config: the budgets of batches, how many sentences to translate, and how.
-        is_joint: whether the model has joint states, whose positions are bounded, too.
-        precision: "fp32" or "bf16".
+    Joint positions of a batch are bounded where `is_joint`.
 
     Raises:
         DecodingError: options of the search that cannot be used.

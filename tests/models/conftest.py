@@ -13,7 +13,7 @@ import torch
 from jtrans.config import SystemConfig
 from jtrans.data.batch import Batch
 from jtrans.models.base import TranslationModel
-from jtrans.models.zoo import build_model, find_system, system_configs
+from jtrans.models.zoo import build_model, system_configs
 
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 20, 24
 SIZES = {"width": 16, "ffn_width": 32, "heads": 2}
@@ -47,7 +47,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in sys
 
 def tiny_config(system: str, *, rate: float = 0.0, **changes: Any) -> SystemConfig:
     """Return a configuration with E 16, F 32, H 2, every depth 2 and every dropout `rate`."""
-    model_class = find_system(system).model_class()
+    model_class = system_configs().entry(system).model_class()
     config_class = model_class.Config
     values: dict[str, Any] = {}
     for name, field in config_class.model_fields.items():

@@ -13,7 +13,7 @@ from plugins.command_line import ROOT
 from plugins.installed_systems import MINE, BringSystem, documented_system, install
 
 from jtrans.errors import ConfigError
-from jtrans.models.zoo import SYSTEMS, build_model, find_system, system_configs
+from jtrans.models.zoo import SYSTEMS, build_model, system_configs
 
 
 def test_an_installed_system_is_one_of_the_systems(bring_system: BringSystem) -> None:
@@ -22,7 +22,7 @@ def test_an_installed_system_is_one_of_the_systems(bring_system: BringSystem) ->
     assert list(configs) == [*SYSTEMS, "mine"] and len(configs) == len(SYSTEMS) + 1
     config = configs["mine"](system="mine", width=8)
     assert type(build_model(config, 20, 20)).__name__ == "Mine"
-    system = find_system("mine")
+    system = system_configs().entry("mine")
     assert system.distribution == "my-systems 1.0"
     assert system.summary == "GRU encoder-decoder with attention"
     assert "Luong" in system.paper
@@ -71,13 +71,13 @@ def test_a_name_that_two_distributions_bring_is_refused(bring_system: BringSyste
     bring_system()
     bring_system(distribution="your-systems")
     with pytest.raises(ConfigError, match=r"your-systems 1\.0, my-systems 1\.0"):
-        find_system("mine")
+        system_configs().entry("mine")
 
 
 def test_an_unknown_system_gets_the_nearest_installed_one(bring_system: BringSystem) -> None:
     bring_system()
     with pytest.raises(ConfigError) as caught:
-        find_system("mien")
+        system_configs().entry("mien")
     assert caught.value.hint == "did you mean mine?"
 
 

@@ -16,7 +16,7 @@ COUNTS = {"see": 2, "haus": 5, "am": 2, "x": 1}
 
 
 def test_tokens_stand_by_falling_count_then_by_name() -> None:
-    vocabulary = Vocabulary.build(COUNTS, multiple=1)
+    vocabulary = Vocabulary.build(COUNTS)
     assert vocabulary.tokens == ["<pad>", "</s>", "<unk>", "<s>", "haus", "am", "see", "x"]
     assert vocabulary.counts == [0, 0, 0, 0, 5, 2, 2, 1]
 
@@ -34,11 +34,11 @@ def test_rare_tokens_are_left_out() -> None:
     assert rare == UNK
 
 
-@given(st.integers(0, 40), st.sampled_from([1, 2, 8, 16]))
-def test_filler_rounds_the_size_up(words: int, multiple: int) -> None:
-    vocabulary = Vocabulary.build({str(i): 1 for i in range(words)}, multiple=multiple)
+@given(st.integers(0, 40))
+def test_filler_rounds_the_size_up(words: int) -> None:
+    vocabulary = Vocabulary.build({str(i): 1 for i in range(words)})
     size = words + len(SPECIALS)
-    assert len(vocabulary) == -(-size // multiple) * multiple
+    assert len(vocabulary) == -(-size // 8) * 8
     assert vocabulary.tokens[size:] == [f"madeupword{i:04d}" for i in range(len(vocabulary) - size)]
 
 

@@ -1,4 +1,7 @@
-"""Which embedding matrices are one: none, the decoder's two, or all three (docs/systems.md 0.4)."""
+"""What the attention systems build alike from their configuration.
+
+Which embedding matrices are one: none, the decoder's two, or all three (docs/systems.md 0.4).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from jtrans.errors import ConfigError
 from jtrans.models.systems import AttentionSystemConfig
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import InputEmbedding, token_embedding
+from jtrans.nn.encoder import Encoder
 
 
 def input_embeddings(
@@ -39,6 +43,20 @@ def input_embeddings(
         for tokens in (source, target)
     )
     return first, second
+
+
+def source_encoder(config: AttentionSystemConfig, layers: int) -> Encoder:
+    """Return an encoder of the configured sizes."""
+    return Encoder(
+        layers,
+        config.width,
+        config.ffn_width,
+        config.heads,
+        pre_norm=config.norm == "pre",
+        dropout=config.dropout,
+        attention_dropout=config.attention_dropout,
+        relu_dropout=config.relu_dropout,
+    )
 
 
 def output_projection(
