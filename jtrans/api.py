@@ -356,8 +356,8 @@ class LoadedRun:
         from dataclasses import replace
 
         chosen = dict(search) if beam is None else {**search, "beam": beam}
-        translator = copy.copy(self.translator)
-        translator.options = replace(self.translator.options, **chosen)
+        options = replace(self.translator.options, **chosen)
+        translator = replace(self.translator, options=options)
         return [best[0] for best in translator.translate_nbest(sources, 1)]
 
 

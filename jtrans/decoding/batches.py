@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import PAD
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = Sequence[int] | NDArray[np.int32]
+Ids: TypeAlias = Sequence[int] | NDArray[np.int32]
 
 # Padded source tokens of a batch. Measured with beam 5 and sentences of 15 tokens on one CPU core,
 # Transformer of 6 + 6 layers: 28, 37, 39, 41 sentences/s at 256, 512, 1024, 2048.
@@ -29,16 +27,13 @@ JOINT_LENGTH = 10
 def by_length(
     lengths: Sequence[int], *, batch_tokens: int, is_joint: bool, costs: Sequence[int] | None = None
 ) -> list[list[int]]:
-    """Cut sentences into batches of similar length, the longest first.
+    """Return sentences by number in batches of similar length, the longest first.
 
     Args:
         lengths: source tokens of each sentence.
         batch_tokens: most padded tokens of a batch; a longer sentence is a batch of its own.
         is_joint: whether memory grows with source times target.
         costs: what counts against the budget, where that is not the source length.
-
-    Returns:
-        Indices into `lengths`, batch by batch.
 
     Raises:
         DecodingError: a budget below 1.

@@ -21,11 +21,8 @@ from torch.nn.functional import pad
 
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.trace import Hypothesis, Trace
-from jtrans.errors import InternalError
 from jtrans.models.base import State, TranslationModel
 from jtrans.text.vocabulary import EOS, PAD, SPARE
-
-__all__ = ["Hypothesis", "SearchOptions", "beam_search"]
 
 # The maximum over 8 parts of the vocabulary first, then the best columns: a quarter of the time
 # of one topk over everything on a CPU. Vocabularies are multiples of 8.
@@ -54,8 +51,6 @@ def beam_search(
     Raises:
         DecodingError: the model gives no usable probabilities.
     """
-    if not models:
-        raise InternalError("beam search was called without a model")
     with torch.no_grad():
         limits = [options.limit(length) for length in source_mask.sum(1).tolist()]
         search = _Search(models, source, source_mask, limits, options)
@@ -120,10 +115,9 @@ class _Search:
             torch.log_softmax(model.project(model.step(self.token, state)).float(), dim=-1)
             for model, state in zip(self.models, self.states, strict=True)
         ]
-        if len(each) == 1:
-            return each[0].view(A, h, -1)
-        mean = torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
-        return mean.view(A, h, -1)
+        if len(each) > 1:
+            each = [torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))]
+        return each[0].view(A, h, -1)
 
     def _allowed(self, log_probs: Tensor) -> Tensor:
         """Rule out the tokens that must not come next, in place."""
@@ -168,7 +162,13 @@ class _Search:
             return
         self.token = token.flatten()
         rows = row[:, None] * h + parent  # [A, k]
-        if not (self.asks_every_step and h == k and keep is None and _is_identity(rows)):
+        is_identity = (
+            self.asks_every_step
+            and h == k
+            and keep is None
+            and torch.equal(rows.flatten(), torch.arange(rows.numel(), device=rows.device))
+        )
+        if not is_identity:
             self.states = [state.select(rows) for state in self.states]
 
     def _sentences_left(self) -> Tensor | None:
@@ -230,8 +230,3 @@ def _best_by_columns(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tens
     value = log_probs.reshape(A, h * V).gather(1, index) + total.gather(1, parents)
     best = value.topk(count)
     return best.values, index.gather(1, best.indices)
-
-
-def _is_identity(rows: Tensor) -> bool:
-    flat = rows.flatten()
-    return torch.equal(flat, torch.arange(flat.shape[0], device=flat.device))

@@ -10,13 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jtrans.config import Config
 from jtrans.errors import DecodingError, name_hint
-
-if TYPE_CHECKING:
-    from jtrans.config import Config
-    from jtrans.runs import Run
+from jtrans.models.zoo import system_configs
+from jtrans.runs import Run
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
 # Memory grows with the beam (3.7 GB at 500 for a batch of the demo's small model), quality does
@@ -63,13 +62,6 @@ class SearchOptions:
         """
         given = {name: value for name, value in chosen.items() if value is not None}
         return cls(**{**config.decoding.model_dump(), **given})
-
-    @classmethod
-    def from_run(cls, run: Run, **chosen: Any) -> SearchOptions:
-        """Return the search options of a run's configuration, as `from_config` does."""
-        from jtrans.models.zoo import system_configs
-
-        return cls.from_config(run.config(system_configs()), **chosen)
 
     def __post_init__(self) -> None:
         if self.beam < 1:
@@ -147,7 +139,7 @@ class DecodingChoices:
 
     def search_options(self, run: Run) -> SearchOptions:
         """Return the search options for a run."""
-        return SearchOptions.from_run(run, **self.search)
+        return SearchOptions.from_config(run.config(system_configs()), **self.search)
 
     def check(self, runs: Sequence[Run]) -> None:
         """Refuse what can be refused before torch is loaded.

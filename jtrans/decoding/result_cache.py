@@ -8,22 +8,20 @@ the options, so that results with other options live side by side.
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
+from jtrans.decoding.options import SearchOptions
 from jtrans.errors import JtransError
 from jtrans.files import file_digest, read_json, text_digest, whole_file, write_json
 from jtrans.progress import Progress
-
-if TYPE_CHECKING:
-    from jtrans.decoding.options import SearchOptions
-    from jtrans.runs import Checkpoint, Run
+from jtrans.runs import Checkpoint, Run
 
 FORMAT = 1
 
@@ -50,9 +48,7 @@ class CachedResult:
                 with np.load(self.path, allow_pickle=False) as arrays:
                     content = dict(arrays)
                 identity = json.loads(str(content.pop("identity")))
-        except (JtransError, OSError, ValueError, KeyError, TypeError, EOFError):
-            return None
-        except zipfile.BadZipFile:
+        except (JtransError, OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
             return None
         return content if identity == self.identity else None
 
@@ -79,19 +75,11 @@ def cached_translations(
 ) -> CachedResult:
     """Return the place of a run's translations: ``test.step-00012000.1a2b3c4d.json``.
 
-    Args:
-        run: an existing run.
-        checkpoint: of this run.
-        split: the split's name.
-        source: its raw source lines.
-        options: of the search.
-        precision: as the user asked for it.
+    `source` are the raw source lines of the split, `precision` is as the user asked for it.
     """
     identity = {
         "format": FORMAT,
-        "split": split,
-        "checkpoint": checkpoint.name,
-        "weights_sha256": _weights_digest(checkpoint),
+        **_weights(split, checkpoint),
         "source_sha256": text_digest("\n".join(source)),
         "options": {**asdict(options), "nbest": 1},
         "precision": precision,
@@ -106,20 +94,12 @@ def cached_measurement(
 ) -> CachedResult:
     """Return the place of a measurement: ``test.step-00012000.alignment.1a2b3c4d.npz``.
 
-    Args:
-        run: an existing run.
-        checkpoint: of this run.
-        split: the split's name.
-        measurement: what is measured, such as ``alignment``.
-        text: all the text it is measured on.
-        options: all else that decides the result.
+    `text` is all the text it is made on, `options` are all else that decides the result.
     """
     identity = {
         "format": FORMAT,
         "what": measurement,
-        "split": split,
-        "checkpoint": checkpoint.name,
-        "weights_sha256": _weights_digest(checkpoint),
+        **_weights(split, checkpoint),
         "pipeline": run.pipeline.fingerprint(),
         "text_sha256": _digest(text),
         "options": options,
@@ -132,9 +112,9 @@ def _digest(value: Any) -> str:
     return text_digest(json.dumps(value, sort_keys=True, ensure_ascii=False))
 
 
-def _weights_digest(checkpoint: Checkpoint) -> str:
-    weights = checkpoint.weights
-    return _file_digest(weights, weights.stat().st_mtime_ns)
+def _weights(split: str, checkpoint: Checkpoint) -> dict[str, str]:
+    digest = _file_digest(checkpoint.weights, checkpoint.weights.stat().st_mtime_ns)
+    return {"split": split, "checkpoint": checkpoint.name, "weights_sha256": digest}
 
 
 @lru_cache(maxsize=64)

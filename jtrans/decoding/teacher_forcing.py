@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import torch
 
-from jtrans.decoding.batches import by_length, padded
+from jtrans.decoding.batches import Ids, by_length, padded
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.progress import Progress, Silent
 from jtrans.text.vocabulary import EOS
-
-if TYPE_CHECKING:
-    from jtrans.decoding.batches import Ids
 
 TARGET_TOKENS = 2048  # padded target tokens of a batch
 ROWS_AT_ONCE = 512  # target positions whose logits are in memory at the same time
@@ -40,9 +36,8 @@ def teacher_forced_scores(
     sources: Sequence[Ids],
     targets: Sequence[Ids],
     *,
-    batch_tokens: int = TARGET_TOKENS,
     precision: str = "fp32",
-    progress: Progress | None = None,
+    progress: Progress = Silent(),
 ) -> list[TeacherForcedScores]:
     """Score every target token given the true tokens before it.
 
@@ -52,18 +47,16 @@ def teacher_forced_scores(
         model: in evaluation mode.
         sources: source ids, each ending in EOS.
         targets: target ids, each ending in EOS.
-        batch_tokens: most padded target tokens of a batch.
         precision: "fp32" or "bf16".
         progress: for reporting how many sentences are done.
 
     Returns:
         One result per sentence, with a value per target token, EOS included, in the order given.
     """
-    progress = progress or Silent()
     longest = [max(len(pair[0]), len(pair[1])) for pair in zip(sources, targets, strict=True)]
     batches = by_length(
         [len(source) for source in sources],
-        batch_tokens=batch_tokens,
+        batch_tokens=TARGET_TOKENS,
         is_joint=model.is_joint,
         costs=longest,
     )
@@ -98,9 +91,6 @@ def _of_batch(
         hits += (predicted.argmax(dim=-1) == tokens).tolist()
     values, matches = iter(log_probs), iter(hits)
     return [
-        TeacherForcedScores(
-            list(islice(values, len(target))),
-            list(islice(matches, len(target))),
-        )
-        for target in targets
+        TeacherForcedScores(list(islice(values, size)), list(islice(matches, size)))
+        for size in map(len, targets)
     ]

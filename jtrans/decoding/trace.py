@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from jtrans.decoding.options import SearchOptions
 from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -35,17 +33,10 @@ class Hypothesis:
 
 
 class Trace:
-    """Tokens, back-pointers and log-probabilities of a search, [steps, B, k] each, on device.
-
-    Args:
-        steps: most steps the search can take.
-        sentences: B.
-        beam: k.
-        device: where the search runs.
-    """
+    """Tokens, back-pointers and log-probabilities of a search, [steps, B, k] each, on device."""
 
     def __init__(self, steps: int, sentences: int, beam: int, device: torch.device) -> None:
-        self.steps = steps
+        self.steps = steps  # the most that the search can take
         shape = (steps, sentences, beam)
         self._taken = 0
         self._token = torch.empty(shape, dtype=torch.int64, device=device)
@@ -89,8 +80,7 @@ class Trace:
         step, sentence, rank = (axis.cpu().numpy() for axis in self._ends.nonzero(as_tuple=True))
         tokens, log_probs = self._follow(step, sentence, rank)
         finished: list[list[Hypothesis]] = [[] for _ in range(self._ends.shape[1])]
-        for i in range(len(step)):
-            length = int(step[i]) + 1
+        for i, length in enumerate((step + 1).tolist()):
             token_log_probs = log_probs[i, :length].tolist()
             log_prob = sum(token_log_probs)
             score = options.normalise(log_prob, length)
@@ -114,13 +104,8 @@ class Trace:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Follow the back-pointers of all finished hypotheses at once.
 
-        Args:
-            step: the step at which each one ended, [F].
-            sentence: its sentence, [F].
-            rank: its place among the candidates of that step, [F].
-
-        Returns:
-            Tokens and their log-probabilities, [F, steps], from the left.
+        Given the step at which each one ended, its sentence, and its place among the candidates
+        of that step, [F] each, return tokens and log-probabilities from the left, [F, steps].
         """
         taken = self._taken
         token, parent, log_prob = (

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 
-from jtrans.decoding.batches import BATCH_TOKENS, by_length, padded
-from jtrans.decoding.beam import Hypothesis, beam_search
-from jtrans.decoding.load import load_model
+from jtrans.decoding.batches import BATCH_TOKENS, Ids, by_length, padded
+from jtrans.decoding.beam import beam_search
 from jtrans.decoding.options import DecodingChoices, SearchOptions
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
-from jtrans.errors import DecodingError, InternalError, WorkError
+from jtrans.decoding.trace import Hypothesis
+from jtrans.errors import CheckpointError, DecodingError, WorkError
 from jtrans.models.base import TranslationModel
-from jtrans.nn.device import autocast, resolve_device, resolve_precision
+from jtrans.models.zoo import build_model, load_weights, system_configs
+from jtrans.nn.device import autocast, prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
-
-if TYPE_CHECKING:
-    from jtrans.decoding.batches import Ids
-    from jtrans.runs import Run
-    from jtrans.text.pipeline import TextPipeline
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextPipeline
 
 # Time and memory grow with the square of the length, so one endless line must not stop a file.
 LONGEST_SOURCE = 1024
@@ -57,6 +53,37 @@ class ScoredLine:
     token_log_probs: list[float]
 
 
+def load_model(
+    run: Run, checkpoint: str = "best", device: torch.device | None = None
+) -> TranslationModel:
+    """Load the model of a run, in evaluation mode, without gradients.
+
+    Args:
+        run: an existing run.
+        checkpoint: ``best``, ``last``, an update's number or the name of an average.
+        device: where to put it; None for the machine's best.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, or it is damaged.
+    """
+    opened = run.checkpoint(checkpoint)
+    opened.verify("model.safetensors")
+    config = run.config(system_configs())
+    device = device or resolve_device(None)
+    prepare_device(device)
+    sides = run.pipeline.source, run.pipeline.target
+    model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+    load_weights(model, opened.weights)
+    if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+        raise CheckpointError(
+            "the checkpoint holds numbers that are not finite",
+            where=str(opened.weights),
+            hint="its training diverged or the file was changed: use another --checkpoint",
+            kind="checkpoint.not-finite",
+        )
+    return model.to(device).eval().requires_grad_(False)
+
+
 def translate_ids(
     models: Sequence[TranslationModel],
     sources: Sequence[Ids],
@@ -64,22 +91,18 @@ def translate_ids(
     *,
     batch_tokens: int = BATCH_TOKENS,
     precision: str = "fp32",
-    progress: Progress | None = None,
+    progress: Progress = Silent(),
 ) -> list[list[Hypothesis]]:
-    """Search for translations of sentences given as ids.
+    """Search for translations of sentences given as ids, each ending in EOS.
 
-    Args:
-        models: one model or an ensemble, in evaluation mode.
-        sources: source ids, each ending in EOS.
-        options: of the search.
-        batch_tokens: most padded source tokens in one batch.
-        precision: "fp32" or "bf16".
-        progress: for reporting how many sentences are done.
+    The other arguments are those of `Translator`.
 
     Returns:
         Hypotheses per sentence, best first, sentences in the order given.
+
+    Raises:
+        WorkError: the device is out of memory.
     """
-    progress = progress or Silent()
     device = models[0].device
     is_joint = any(model.is_joint for model in models)
     lengths = [len(source) for source in sources]
@@ -87,8 +110,15 @@ def translate_ids(
     done = 0
     for batch in by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint):
         source, mask = padded([sources[index] for index in batch], device)
-        with _memory_errors(), torch.no_grad(), autocast(device, precision):
-            hypotheses = beam_search(models, source, mask, options)
+        try:
+            with torch.no_grad(), autocast(device, precision):
+                hypotheses = beam_search(models, source, mask, options)
+        except torch.OutOfMemoryError as error:
+            raise WorkError(
+                "the device is out of memory",
+                hint=f"smaller batches: --batch-tokens {BATCH_TOKENS // 4}, or a smaller --beam",
+                kind="work.memory",
+            ) from error
         for index, best in zip(batch, hypotheses, strict=True):
             result[index] = best
         done += len(batch)
@@ -96,101 +126,46 @@ def translate_ids(
     return result
 
 
-@contextlib.contextmanager
-def _memory_errors() -> Iterator[None]:
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise WorkError(
-            "the device is out of memory",
-            hint=f"smaller batches: --batch-tokens {BATCH_TOKENS // 4}, or a smaller --beam",
-            kind="work.memory",
-        ) from error
-
-
+@dataclass(frozen=True, eq=False)
 class Translator:
     """Translates raw text with one model, or with several as an ensemble.
 
     Args:
-        models: in evaluation mode, all on one device.
+        models: at least one, in evaluation mode, all on one device.
         pipeline: of the runs the models come from.
         options: of the search.
         batch_tokens: most padded source tokens in one batch.
         precision: "fp32" or "bf16".
     """
 
-    def __init__(
-        self,
-        models: Sequence[TranslationModel],
-        pipeline: TextPipeline,
-        options: SearchOptions | None = None,
-        *,
-        batch_tokens: int = BATCH_TOKENS,
-        precision: str = "fp32",
-    ) -> None:
-        if not models:
-            raise InternalError("a translator needs a model")
-        self.models = list(models)
-        self.pipeline = pipeline
-        self.options = options or SearchOptions()
-        self.batch_tokens = batch_tokens
-        self.precision = precision
+    models: Sequence[TranslationModel]
+    pipeline: TextPipeline
+    options: SearchOptions
+    batch_tokens: int = BATCH_TOKENS
+    precision: str = "fp32"
 
     @classmethod
-    def from_runs(
-        cls,
-        runs: Sequence[Run],
-        checkpoint: str = "best",
-        device: torch.device | str | None = None,
-        precision: str = "fp32",
-        *,
-        options: SearchOptions | None = None,
-        batch_tokens: int | None = None,
-    ) -> Translator:
-        """Load the models of one run, or of several that form an ensemble.
-
-        Args:
-            runs: existing runs.
-            checkpoint: which checkpoint of each.
-            device: where to compute, or its name; None for the machine's best.
-            precision: "fp32", "bf16" or "auto".
-            options: of the search; None for those of the first run's recipe.
-            batch_tokens: most padded source tokens in one batch; None for the usual number.
+    def load(cls, runs: Sequence[Run], decoding: DecodingChoices) -> Translator:
+        """Load one run, or several as an ensemble; the search is that of the first.
 
         Raises:
             DecodingError: the runs of an ensemble do not share their text pipeline.
             CheckpointError: a run or checkpoint cannot be used.
         """
-        check_ensemble(runs)
-        if not isinstance(device, torch.device):
-            device = resolve_device(device)
-        models = [load_model(run, checkpoint, device) for run in runs]
-        return cls(
-            models,
-            runs[0].pipeline,
-            options or SearchOptions.from_run(runs[0]),
-            batch_tokens=batch_tokens or BATCH_TOKENS,
-            precision=resolve_precision(device, precision),
-        )
+        options = decoding.search_options(runs[0])
+        _check_ensemble(runs)
+        device = resolve_device(decoding.device)
+        models = [load_model(run, decoding.checkpoint, device) for run in runs]
+        batch_tokens = decoding.batch_tokens or BATCH_TOKENS
+        precision = resolve_precision(device, decoding.precision)
+        return cls(models, runs[0].pipeline, options, batch_tokens, precision)
 
-    @classmethod
-    def load(cls, runs: Sequence[Run], decoding: DecodingChoices) -> Translator:
-        """Load one run, or several as an ensemble, as a user chose to decode (see `from_runs`)."""
-        return cls.from_runs(
-            runs,
-            decoding.checkpoint,
-            decoding.device,
-            decoding.precision,
-            options=decoding.search_options(runs[0]),
-            batch_tokens=decoding.batch_tokens,
-        )
-
-    def translate(self, lines: Sequence[str], progress: Progress | None = None) -> list[str]:
+    def translate(self, lines: Sequence[str], progress: Progress = Silent()) -> list[str]:
         """Return the best translation of every line, in order; empty lines stay empty."""
         return [best[0].text for best in self.translate_nbest(lines, 1, progress)]
 
     def translate_nbest(
-        self, lines: Sequence[str], n: int | None = None, progress: Progress | None = None
+        self, lines: Sequence[str], n: int | None = None, progress: Progress = Silent()
     ) -> list[list[Translation]]:
         """Return the n best translations of every line, best first, lines in order.
 
@@ -199,7 +174,6 @@ class Translator:
             n: how many; None for `options.nbest`. Within the beam.
             progress: for reporting how far the work is, and lines that had to be cut.
         """
-        progress = progress or Silent()
         options = self.options if n is None else replace(self.options, nbest=n)
         sources = [self._encode(line, progress) for line in lines]
         full = [index for index, source in enumerate(sources) if len(source) > 1]
@@ -217,21 +191,17 @@ class Translator:
         return result
 
     def teacher_forced_scores(
-        self, sources: Sequence[str], targets: Sequence[str], progress: Progress | None = None
+        self, sources: Sequence[str], targets: Sequence[str], progress: Progress = Silent()
     ) -> list[ScoredLine]:
-        """Return how probable the model finds given translations, token by token.
+        """Return how probable the model finds given translations of raw lines, token by token.
 
-        Args:
-            sources: raw source lines.
-            targets: their translations, raw text; where both are empty there is no token.
-            progress: for reporting how far the work is.
+        Where source and translation are both empty there is no token.
 
         Raises:
             DecodingError: there are several models.
         """
         if len(self.models) > 1:
             raise DecodingError("given translations are scored by one model, not an ensemble")
-        progress = progress or Silent()
         pairs = [
             (self._encode(source, progress), self.pipeline.target.encode(target))
             for source, target in zip(sources, targets, strict=True)
@@ -275,14 +245,8 @@ class Translator:
 _EMPTY = Translation("", 0.0, 0.0, [], [], [])
 
 
-def check_ensemble(runs: Sequence[Run]) -> None:
-    """Refuse an ensemble whose models do not read and write the same tokens.
-
-    Raises:
-        DecodingError: naming the two runs that differ.
-    """
-    if not runs:
-        raise InternalError("no run to translate with")
+def _check_ensemble(runs: Sequence[Run]) -> None:
+    """Refuse an ensemble whose models do not read and write the same tokens."""
     first = runs[0].pipeline.fingerprint()
     for run in runs[1:]:
         if run.pipeline.fingerprint() != first:

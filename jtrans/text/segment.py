@@ -184,8 +184,7 @@ def make_segmenter(name: str, language: str, dictionary: str | None = None) -> S
     Args:
         name: a name of `SEGMENTERS`.
         language: ISO code.
-        dictionary: extra words for jieba, one per line, each optionally followed by a frequency
-            and a part of speech.
+        dictionary: extra words for jieba, as the text of a user dictionary.
 
     Raises:
         ConfigError: there is no such segmenter, or the dictionary has a line that cannot be used.

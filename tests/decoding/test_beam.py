@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jtrans.decoding.beam import Hypothesis, SearchOptions, beam_search, best_continuations
+from jtrans.decoding.beam import beam_search, best_continuations
+from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.trace import Hypothesis
 from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS, PAD, SPARE, UNK
 

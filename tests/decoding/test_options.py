@@ -73,7 +73,7 @@ def test_both_forms_of_the_length_penalty_count_the_end_symbol() -> None:
 
 def test_what_a_user_chooses_replaces_the_runs_own_settings(make_run: MakeRun) -> None:
     run = Run.open(make_run(config={"decoding": {"beam": 3, "max_length": "20"}}))
-    assert SearchOptions.from_run(run) == SearchOptions(beam=3, max_length="20")
+    assert DecodingChoices().search_options(run) == SearchOptions(beam=3, max_length="20")
     choices = DecodingChoices(search={"beam": 7, "max_length": None})
     assert choices.search_options(run) == SearchOptions(beam=7, max_length="20")
     assert SearchOptions.from_config(run.config(system_configs()), beam=1).beam == 1

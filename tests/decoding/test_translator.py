@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from plugins.listener import Listener
+from plugins.random_runs import ON_CPU
 
 import jtrans
 from jtrans.decoding.batches import by_length, padded
-from jtrans.decoding.load import load_model
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.translator import LONGEST_SOURCE, Translator, translate_ids
+from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model, translate_ids
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
@@ -32,7 +33,7 @@ LINES = [
 
 @pytest.fixture
 def translator(make_run: MakeRun) -> Translator:
-    return Translator.from_runs([Run.open(make_run())], device=torch.device("cpu"))
+    return Translator.load([Run.open(make_run())], ON_CPU)
 
 
 def test_order_and_empty_lines_are_kept(translator: Translator) -> None:
@@ -45,10 +46,10 @@ def test_order_and_empty_lines_are_kept(translator: Translator) -> None:
 
 @pytest.mark.parametrize("batch_tokens", [1, 12, 1000])
 def test_the_batch_size_changes_nothing(make_run: MakeRun, batch_tokens: int) -> None:
-    options = SearchOptions(beam=4, nbest=4, max_length="S+4")
-    run, device = Run.open(make_run()), torch.device("cpu")
-    whole = Translator.from_runs([run], device=device, options=options)
-    cut = Translator.from_runs([run], device=device, options=options, batch_tokens=batch_tokens)
+    choices = replace(ON_CPU, search={"beam": 4, "nbest": 4, "max_length": "S+4"})
+    run = Run.open(make_run())
+    whole = Translator.load([run], choices)
+    cut = Translator.load([run], replace(choices, batch_tokens=batch_tokens))
     first, second = whole.translate_nbest(LINES), cut.translate_nbest(LINES)
     assert [[t.text for t in best] for best in second] == [[t.text for t in best] for best in first]
     scores = [t.score for best in first for t in best]
@@ -118,15 +119,14 @@ def test_runs_of_different_vocabularies_form_no_ensemble(make_run: MakeRun) -> N
     )
     runs = [Run.open(make_run("first")), Run.open(make_run("second", pipeline=other))]
     with pytest.raises(DecodingError, match="different vocabularies") as caught:
-        Translator.from_runs(runs, device=torch.device("cpu"))
+        Translator.load(runs, ON_CPU)
     assert caught.value.exit_code == 2
 
 
 def test_an_ensemble_of_two_runs_differs_from_each(make_run: MakeRun) -> None:
     runs = [Run.open(make_run("first", weights_seed=1)), Run.open(make_run("b", weights_seed=2))]
-    cpu = torch.device("cpu")
     scores = [
-        [best[0].score for best in Translator.from_runs(which, device=cpu).translate_nbest(LINES)]
+        [best[0].score for best in Translator.load(which, ON_CPU).translate_nbest(LINES)]
         for which in ([runs[0]], [runs[1]], runs)
     ]
     assert scores[2] != scores[0]
@@ -135,11 +135,11 @@ def test_an_ensemble_of_two_runs_differs_from_each(make_run: MakeRun) -> None:
 
 def test_search_options_come_from_the_recipe_unless_given(make_run: MakeRun) -> None:
     config = {"decoding": {"beam": 3, "length_penalty": 0.6, "max_length": "20"}}
-    run, cpu = Run.open(make_run(config=config)), torch.device("cpu")
+    run = Run.open(make_run(config=config))
     expected = SearchOptions(beam=3, length_penalty=0.6, max_length="20")
-    assert Translator.from_runs([run], device=cpu).options == expected
-    given = SearchOptions(beam=2)
-    assert Translator.from_runs([run], device=cpu, options=given).options == given
+    assert Translator.load([run], ON_CPU).options == expected
+    given = replace(ON_CPU, search={"beam": 2})
+    assert Translator.load([run], given).options == replace(expected, beam=2)
 
 
 def test_the_loaded_model_is_ready_to_translate(make_run: MakeRun) -> None:

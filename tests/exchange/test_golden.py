@@ -20,9 +20,9 @@ from plugins.folders import GOLDEN, needs_golden
 
 from jtrans.decoding.batches import padded
 from jtrans.decoding.beam import beam_search
-from jtrans.decoding.load import load_model
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
+from jtrans.decoding.translator import load_model
 from jtrans.exchange.reformer_fairseq import import_checkpoint
 from jtrans.models.base import TranslationModel
 from jtrans.nn import fast

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from jtrans.decoding.load import load_model
+from jtrans.decoding.translator import load_model
 from jtrans.errors import CheckpointError, ConfigError, CorpusError
 from jtrans.exchange.reformer_fairseq import import_checkpoint
 from jtrans.models.zoo import system_configs

@@ -91,7 +91,7 @@ def run_on(make_run: MakeRun) -> RunOn:
 @pytest.fixture
 def loaded_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the runs whose models are loaded in this test."""
-    from jtrans.decoding.load import load_model  # it loads torch
+    from jtrans.decoding.translator import load_model  # it loads torch
 
     names: list[str] = []
 

@@ -149,7 +149,7 @@ def test_micro_batches_hold_every_pair_once_within_the_budget() -> None:
     "name", ["reformer-base", "reformer-fast", "reformer-fast-tied", "transformer-pre"]
 )
 def test_logits_are_those_of_the_original(name: str, tmp_path: Path) -> None:
-    from jtrans.decoding.load import load_model
+    from jtrans.decoding.translator import load_model
     from jtrans.exchange.reformer_fairseq import import_checkpoint
 
     folder = GOLDEN / name

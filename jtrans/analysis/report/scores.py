@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jtrans.analysis.study.scores import score_subjects
+from jtrans.analysis.study.study import Study
 from jtrans.evaluation.significance import PairedResult
-from jtrans.evaluation.systems import Evaluation, SeedGroup
-
-if TYPE_CHECKING:
-    from jtrans.analysis.study.study import Study
-    from jtrans.progress import Progress
+from jtrans.evaluation.systems import Evaluation
+from jtrans.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -50,11 +48,16 @@ class ReportScores:
     @classmethod
     def of(cls, evaluation: Evaluation) -> ReportScores:
         """Return the scores that a report shows of an evaluation."""
-        return cls(
-            {group.names[0]: _values(group, evaluation.metrics) for group in evaluation.groups},
-            evaluation.paired,
-            evaluation.signatures,
-        )
+        systems = {
+            group.names[0]: {
+                name: MetricValue(
+                    group.mean(name), group.members[0].interval(name), group.deviation(name)
+                )
+                for name in evaluation.metrics
+            }
+            for group in evaluation.groups
+        }
+        return cls(systems, evaluation.paired, evaluation.signatures)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -72,13 +75,9 @@ class ReportScores:
 
 
 def report_scores(study: Study, progress: Progress) -> ReportScores:
-    """Return the scores of all systems, from the first run's result cache if they are there.
+    """Return all systems' scores in every metric, from the first run's result cache if there.
 
-    With all references of the split, in every metric.
-
-    Args:
-        study: the systems.
-        progress: for reporting that there is something to compute.
+    All references of the split are used.
     """
     translations = [
         [subject.name, *(member.hypotheses for member in subject.members)]
@@ -95,11 +94,3 @@ def report_scores(study: Study, progress: Progress) -> ReportScores:
     scores = ReportScores.of(score_subjects(study))
     cached.write({"scores": np.array(json.dumps(scores.to_json()))}, progress)
     return scores
-
-
-def _values(group: SeedGroup, metrics: list[str]) -> dict[str, MetricValue]:
-    first = group.members[0]
-    return {
-        metric: MetricValue(group.mean(metric), first.interval(metric), group.deviation(metric))
-        for metric in metrics
-    }

@@ -6,28 +6,27 @@ import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jtrans.analysis.study.members import FileMember, Member, SplitText, is_same_segmentation
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.data.prepared import PreparedCorpus, Side
 from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import ConfigError, CorpusError, usage_error
+from jtrans.models.zoo import system_configs
 from jtrans.progress import Progress, Silent
-
-if TYPE_CHECKING:
-    from jtrans.runs import Run
-    from jtrans.text.pipeline import TextSide
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextSide
 
 
 def load_study(
     runs: Sequence[Run],
     split: str = "test",
-    decoding: DecodingChoices | None = None,
+    decoding: DecodingChoices = DecodingChoices(),
     *,
     data: Path | None = None,
     hypotheses: Sequence[Path] = (),
-    progress: Progress | None = None,
+    progress: Progress = Silent(),
 ) -> Study:
     """Gather runs and files of translations for analysis; nothing is computed yet.
 
@@ -44,7 +43,7 @@ def load_study(
             or a run given twice.
     """
     _refuse_repetition(runs)
-    members = open_members(runs, split, decoding or DecodingChoices(), data, progress)
+    members = open_members(runs, split, decoding, data, progress)
     text, corpus, common = members[0].text, members[0].corpus, runs[0].pipeline
     if not text.source_lines:
         raise CorpusError(
@@ -66,8 +65,8 @@ def open_members(
     runs: Sequence[Run],
     split: str,
     decoding: DecodingChoices,
-    data: Path | None = None,
-    progress: Progress | None = None,
+    data: Path | None,
+    progress: Progress,
 ) -> list[Member]:
     """Return runs as members on the split they share; nothing is computed yet.
 
@@ -79,9 +78,12 @@ def open_members(
     """
     corpora = [open_corpus(run, data) for run in runs]
     text, common = _common_text(runs, corpora, split), runs[0].pipeline
+    names = [run.name for run in runs]
+    if len(set(names)) < len(names):
+        names = [str(run.folder) for run in runs]
     return [
-        Member(name, run, corpus, text, common, decoding, progress or Silent())
-        for name, run, corpus in zip(_names(runs), runs, corpora, strict=True)
+        Member(name, run, corpus, text, common, decoding, progress)
+        for name, run, corpus in zip(names, runs, corpora, strict=True)
     ]
 
 
@@ -112,8 +114,6 @@ def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
 
 def all_but_seed(run: Run) -> str:
     """Return a key that is the same for runs that differ only by seed."""
-    from jtrans.models.zoo import system_configs
-
     values = run.config(system_configs()).model_dump(mode="json")
     values["training"].pop("seed")
     return json.dumps([values, run.pipeline.fingerprint(), _training_text(run)], sort_keys=True)
@@ -139,16 +139,7 @@ def _refuse_repetition(runs: Sequence[Run]) -> None:
 def _shared_lines(
     runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the source lines and all reference sets of a split, the same for all runs.
-
-    Args:
-        runs: at least one.
-        corpora: the prepared corpus of each.
-        split: its name.
-
-    Raises:
-        CorpusError: no such split, or texts or references that differ.
-    """
+    """Return the source lines and all reference sets of a split, the same for all runs."""
     texts = [(corpus.raw_lines(split, "source"), corpus.references(split)) for corpus in corpora]
     others = [run.name for run, text in zip(runs, texts, strict=True) if text != texts[0]]
     if others:
@@ -184,14 +175,6 @@ def _words(run: Run, corpus: PreparedCorpus, split: str, side: Side) -> list[lis
     if is_same_segmentation(own, getattr(corpus.pipeline, side)):
         return corpus.words_lines(split, side)
     return [own.segment(line) for line in corpus.raw_lines(split, side)]
-
-
-def _names(runs: Sequence[Run]) -> list[str]:
-    """Return the names, or the folders where names repeat."""
-    names = [run.name for run in runs]
-    if len(set(names)) == len(names):
-        return names
-    return [str(run.folder) for run in runs]
 
 
 def _group_name(group: Sequence[Member | FileMember]) -> str:

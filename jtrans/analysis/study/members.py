@@ -12,19 +12,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
+from jtrans.corpora.lines import read_line_file
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding.options import DecodingChoices
+from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations
+from jtrans.decoding.split import SplitTranslation
 from jtrans.errors import CorpusError, InternalError
 from jtrans.progress import Progress
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextPipeline, TextSide
 
-if TYPE_CHECKING:
-    from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
-    from jtrans.data.prepared import PreparedCorpus
-    from jtrans.decoding.options import DecodingChoices
-    from jtrans.decoding.result_cache import CachedResult
-    from jtrans.decoding.split import SplitTranslation
+if TYPE_CHECKING:  # they load torch
     from jtrans.decoding.translator import Translator
     from jtrans.models.base import TranslationModel
-    from jtrans.runs import Run
-    from jtrans.text.pipeline import TextPipeline, TextSide
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class SplitText:
         return f" Of the {number} references of a sentence, the first." if number > 1 else ""
 
 
+@dataclass(eq=False, repr=False)
 class Member:
     """One run.
 
@@ -81,25 +85,17 @@ class Member:
         JtransError: no such checkpoint, or search options that cannot be used.
     """
 
-    def __init__(
-        self,
-        name: str,
-        run: Run,
-        corpus: PreparedCorpus,
-        text: SplitText,
-        common: TextPipeline,
-        decoding: DecodingChoices,
-        progress: Progress,
-    ) -> None:
-        self.name = name
-        self.run = run
-        self.corpus = corpus
-        self.text = text
-        self.decoding = decoding
-        self.progress = progress
-        self.checkpoint = run.checkpoint(decoding.checkpoint)
-        self._search = decoding.search_options(run)
-        self._common = common
+    name: str
+    run: Run
+    corpus: PreparedCorpus
+    text: SplitText
+    common: TextPipeline
+    decoding: DecodingChoices
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self.checkpoint = self.run.checkpoint(self.decoding.checkpoint)
+        self._search = self.decoding.search_options(self.run)
 
     @cached_property
     def hypotheses(self) -> list[str]:
@@ -109,9 +105,9 @@ class Member:
     @cached_property
     def hypothesis_words(self) -> list[list[str]]:
         """Its translations as words, segmented like the reference words."""
-        if is_same_segmentation(self.run.pipeline.target, self._common.target):
+        if is_same_segmentation(self.run.pipeline.target, self.common.target):
             return [list(words) for words in self.translation.words]
-        return [self._common.target.segment(line) for line in self.hypotheses]
+        return [self.common.target.segment(line) for line in self.hypotheses]
 
     @cached_property
     def source_pieces(self) -> list[list[str]]:
@@ -136,15 +132,12 @@ class Member:
     @cached_property
     def teacher_forced(self) -> TeacherForcedSplit:
         """The teacher-forced scores of the reference, token by token."""
-        from jtrans.analysis.study.teacher_forcing import score_references
-
-        return score_references(
-            self.cached("forced"),
-            self.source_ids,
-            self.reference_ids,
-            load=lambda: self.translator,
-            progress=self.progress,
-        )
+        cached, size = self.cached("forced"), sum(map(len, self.reference_ids))
+        scores = cached.read()
+        if scores is None or any(len(array) != size for array in scores.values()):
+            scores = self._score_references()
+            cached.write(scores, self.progress)
+        return TeacherForcedSplit.of(self.reference_ids, scores["log_probs"], scores["hits"])
 
     @cached_property
     def translator(self) -> Translator:
@@ -169,8 +162,6 @@ class Member:
             all_references: whether further references decide the result, too.
             options: all else that decides it.
         """
-        from jtrans.decoding.result_cache import cached_measurement
-
         references = self.text.references if all_references else [self.text.reference_lines]
         return cached_measurement(
             self.run,
@@ -185,27 +176,37 @@ class Member:
     @cached_property
     def translation(self) -> SplitTranslation:
         """The translations of the split, with their own words and how long they took."""
-        from jtrans.decoding.split import translate_split
-
-        translation = translate_split(
-            self.run,
-            self.text.split,
-            self.text.source_lines,
-            self._search,
-            checkpoint=self.checkpoint,
-            precision=self.decoding.precision,
-            load=lambda: self.translator,
-            progress=self.progress,
+        split, source = self.text.split, self.text.source_lines
+        cached = cached_translations(
+            self.run, self.checkpoint, split, source, self._search, self.decoding.precision
         )
+        translation = SplitTranslation.read(cached)
+        if translation is None:
+            translation = SplitTranslation.make(self.translator, source, self.progress)
+            cached.write(vars(translation), self.progress)
         for lines in (translation.lines, translation.words):
             _check_lines(lines, self.text, f"{self.name}: translations/")
         return translation
+
+    def _score_references(self) -> dict[str, Any]:
+        from jtrans.decoding.teacher_forcing import teacher_forced_scores
+
+        sentences = teacher_forced_scores(
+            self.model,
+            self.source_ids,
+            self.reference_ids,
+            precision=self.translator.precision,
+            progress=self.progress,
+        )
+        log_probs = np.concatenate([scores.log_probs for scores in sentences])
+        hits = np.concatenate([scores.hits for scores in sentences])
+        return {"log_probs": log_probs.astype(np.float32), "hits": hits.astype(np.bool_)}
 
     def _pieces(
         self, side: str, lines: Sequence[str], words: Sequence[Sequence[str]]
     ) -> list[list[str]]:
         own: TextSide = getattr(self.run.pipeline, side)
-        if is_same_segmentation(own, getattr(self._common, side)):
+        if is_same_segmentation(own, getattr(self.common, side)):
             return [own.split(line) for line in words]
         return [own.pieces(line) for line in lines]
 
@@ -225,8 +226,6 @@ class FileMember:
     run: None = None
 
     def __init__(self, path: Path, text: SplitText, common: TextPipeline) -> None:
-        from jtrans.corpora.lines import read_line_file
-
         self.name = path.name
         self.hypotheses = list(read_line_file(path))
         _check_lines(self.hypotheses, text, str(path))
@@ -245,11 +244,7 @@ def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
 
 
 def _check_lines(lines: Sequence[Any], text: SplitText, where: str) -> None:
-    """Refuse hypotheses that are not one per source line.
-
-    Raises:
-        CorpusError: naming both numbers.
-    """
+    """Refuse hypotheses that are not one per source line."""
     if len(lines) != len(text.source_lines):
         raise CorpusError(
             f"{len(lines):,} translations, but {text.split} has {len(text.source_lines):,} lines",
@@ -260,11 +255,7 @@ def _check_lines(lines: Sequence[Any], text: SplitText, where: str) -> None:
 
 
 def only_runs(members: Sequence[Member | FileMember]) -> list[Member]:
-    """Return the runs among some members, where only runs may be.
-
-    Raises:
-        InternalError: a file of translations has no model.
-    """
+    """Return members that must all be runs; a file of translations has no model."""
     runs = [member for member in members if isinstance(member, Member)]
     if len(runs) != len(members):
         raise InternalError("a file of translations has no model")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from jtrans.analysis.study.load import all_but_seed
+from jtrans.analysis.study.members import Member
+from jtrans.analysis.study.study import Study
 from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, evaluate
-
-if TYPE_CHECKING:
-    from jtrans.analysis.study.members import Member
-    from jtrans.analysis.study.study import Study
 
 
 def score_runs(

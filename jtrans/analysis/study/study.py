@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from jtrans.analysis.study.members import FileMember, Member, SplitText, only_runs
+from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.evaluation.bootstrap import Bootstrap
-
-if TYPE_CHECKING:
-    from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
-    from jtrans.runs import Run
+from jtrans.runs import Run
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Subject:
     """One system: a run, several runs that differ only by seed, or a file of translations.
 
@@ -32,10 +31,9 @@ class Subject:
         index: place among the systems analysed; decides the colour.
     """
 
-    def __init__(self, name: str, members: Sequence[Member | FileMember], index: int) -> None:
-        self.name = name
-        self.members = list(members)
-        self.index = index
+    name: str
+    members: Sequence[Member | FileMember]
+    index: int
 
     @property
     def runs(self) -> list[Run]:
@@ -68,6 +66,7 @@ class Subject:
         return self.run_members[0].teacher_forced
 
 
+@dataclass(eq=False, repr=False)
 class Study:
     """Systems on one split of one text.
 
@@ -78,22 +77,17 @@ class Study:
         warnings: what a reader must know.
     """
 
-    def __init__(
-        self,
-        subjects: Sequence[Subject],
-        text: SplitText,
-        corpus: PreparedCorpus,
-        warnings: Sequence[str],
-    ) -> None:
-        self.subjects = list(subjects)
-        self.text = text
-        self.corpus = corpus
-        self.warnings = list(warnings)
-        self.split = text.split
-        self.source_lines = text.source_lines
-        self.reference_lines = text.reference_lines
-        self.source_words = text.source_words
-        self.reference_words = text.reference_words
+    subjects: list[Subject]
+    text: SplitText
+    corpus: PreparedCorpus
+    warnings: list[str]
+
+    def __post_init__(self) -> None:
+        self.split = self.text.split
+        self.source_lines = self.text.source_lines
+        self.reference_lines = self.text.reference_lines
+        self.source_words = self.text.source_words
+        self.reference_words = self.text.reference_words
 
     def __len__(self) -> int:
         return len(self.source_lines)
@@ -131,14 +125,7 @@ class Study:
         return [run.name for run in others if _target_digest(run) != expected]
 
     def require_same_tokens(self, measurement: str) -> None:
-        """Refuse to compare numbers of tokens between runs that have different tokens.
-
-        Args:
-            measurement: what they are, in the plural, for the message.
-
-        Raises:
-            CorpusError: saying which runs differ and what still can be compared.
-        """
+        """Refuse to compare a measurement of tokens between runs that have different tokens."""
         if self.different_tokens:
             raise CorpusError(
                 f"{measurement} cannot be compared: {', '.join(self.different_tokens)} and "

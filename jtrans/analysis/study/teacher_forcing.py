@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from jtrans.progress import Progress
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from jtrans.decoding.result_cache import CachedResult
-    from jtrans.decoding.translator import Translator
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -33,6 +25,17 @@ class TeacherForcedSplit:
     hits: NDArray[np.bool_]
     offsets: NDArray[np.int64]
 
+    @classmethod
+    def of(
+        cls,
+        references: Sequence[Sequence[int]],
+        log_probs: NDArray[np.float32],
+        hits: NDArray[np.bool_],
+    ) -> TeacherForcedSplit:
+        """Return the scores of references that are given as ids, each ending in EOS."""
+        offsets = np.cumsum([0, *map(len, references)])
+        return cls(np.concatenate(references).astype(np.int32), log_probs, hits, offsets)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -45,47 +48,3 @@ class TeacherForcedSplit:
     def position(self) -> NDArray[np.int64]:
         """The position of every token in its sentence, from 0."""
         return np.arange(len(self.ids)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
-
-
-def score_references(
-    cached: CachedResult,
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    *,
-    load: Callable[[], Translator],
-    progress: Progress,
-) -> TeacherForcedSplit:
-    """Return the scores of a split's references, from the result cache if they are there.
-
-    Args:
-        cached: their place in the cache.
-        sources: source ids of every sentence, each ending in EOS.
-        targets: reference ids, the same.
-        load: called only when there is something to compute.
-        progress: for reporting how far the work is.
-    """
-    lengths = [len(target) for target in targets]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    ids = np.concatenate(targets).astype(np.int32)
-    scores = cached.read()
-    if scores is None or not all(len(array) == len(ids) for array in scores.values()):
-        scores = _score(sources, targets, load(), progress)
-        cached.write(scores, progress)
-    return TeacherForcedSplit(ids, scores["log_probs"], scores["hits"], offsets)
-
-
-def _score(
-    sources: Sequence[Sequence[int]],
-    targets: Sequence[Sequence[int]],
-    translator: Translator,
-    progress: Progress,
-) -> dict[str, NDArray[Any]]:
-    from jtrans.decoding.teacher_forcing import teacher_forced_scores
-
-    sentences = teacher_forced_scores(
-        translator.models[0], sources, targets, precision=translator.precision, progress=progress
-    )
-    return {
-        "log_probs": np.concatenate([scores.log_probs for scores in sentences]).astype(np.float32),
-        "hits": np.concatenate([scores.hits for scores in sentences]).astype(np.bool_),
-    }

@@ -132,13 +132,13 @@ def attention(
         run.checkpoint(checkpoint)
     lines = [text.lines(run) for run in opened]
     from jtrans.analysis.attention.pairs import explain_pair
+    from jtrans.decoding.options import DecodingChoices
     from jtrans.decoding.translator import Translator
-    from jtrans.nn.device import resolve_device
 
     progress = console.TerminalProgress()
     pairs = []
     for run, own in zip(opened, lines, strict=True):
-        translator = Translator.from_runs([run], checkpoint, resolve_device(device))
+        translator = Translator.load([run], DecodingChoices(checkpoint, device, "fp32"))
         pairs.append(
             [
                 explain_pair(translator, run.name, raw, text.target, line, selection, progress)

@@ -10,14 +10,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from plugins.random_runs import ON_CPU
 
 from jtrans.analysis.attention.explain import Explanation, explain, unknown_pieces
 from jtrans.analysis.attention.pairs import explain_pair
 from jtrans.analysis.attention.views import View, ViewSelection, kind_title, views
 from jtrans.analysis.output.tables import weights_csv
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.decoding.load import load_model
-from jtrans.decoding.translator import Translator
+from jtrans.decoding.translator import Translator, load_model
 from jtrans.errors import DecodingError
 from jtrans.models.base import AttentionMap
 from jtrans.progress import Silent
@@ -217,7 +217,7 @@ def test_pieces_the_vocabulary_does_not_know_are_named(joint: Run) -> None:
 
 
 def test_without_a_target_the_own_translation_is_looked_at(deep: Run) -> None:
-    translator = Translator.from_runs([deep], device=torch.device("cpu"))
+    translator = Translator.load([deep], ON_CPU)
     pair = explain_pair(translator, "deep", SOURCE, None, None, ViewSelection(), Silent())
     [expected] = translator.translate_nbest([SOURCE], 1)[0]
     assert pair.text == expected.text
