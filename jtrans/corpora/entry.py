@@ -19,17 +19,11 @@ ReaderName = Literal["plain", "wit3-tags", "wit3-xml", "sgm", "tsv", "tmx", "jso
 
 
 class Mirror(ConfigSection):
-    """One address of a file.
+    """One address of a file."""
 
-    Attributes:
-        url: https address.
-        sha256: of the file there; empty where not known for certain.
-        size: bytes of the file there; 0 where not known.
-    """
-
-    url: str
-    sha256: str = ""
-    size: int = 0
+    url: str  # https address
+    sha256: str = ""  # of the file there; empty where not known for certain
+    size: int = 0  # bytes of the file there; 0 where not known
 
     @property
     def file(self) -> str:
@@ -38,17 +32,11 @@ class Mirror(ConfigSection):
 
 
 class OriginalFile(ConfigSection):
-    """One original file or licensed release.
+    """One original file or licensed release."""
 
-    Attributes:
-        file: its name, or the catalogue number of a licensed release.
-        mirrors: where to get it, best first; none for licensed releases.
-        title: what it is, where the name does not say.
-    """
-
-    file: str
-    mirrors: tuple[Mirror, ...] = ()
-    title: str = ""
+    file: str  # its name, or the catalogue number of a licensed release
+    mirrors: tuple[Mirror, ...] = ()  # where to get it, best first; none for licensed releases
+    title: str = ""  # what it is, where the name does not say
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,30 +45,20 @@ class OriginalFile(ConfigSection):
 
 
 class FileChoice(ConfigSection):
-    """One way to read a part of a split.
+    """One way to read a part of a split."""
 
-    Attributes:
-        reader: the format.
-        source: ends of paths of the source files, `*` and `[...]` as in a shell.
-        target: the same for target files; empty where the source file holds both sides.
-        columns: of a TSV file, source and target.
-    """
-
-    reader: ReaderName
-    source: str
-    target: str = ""
-    columns: tuple[int, int] | None = None
+    reader: ReaderName  # the format
+    source: str  # ends of paths of the source files, `*` and `[...]` as in a shell
+    target: str = ""  # the same for target files; empty where the source file holds both sides
+    columns: tuple[int, int] | None = None  # of a TSV file, source and target
 
 
 class SplitPart(ConfigSection):
-    """Some of the text of a split: the first of `choices` whose files are there.
+    """Some of the text of a split: the first of `choices` whose files are there."""
 
-    Attributes:
-        choices: ways to read it; the keys of a single one may be those of the part itself.
-        origin: the `OriginalFile` it belongs to, where users must know it (licensed releases).
-    """
-
+    # ways to read it; the keys of a single one may be those of the part itself
     choices: Annotated[tuple[FileChoice, ...], Field(min_length=1)]
+    # the `OriginalFile` it belongs to, where users must know it (licensed releases)
     origin: str = ""
 
     @model_validator(mode="before")
@@ -93,43 +71,28 @@ class SplitPart(ConfigSection):
 
 
 class Entry(ConfigSection):
-    """One corpus of the catalogue.
+    """One corpus of the catalogue."""
 
-    Attributes:
-        name: what users type.
-        title: what it is, in one sentence.
-        languages: source and target.
-        sentences: pairs of each split, before cleaning.
-        licence: under which its text may be used.
-        citation: what to cite.
-        origin: where its text comes from.
-        options: how it is prepared by default, as `PrepareOptions` names them.
-        load: delivers the raw text, from the network where it is not here yet.
-        sources: original files.
-        parts: how the splits are read from them.
-        both_ways: whether its name with the languages swapped (en-de for de-en) is a corpus too.
-        valid_every: see `Corpus`.
-        hold_out: sizes of splits to set aside, for a corpus that comes as one piece.
-        ready_options: what differs in `options` for text given as train, valid and test files.
-        swapped: whether source and target are swapped, against the entry's file.
-    """
-
-    name: str
-    title: str
-    languages: tuple[str, str]
-    sentences: dict[str, Count]
-    licence: str
-    citation: str
-    origin: str
-    options: Options
-    load: Callable[[], Corpus]
-    sources: tuple[OriginalFile, ...] = ()
+    name: str  # what users type
+    title: str  # what it is, in one sentence
+    languages: tuple[str, str]  # source and target
+    sentences: dict[str, Count]  # pairs of each split, before cleaning
+    licence: str  # under which its text may be used
+    citation: str  # what to cite
+    origin: str  # where its text comes from
+    options: Options  # how it is prepared by default, as `PrepareOptions` names them
+    load: Callable[[], Corpus]  # delivers the raw text, from the network where it is not here yet
+    sources: tuple[OriginalFile, ...] = ()  # original files
+    # how the splits are read from them
     parts: dict[str, tuple[SplitPart, ...]] = Field(default_factory=dict)
+    # whether its name with the languages swapped (en-de for de-en) is a corpus too
     both_ways: bool = False
-    valid_every: Count | None = None
+    valid_every: Count | None = None  # see `Corpus`
+    # sizes of splits to set aside, for a corpus that comes as one piece
     hold_out: dict[str, Count] = Field(default_factory=dict)
+    # what differs in `options` for text given as train, valid and test files
     ready_options: Options = Field(default_factory=dict)
-    swapped: bool = False
+    swapped: bool = False  # whether source and target are swapped, against the entry's file
 
     @property
     def folder(self) -> str:
@@ -152,12 +115,6 @@ def swap_name(name: str) -> str:
     """Swap the two languages at the end of a name: tatoeba-de-en, tatoeba-en-de."""
     stem, source, target = name.rsplit("-", 2)
     return f"{stem}-{target}-{source}"
-
-
-def swap_options(options: Options) -> Options:
-    """Swap what belongs to one side."""
-    swapped = {"source_segment": "target_segment", "target_segment": "source_segment"}
-    return {swapped.get(name, name): value for name, value in options.items()}
 
 
 def read_entry(path: Path, load: Callable[[], Corpus]) -> Entry:

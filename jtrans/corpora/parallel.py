@@ -11,43 +11,29 @@ from jtrans.corpora.lines import Chain
 
 @dataclass(frozen=True)
 class Gold:
-    """Gold annotation of a split, one entry for each pair.
+    """Gold annotation of a split, one entry for each pair."""
 
-    Attributes:
-        source_words: the source words that the rest refers to, separated by single spaces.
-        target_words: the same for the target.
-        alignments: the word alignments, "0-0 1-2".
-        source_tags: parts of speech of the source words, "DET NOUN".
-        source_entities: entity types of the source words, "O PER" or "O B-PER"; empty where
-            they are not known.
-    """
-
+    # the source words that the rest refers to, separated by single spaces
     source_words: Sequence[str]
-    target_words: Sequence[str]
-    alignments: Sequence[str]
-    source_tags: Sequence[str]
+    target_words: Sequence[str]  # the same for the target
+    alignments: Sequence[str]  # the word alignments, "0-0 1-2"
+    source_tags: Sequence[str]  # parts of speech of the source words, "DET NOUN"
+    # entity types of the source words, "O PER" or "O B-PER"; empty where they are not known
     source_entities: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class ParallelText:
-    """The raw lines of one split; line i of `source` and line i of `target` are a pair.
+    """The raw lines of one split; line i of `source` and line i of `target` are a pair."""
 
-    Attributes:
-        source: source lines, without line ends.
-        target: target lines, as many.
-        origin: where the lines were read, as the user named it.
-        gold: word alignments and tags, where they are known.
-        references: all translations of each line, `target` being the first, where a test set
-            has several; empty where it has one.
-        notes: oddities met while reading, and how often ("U+2028 inside a line": 3).
-    """
-
-    source: Sequence[str]
-    target: Sequence[str]
-    origin: tuple[str, ...] = ()
-    gold: Gold | None = None
+    source: Sequence[str]  # source lines, without line ends
+    target: Sequence[str]  # target lines, as many
+    origin: tuple[str, ...] = ()  # where the lines were read, as the user named it
+    gold: Gold | None = None  # word alignments and tags, where they are known
+    # all translations of each line, `target` being the first, where a test set has several; empty
+    # where it has one
     references: tuple[Sequence[str], ...] = ()
+    # oddities met while reading, and how often ("U+2028 inside a line": 3)
     notes: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -56,19 +42,13 @@ class ParallelText:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Parallel text with its splits: "train", "valid" and any number of test splits.
+    """Parallel text with its splits: "train", "valid" and any number of test splits."""
 
-    Attributes:
-        name: what users call it.
-        languages: source and target.
-        splits: the text by name.
-        valid_every: n, where there is no valid split: of the training pairs that cleaning keeps,
-            numbers n, 2n, 3n ... go there (`jtrans.preparation.select`).
-    """
-
-    name: str
-    languages: tuple[str, str]
-    splits: Mapping[str, ParallelText] = field(default_factory=dict)
+    name: str  # what users call it
+    languages: tuple[str, str]  # source and target
+    splits: Mapping[str, ParallelText] = field(default_factory=dict)  # the text by name
+    # n, where there is no valid split: of the training pairs that cleaning keeps, numbers n, 2n, 3n
+    # ... go there (`jtrans.preparation.select`)
     valid_every: int | None = None
 
 

@@ -28,7 +28,7 @@ def assemble(
     pipeline: TextPipeline,
     splits: Mapping[str, Sequence[ShardPart]],
     texts: Mapping[str, ParallelText],
-    label_kinds: Sequence[str],
+    label_kinds: Iterable[str],
     info: Mapping[str, Any],
 ) -> int:
     """Assemble a prepared corpus in `folder`, which appears when it is complete.

@@ -36,27 +36,22 @@ REASON_CODES: dict[str | None, int] = {reason: i for i, reason in enumerate((Non
 
 @dataclass(frozen=True)
 class Rules:
-    """What a training pair must satisfy; the first two defaults are those of the Moses cleaner.
+    """What a training pair must satisfy; the first two defaults are those of the Moses cleaner."""
 
-    Attributes:
-        max_length: words allowed on either side.
-        max_ratio: how many times longer one side may be than the other; exactly this many
-            times is allowed, as in the Moses cleaner.
-        deduplicate: whether a pair that was seen before (both sides) is dropped.
-        drop_leaked: whether pairs that are also in valid or test (both sides) are dropped.
-            A source that occurs there with another translation stays: short everyday
-            sentences ("Thank you.") belong in any training text.
-        drop_identical: whether pairs are dropped whose target equals their source:
-            untranslated text teaches a system to copy.
-        drop_wrong_script: whether pairs are dropped that have a side with letters, but none of
-            the script of its language (`jtrans.text.language`).
-    """
-
-    max_length: int = 175
+    max_length: int = 175  # words allowed on either side
+    # how many times longer one side may be than the other; exactly this many times is allowed, as
+    # in the Moses cleaner
     max_ratio: float = 1.5
-    deduplicate: bool = True
+    deduplicate: bool = True  # whether a pair that was seen before (both sides) is dropped
+    # whether pairs that are also in valid or test (both sides) are dropped. A source that occurs
+    # there with another translation stays: short everyday sentences ("Thank you.") belong in any
+    # training text
     drop_leaked: bool = True
+    # whether pairs are dropped whose target equals their source: untranslated text teaches a system
+    # to copy
     drop_identical: bool = False
+    # whether pairs are dropped that have a side with letters, but none of the script of its
+    # language (`jtrans.text.language`)
     drop_wrong_script: bool = False
 
     @property

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from jtrans.corpora.parallel import Gold
 from jtrans.data.prepared import SIDES
 from jtrans.files import write_bytes
-from jtrans.preparation.labels.project import LabelVocabulary, Tagged, project
+from jtrans.preparation.labels.project import Tagged, project
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics
@@ -29,15 +29,10 @@ _CACHE_LIMIT = 200_000  # words of each side and worker
 
 @dataclass(frozen=True)
 class Labelling:
-    """How source words get labels.
+    """How source words get labels."""
 
-    Attributes:
-        name: a source of labels, as `open_labels` takes it; empty for the corpus's own.
-        vocabulary: the labels.
-    """
-
-    name: str
-    vocabulary: LabelVocabulary
+    name: str  # a source of labels, as `open_labels` takes it; empty for the corpus's own
+    label_names: dict[str, list[str]]  # the names of labels by kind, see `name_labels`
 
 
 @dataclass(frozen=True)
@@ -132,10 +127,10 @@ def _write_labels(
     if job.raw is not None:
         tagged = open_labels(labelling.name).tag(job.raw)
     labels = [
-        project(tags, side, side.recase(line.split(" ")) if line else [], labelling.vocabulary)
+        project(tags, side, side.recase(line.split(" ")) if line else [], labelling.label_names)
         for tags, line in zip(tagged, lines, strict=True)
     ]
-    for kind in labelling.vocabulary.kinds:
+    for kind in labelling.label_names:
         flat = [sentence[kind] for sentence in labels] or [np.zeros(0, np.int8)]
         write_array(job.part.path(f"source.{kind}.npy"), np.concatenate(flat))
     return sum(bool((sentence["pos"] < 0).all()) for sentence in labels)

@@ -40,13 +40,7 @@ GOLD = ("alignments.txt", "source.tags.txt")
 
 @dataclass(frozen=True)
 class MergedPart:
-    """The training pairs of one of the prepared corpora.
-
-    Attributes:
-        corpus: the prepared corpus.
-        pairs: its training ids.
-        mask: True for the pairs that stay, [pairs].
-    """
+    """The training pairs of one of the prepared corpora; `mask` is True for those that stay."""
 
     corpus: PreparedCorpus
     pairs: ParallelIds

@@ -20,7 +20,7 @@ from jtrans.data.prepared import SIDES, PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.preparation.assemble import assemble, corpus_info
 from jtrans.preparation.encode import Labelling, encode_splits
-from jtrans.preparation.labels.project import LabelVocabulary, number_entities
+from jtrans.preparation.labels.project import name_labels, number_entities
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.learn import count_types, learn_pipeline
 from jtrans.preparation.options import PrepareOptions
@@ -110,7 +110,7 @@ def _run(preparation: Preparation, result: Path) -> None:
         pipeline=pipeline,
         splits=selection.splits,
         texts=request.corpus.splits,
-        label_kinds=labelling.vocabulary.kinds if labelling else (),
+        label_kinds=labelling.label_names if labelling else (),
         info=info,
     )
     if lost:
@@ -155,7 +155,7 @@ def _labelling(request: Request) -> Labelling | None:
     """Return where labels come from: the option, or else the corpus itself."""
     name = request.options.labels
     if name:
-        return Labelling(name, LabelVocabulary.of(open_labels(name).entity_types))
+        return Labelling(name, name_labels(open_labels(name).entity_types))
     golds = [text.gold for text in request.corpus.splits.values() if text.gold]
     if not any(gold.source_tags for gold in golds):
         return None
@@ -166,7 +166,7 @@ def _labelling(request: Request) -> Labelling | None:
         for number, entity in number_entities(line.split())
         if number
     }
-    return Labelling("", LabelVocabulary.of(types))
+    return Labelling("", name_labels(types))
 
 
 def _say_statistics(
@@ -199,7 +199,7 @@ def _say_statistics(
         )
     progress.say(
         "Labels",
-        f"{' and '.join(labelling.vocabulary.kinds)} of {total - missing:,} of {total:,} "
+        f"{' and '.join(labelling.label_names)} of {total - missing:,} of {total:,} "
         f"sentences, from {labelling.name or 'the corpus itself'}",
     )
 
@@ -225,7 +225,7 @@ def _info(
     }
     labels: dict[str, Any] = {}
     if labelling is not None:
-        labels["labels"] = labelling.vocabulary.to_json()
+        labels["labels"] = labelling.label_names
         labels["unlabelled"] = {name: split.unlabelled for name, split in statistics.items()}
     record = {"name": request.corpus.name, **request.record}
     return corpus_info(record, results, statistics["train"], pipeline.fingerprint(), labels)

@@ -30,21 +30,13 @@ LONGEST_LINE = 50_000
 
 @dataclass(frozen=True)
 class Request:
-    """A request to prepare a corpus.
+    """A request to prepare a corpus."""
 
-    Attributes:
-        corpus: the text.
-        options: how to prepare it, "auto" replaced.
-        sides: source and target, before anything is learned.
-        record: what decides the result, as in corpus.json.
-        pipeline: the pipeline to reuse; None: one is learned.
-    """
-
-    corpus: Corpus
-    options: PrepareOptions
-    sides: tuple[TextSide, TextSide]
-    record: dict[str, Any]
-    pipeline: TextPipeline | None = None
+    corpus: Corpus  # the text
+    options: PrepareOptions  # how to prepare it, "auto" replaced
+    sides: tuple[TextSide, TextSide]  # source and target, before anything is learned
+    record: dict[str, Any]  # what decides the result, as in corpus.json
+    pipeline: TextPipeline | None = None  # the pipeline to reuse; None: one is learned
 
     @property
     def valid_every(self) -> int:
@@ -280,13 +272,11 @@ def _given_digests(version: Mapping[str, Any]) -> dict[str, Any]:
 def _digests(name: str, text: ParallelText) -> dict[str, str]:
     """Read a split through; return the digest of each side's lines, and of further references."""
     more = [(f"reference {n}", lines) for n, lines in enumerate(text.references[1:], start=2)]
-    sides = (("source", text.source), ("target", text.target), *more)
-    if name == "train":
-        return {side: lines_digest(lines) for side, lines in sides}
-    where = ", ".join(text.origin) or name
-    return {
-        side: lines_digest(_checked(lines, f"{side} of {name}", where)) for side, lines in sides
-    }
+    digests = {}
+    for side, lines in (("source", text.source), ("target", text.target), *more):
+        checked = _checked(lines, f"{side} of {name}", ", ".join(text.origin) or name)
+        digests[side] = lines_digest(lines if name == "train" else checked)
+    return digests
 
 
 def _checked(lines: Sequence[str], side: str, where: str) -> Iterator[str]:

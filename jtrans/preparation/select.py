@@ -36,17 +36,12 @@ WAYS_OUT = {
 
 @dataclass(frozen=True)
 class PairSelection:
-    """Which pairs go to which split.
+    """Which pairs go to which split."""
 
-    Attributes:
-        splits: the pairs of each split, train first.
-        cleaning: the counts, as in corpus.json.
-        valid: the entry in corpus.json of a valid split that was taken from train, without its
-            statistics; None where the corpus has one of its own.
-    """
-
-    splits: dict[str, list[ShardPart]]
-    cleaning: dict[str, Any]
+    splits: dict[str, list[ShardPart]]  # the pairs of each split, train first
+    cleaning: dict[str, Any]  # the counts, as in corpus.json
+    # the entry in corpus.json of a valid split that was taken from train, without its statistics;
+    # None where the corpus has one of its own
     valid: dict[str, Any] | None
 
 

@@ -22,21 +22,13 @@ PairNotes = np.ndarray[tuple[int], np.dtype[np.void]]
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive pairs of a split, and their segmented lines in the work folder.
+    """Consecutive pairs of a split, and their segmented lines in the work folder."""
 
-    Attributes:
-        folder: where its files are.
-        split: the split it is cut from.
-        index: its number among the shards of the split.
-        start: position of its first pair in the split.
-        stop: position after its last pair.
-    """
-
-    folder: Path
-    split: str
-    index: int
-    start: int
-    stop: int
+    folder: Path  # where its files are
+    split: str  # the split it is cut from
+    index: int  # its number among the shards of the split
+    start: int  # position of its first pair in the split
+    stop: int  # position after its last pair
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -62,17 +54,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardPart:
-    """The pairs of a shard that go to one split.
-
-    Attributes:
-        shard: the shard.
-        mask: True for its pairs that go there, [pairs].
-        split: the split: the shard's own, or valid where that is taken from train.
-    """
+    """The pairs of a shard that go to one split."""
 
     shard: Shard
-    mask: NDArray[np.bool_]
-    split: str
+    mask: NDArray[np.bool_]  # True for its pairs that go there, [pairs]
+    split: str  # the split: the shard's own, or valid where that is taken from train
 
     def path(self, ending: str) -> Path:
         """Return the path of a file of these pairs."""

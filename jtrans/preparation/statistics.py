@@ -21,27 +21,19 @@ def _zeros() -> dict[str, int]:
 
 @dataclass
 class Statistics:
-    """Counts of a split or of a part of it; the counts of parts can be added.
+    """Counts of a split or of a part of it; the counts of parts can be added."""
 
-    Attributes:
-        pairs: sentence pairs.
-        words: words before BPE, by side.
-        tokens: pieces, with EOS, by side.
-        unknown: pieces that are not in the vocabulary, by side.
-        lengths: sentences in each bin of `LENGTH_BINS` and above, by side.
-        joint: sum of S x T over the pairs, with EOS: the positions of a joint model.
-        unlabelled: sentences without labels, where the corpus has labels.
-    """
-
-    pairs: int = 0
-    words: dict[str, int] = field(default_factory=_zeros)
-    tokens: dict[str, int] = field(default_factory=_zeros)
+    pairs: int = 0  # sentence pairs
+    words: dict[str, int] = field(default_factory=_zeros)  # words before BPE, by side
+    tokens: dict[str, int] = field(default_factory=_zeros)  # pieces, with EOS, by side
+    # pieces that are not in the vocabulary, by side
     unknown: dict[str, int] = field(default_factory=_zeros)
+    # sentences in each bin of `LENGTH_BINS` and above, by side
     lengths: dict[str, list[int]] = field(
         default_factory=lambda: {side: [0] * (len(LENGTH_BINS) + 1) for side in SIDES}
     )
-    joint: int = 0
-    unlabelled: int = 0
+    joint: int = 0  # sum of S x T over the pairs, with EOS: the positions of a joint model
+    unlabelled: int = 0  # sentences without labels, where the corpus has labels
 
     @property
     def unknown_share(self) -> float:

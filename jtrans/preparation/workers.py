@@ -37,21 +37,13 @@ def available_cpus() -> int:
 
 @dataclass(frozen=True)
 class Preparation:
-    """One preparation, as its steps share it.
+    """One preparation, as its steps share it."""
 
-    Attributes:
-        request: what to prepare, and how.
-        folder: the work folder.
-        workers: number of processes.
-        progress: receives what each step has to report.
-        step: called with the name of each step when it ends.
-    """
-
-    request: Request
-    folder: Path
-    workers: int
-    progress: Progress
-    step: Callable[[str], None]
+    request: Request  # what to prepare, and how
+    folder: Path  # the work folder
+    workers: int  # number of processes
+    progress: Progress  # receives what each step has to report
+    step: Callable[[str], None]  # called with the name of each step when it ends
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import lzma
 from pathlib import Path
 
 from jtrans.corpora.download.deliver import deliver
-from jtrans.corpora.entry import Entry, read_entry, swap_name, swap_options
+from jtrans.corpora.entry import Entry, Options, read_entry, swap_name
 from jtrans.corpora.parallel import Corpus, Gold, ParallelText
 from jtrans.errors import CorpusError, name_hint
 
@@ -35,7 +35,7 @@ def find_entry(name: str) -> Entry:
     if name in CATALOGUE:
         return CATALOGUE[name]
     if name.count("-") >= 2 and (other := CATALOGUE.get(swap_name(name))) and other.both_ways:
-        return swap(other)
+        return _swap(other)
     both_ways = (swap_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways)
     lists = "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
     lists += "--valid PREFIX --languages de-en --out DIR"
@@ -46,19 +46,23 @@ def find_entry(name: str) -> Entry:
     )
 
 
-def swap(entry: Entry) -> Entry:
-    """Swap source and target."""
+def _swap(entry: Entry) -> Entry:
     name = swap_name(entry.name)
     changes = {
         "name": name,
         "title": f"{entry.title} (the other direction of {entry.name})",
         "languages": (entry.languages[1], entry.languages[0]),
-        "options": swap_options(entry.options),
-        "ready_options": swap_options(entry.ready_options),
+        "options": _swap_sides(entry.options),
+        "ready_options": _swap_sides(entry.ready_options),
         "load": functools.partial(_load, name),
         "swapped": True,
     }
     return entry.model_copy(update=changes)
+
+
+def _swap_sides(options: Options) -> Options:
+    swapped = {"source_segment": "target_segment", "target_segment": "source_segment"}
+    return {swapped.get(name, name): value for name, value in options.items()}
 
 
 def _load(name: str) -> Corpus:

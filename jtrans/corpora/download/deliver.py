@@ -24,15 +24,10 @@ MOST_SHOWN = 6
 
 @dataclass(frozen=True)
 class Delivery:
-    """The text of a corpus.
+    """The text of a corpus."""
 
-    Attributes:
-        corpus: all splits.
-        options: how it is prepared by default, which depends on the form of its files.
-    """
-
-    corpus: Corpus
-    options: Options
+    corpus: Corpus  # all splits
+    options: Options  # how it is prepared by default, which depends on the form of its files
 
 
 def deliver(
@@ -51,10 +46,10 @@ def deliver(
         WorkError: a download failed.
     """
     progress = progress or Silent()
+    if not entry.sources and folder is None:
+        return Delivery(entry.load(), entry.options)
     if folder is not None:
         _check_folder(entry, folder)
-    if not entry.sources:
-        return Delivery(entry.load(), entry.options)
     folders = _local_folders(entry, folder, progress) if folder else _download(entry, progress)
     files, missing = _find(entry, SearchFolders(folders))
     options = entry.options

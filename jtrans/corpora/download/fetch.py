@@ -25,21 +25,13 @@ CHECKSUMS = "checksums.json"
 
 @dataclass(frozen=True)
 class Patience:
-    """How patient to be with a server.
+    """How patient to be with a server."""
 
-    Attributes:
-        attempts: tries of one address without progress, before the next address.
-        first_pause_seconds: the pause before the second try; doubled each time.
-        longest_pause_seconds: the limit, even if a server asks for more (Retry-After).
-        timeout_seconds: how long to wait for the next byte.
-        sleep: the function that waits.
-    """
-
-    attempts: int = 4
-    first_pause_seconds: float = 1.0
-    longest_pause_seconds: float = 60.0
-    timeout_seconds: float = 30.0
-    sleep: Callable[[float], None] = time.sleep
+    attempts: int = 4  # tries of one address without progress, before the next address
+    first_pause_seconds: float = 1.0  # the pause before the second try; doubled each time
+    longest_pause_seconds: float = 60.0  # the limit, even if a server asks for more (Retry-After)
+    timeout_seconds: float = 30.0  # how long to wait for the next byte
+    sleep: Callable[[float], None] = time.sleep  # the function that waits
 
     def pause_seconds(self, failures: int, requested: float | None) -> float:
         """Return how long to wait before the next try."""
@@ -50,11 +42,6 @@ class Patience:
 def downloads_folder() -> Path:
     """Return the folder of downloads: JTRANS_CACHE, else data/downloads."""
     return Path(os.environ.get(CACHE) or "data/downloads")
-
-
-def is_offline() -> bool:
-    """Return whether JTRANS_OFFLINE forbids the network."""
-    return os.environ.get(OFFLINE, "0") not in ("", "0")
 
 
 def recorded(folder: Path) -> dict[str, dict[str, str | int]]:
@@ -92,7 +79,7 @@ def fetch(
     progress, patience = progress or Silent(), patience or Patience()
     if (path := present(source, folder)) is not None:
         return path
-    if is_offline():
+    if os.environ.get(OFFLINE, "0") not in ("", "0"):
         raise JtransError(
             f"{source.file} is not here, and {OFFLINE} forbids downloading it",
             hint=f"unset {OFFLINE}, or name the folder that holds the file with --from",

@@ -20,13 +20,7 @@ READY_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("
 
 @dataclass(frozen=True)
 class PartFiles:
-    """The files of one part of a split.
-
-    Attributes:
-        choice: how they are read.
-        sources: source files, sorted.
-        targets: target files, sorted.
-    """
+    """The source and target files of one part of a split, sorted, and how they are read."""
 
     choice: FileChoice
     sources: list[Path]

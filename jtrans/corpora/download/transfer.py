@@ -29,10 +29,7 @@ class RefusedError(Exception):
 class StoppedError(Exception):
     """A transfer that failed or ended too early: asking again may help.
 
-    Args:
-        message: what happened.
-        wait_seconds: the pause that the server asks for.
-        is_restart: whether the next try starts from the beginning.
+    The server may ask for a pause of `wait_seconds`; a restart begins at the first byte.
     """
 
     def __init__(

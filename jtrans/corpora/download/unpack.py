@@ -28,17 +28,11 @@ DAMAGES = (
 
 @dataclass(frozen=True)
 class UnpackLimits:
-    """Limits that no corpus reaches, unlike an archive made to fill disks.
+    """Limits that no corpus reaches, unlike an archive made to fill disks."""
 
-    Attributes:
-        files: the number of files.
-        ratio: unpacked bytes for each packed one; text has about 4, at most 20.
-        free_bytes: the unpacked size that is allowed at any ratio.
-    """
-
-    files: int = 100_000
-    ratio: int = 100
-    free_bytes: int = 100_000_000
+    files: int = 100_000  # the number of files
+    ratio: int = 100  # unpacked bytes for each packed one; text has about 4, at most 20
+    free_bytes: int = 100_000_000  # the unpacked size that is allowed at any ratio
 
 
 class _Member(NamedTuple):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import html
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -34,53 +34,35 @@ _ONTONOTES = (
 
 @dataclass(frozen=True)
 class Tagged:
-    """A sentence as a tagger sees it.
+    """A sentence as a tagger sees it."""
 
-    Attributes:
-        words: its words, without white space.
-        tags: a universal part of speech (UPOS) for each word.
-        entities: "O", a type, or a type after "B-" or "I-" for each word; empty where they are
-            not known. The same type twice in a row is one entity.
-    """
-
-    words: Sequence[str]
-    tags: Sequence[str]
+    words: Sequence[str]  # its words, without white space
+    tags: Sequence[str]  # a universal part of speech (UPOS) for each word
+    # "O", a type, or a type after "B-" or "I-" for each word; empty where they are not known. The
+    # same type twice in a row is one entity
     entities: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class LabelVocabulary:
-    """The names of labels; the number of a label is its position.
+def name_labels(entity_types: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names of labels by kind; the number of a label is its position.
 
-    Attributes:
-        pos: parts of speech.
-        ner: "O", then "B-" and "I-" for each entity type; empty where entities are not known.
+    "pos" are parts of speech. "ner", which is missing without `entity_types`, are "O", then "B-"
+    and "I-" for each type, or for all of OntoNotes, if that includes them.
     """
-
-    pos: list[str] = field(default_factory=lambda: list(POS_TAGS))
-    ner: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, entity_types: Iterable[str]) -> LabelVocabulary:
-        """Make the vocabulary for some entity types: all of OntoNotes, if it includes them."""
-        types = sorted(set(entity_types))
-        if types and set(types) <= set(_ONTONOTES):
-            types = list(_ONTONOTES)
-        ner = ["O", *(f"{begin}-{name}" for name in types for begin in "BI")] if types else []
-        return cls(ner=ner)
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of labels."""
-        return ("pos", "ner") if self.ner else ("pos",)
-
-    def to_json(self) -> dict[str, list[str]]:
-        """Return the names by kind."""
-        return {kind: getattr(self, kind) for kind in self.kinds}
+    names = {"pos": list(POS_TAGS)}
+    types = sorted(set(entity_types))
+    if types and set(types) <= set(_ONTONOTES):
+        types = list(_ONTONOTES)
+    if types:
+        names["ner"] = ["O", *(f"{begin}-{name}" for name in types for begin in "BI")]
+    return names
 
 
 def project(
-    tagged: Tagged | None, side: TextSide, words: Sequence[str], vocabulary: LabelVocabulary
+    tagged: Tagged | None,
+    side: TextSide,
+    words: Sequence[str],
+    label_names: Mapping[str, Sequence[str]],
 ) -> dict[str, NDArray[np.int8]]:
     """Label the pieces of a sentence, and EOS, which has no label.
 
@@ -91,21 +73,23 @@ def project(
     """
     pieces = [side.split([word]) for word in words]
     size = sum(len(part) for part in pieces) + 1
-    labels = {kind: np.full(size, IGNORE, np.int8) for kind in vocabulary.kinds}
+    labels = {kind: np.full(size, IGNORE, np.int8) for kind in label_names}
     owners = None if tagged is None else overlaps(tagged.words, surfaces(side, words))
     if tagged is None or owners is None:
         return labels
-    names = {kind: {name: i for i, name in enumerate(getattr(vocabulary, kind))} for kind in labels}
+    numbers = {
+        kind: {name: i for i, name in enumerate(names)} for kind, names in label_names.items()
+    }
     entities = number_entities(tagged.entities) if "ner" in labels else []
     piece, last_entity = 0, 0
     for word, owner, parts in zip(words, owners, pieces, strict=True):
         for owned in _piece_owners(word, owner, parts):
             tag = tagged.tags[owned]
-            labels["pos"][piece] = names["pos"].get(tag, names["pos"]["X"])
+            labels["pos"][piece] = numbers["pos"].get(tag, numbers["pos"]["X"])
             if entities:
                 number, name = entities[owned]
                 label = f"{'I' if number == last_entity else 'B'}-{name}" if number else "O"
-                labels["ner"][piece] = names["ner"].get(label, names["ner"]["O"])
+                labels["ner"][piece] = numbers["ner"].get(label, numbers["ner"]["O"])
                 last_entity = number
             piece += 1
     return labels

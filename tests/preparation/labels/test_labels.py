@@ -18,8 +18,8 @@ from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import IGNORE
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.preparation.labels.project import (
-    LabelVocabulary,
     Tagged,
+    name_labels,
     number_entities,
     overlaps,
     project,
@@ -39,10 +39,10 @@ def labels_of(
     side = TextSide("en", segmenter, codes=codes)
     entities = [entity.removeprefix("B-").removeprefix("I-") for entity in tagged.entities if
                 entity != "O"] if tagged else []  # fmt: skip
-    vocabulary = LabelVocabulary.of(entities)
+    vocabulary = name_labels(entities)
     found = project(tagged, side, side.segment(line), vocabulary)
     return {
-        kind: ["-" if i == IGNORE else getattr(vocabulary, kind)[i] for i in labels]
+        kind: ["-" if i == IGNORE else vocabulary[kind][i] for i in labels]
         for kind, labels in found.items()
     }
 
@@ -86,10 +86,10 @@ def test_characters_and_their_spaces_can_be_labelled() -> None:
 
 
 def test_types_of_ontonotes_make_its_whole_list_and_others_only_themselves() -> None:
-    assert len(LabelVocabulary.of(["GPE", "DATE"]).ner) == 37
-    assert LabelVocabulary.of(["PER", "LOC"]).ner == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
-    assert LabelVocabulary.of([]).kinds == ("pos",)
-    assert len(LabelVocabulary.of([]).pos) == 18
+    assert len(name_labels(["GPE", "DATE"])["ner"]) == 37
+    assert name_labels(["PER", "LOC"])["ner"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert name_labels([]).keys() == {"pos"}
+    assert len(name_labels([])["pos"]) == 18
 
 
 def test_entities_are_numbered_with_and_without_begin_marks() -> None:
