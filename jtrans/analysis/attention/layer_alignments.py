@@ -64,10 +64,7 @@ def alignment_tables(
 ) -> list[Table]:
     """Return how good every layer's alignment is, and the best layer of every system.
 
-    Args:
-        study: the systems.
-        gold: gold alignments of all sentences; without them the layers are only listed.
-        layer: the only layer to look at.
+    Without gold alignments the layers are only listed; `layer` names the only one to look at.
 
     Raises:
         ConfigError: no such layer.
@@ -231,10 +228,8 @@ def _read_off(
 ) -> Iterator[tuple[str, WordAlignment]]:
     """Yield the alignment of one sentence in both readings.
 
-    Args:
-        weights: [T, S]; decoder input is ``</s>`` and then the reference.
-        source: the word of every source piece.
-        target: the word of every reference piece.
+    From weights [T, S], with decoder input ``</s>`` and then the reference, and the words of the
+    source pieces [S] and of the reference pieces [T].
     """
     S, T = len(source), len(target)
     for shift, reading in enumerate(READINGS):

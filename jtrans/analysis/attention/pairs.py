@@ -59,16 +59,10 @@ def explain_pair(
     selection: ViewSelection,
     progress: Progress,
 ) -> ExplainedPair:
-    """Return where a system looks for one sentence.
+    """Return where a system looks for one sentence, given as raw text like its translation.
 
-    Args:
-        translator: of the system's run.
-        system: its name.
-        source: raw text.
-        target: a translation to force, raw text; None for the system's own.
-        line: of the split, or None.
-        selection: what to show.
-        progress: warned of pieces the vocabulary does not know.
+    Without a target it is the system's own translation. A warning names the pieces that the
+    vocabulary does not know.
 
     Raises:
         DecodingError: an empty or too long sentence, or no such layer, head or token.

@@ -100,6 +100,9 @@ class Binning:
         return reference
 
 
+AS_IN_PAPER = Binning()
+
+
 def parse_edges(text: str | None) -> tuple[int, ...] | None:
     """Read edges such as ``5,10,20``.
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from jtrans.analysis.figures.bins import Binning, Bins
-from jtrans.analysis.figures.length import ngrams, sentence_counts
+from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning
+from jtrans.analysis.figures.length import ngrams, sentence_counts, source_bins
 from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import usage_error
@@ -26,7 +26,6 @@ from jtrans.evaluation.bleu import MAX_ORDER, bleu_of
 from jtrans.evaluation.bootstrap import SAMPLES, p_value
 from jtrans.evaluation.scores import tokenizer_name
 
-GAP = 10
 SHOWN = 10  # sentences and n-grams in each direction
 SMOOTHING = 1.0
 
@@ -34,14 +33,11 @@ Ngram = tuple[str, ...]
 
 
 def compare_tables(
-    study: Study, binning: Binning | None = None, *, shown: int = SHOWN
+    study: Study, binning: Binning = AS_IN_PAPER, *, shown: int = SHOWN
 ) -> list[Table]:
     """Compare every system with the first: by bin of source length, sentences, n-grams.
 
-    Args:
-        study: at least two systems.
-        binning: of source lengths.
-        shown: sentences and n-grams in each direction.
+    `shown` sentences and n-grams are listed in each direction.
 
     Raises:
         ConfigError: there is one system only.
@@ -54,7 +50,7 @@ def compare_tables(
             "compare needs two: jtrans analyze compare RUN RUN",
         )
     first, *others = study.subjects
-    tables = [_significance(study, binning or Binning())]
+    tables = [_significance(study, binning)]
     for other in others:
         ending = f"-{other.index}" if len(others) > 1 else ""
         tables.append(_sentences(study, first, other, shown, ending))
@@ -63,9 +59,7 @@ def compare_tables(
 
 
 def _significance(study: Study, binning: Binning) -> Table:
-    lengths = np.array([len(words) for words in study.source_words])
-    bins = binning.make(lengths, Bins.equal(GAP))
-    place = bins.find(lengths)
+    bins, place = source_bins(study, binning)
     counts = {subject.index: sentence_counts(study, subject) for subject in study.subjects}
     first, *others = study.subjects
     rows: list[list[Cell]] = []

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.analysis.figures.bins import BINS, Binning, Bins
+from jtrans.analysis.figures.bins import AS_IN_PAPER, BINS, Binning, Bins
 from jtrans.analysis.figures.position import (
     TEACHER_FORCED,
     accuracy_values,
@@ -32,19 +32,13 @@ WORD_EDGES = (1, 2, 3, 4, 5, 10, 100, 1000)  # compare-mt's
 
 
 def frequency_figures(
-    study: Study, binning: Binning | None = None, *, with_accuracy: bool = True
+    study: Study, binning: Binning = AS_IN_PAPER, *, with_accuracy: bool = True
 ) -> list[Figure | Table]:
     """Return accuracy of tokens and F-measure of words by training frequency.
 
-    Args:
-        study: the systems.
-        binning: which bins.
-        with_accuracy: leave out what needs models with the same target tokens when False.
-
     Raises:
-        CorpusError: accuracies of runs that have different target tokens.
+        CorpusError: the runs have different target tokens, and the accuracy is not left out.
     """
-    binning = binning or Binning()
     figures: list[Figure | Table] = []
     if with_accuracy:
         study.require_same_tokens("accuracies by training frequency")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.analysis.figures.bins import Binning, Bins
+from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning, Bins
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import binned_figure, with_ones
 from jtrans.analysis.study.members import FileMember, Member
@@ -26,16 +26,21 @@ Words = Sequence[str]
 GAP = 10  # source words of a bin
 
 
-def length_figures(study: Study, binning: Binning | None = None) -> list[Figure | Table]:
+def length_figures(study: Study, binning: Binning = AS_IN_PAPER) -> list[Figure | Table]:
     """Return length ratio, sentence score by source length and corpus BLEU by source length."""
-    lengths = np.array([len(words) for words in study.source_words])
-    bins = (binning or Binning()).make(lengths, Bins.equal(GAP))
-    place = bins.find(lengths)
+    bins, place = source_bins(study, binning)
     return [
         _ratio_figure(study),
         _score_figure(study, place, bins.labels),
         _bleu_figure(study, place, bins.labels),
     ]
+
+
+def source_bins(study: Study, binning: Binning) -> tuple[Bins, NDArray[np.int64]]:
+    """Return bins of source lengths in words, and the bin of every sentence."""
+    lengths = np.array([len(words) for words in study.source_words])
+    bins = binning.make(lengths, Bins.equal(GAP))
+    return bins, bins.find(lengths)
 
 
 def closest_length(length: int, references: Sequence[Words]) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.analysis.figures.bins import BINS, Binning, Bins
+from jtrans.analysis.figures.bins import AS_IN_PAPER, BINS, Binning, Bins
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import binned_figure, with_ones
 from jtrans.analysis.study.members import Member
@@ -26,14 +26,13 @@ TEACHER_FORCED = "Share of reference tokens that the model finds most probable"
 FIFTHS = ("first fifth", "second", "third", "fourth", "last fifth")
 
 
-def position_figures(study: Study, binning: Binning | None = None) -> list[Figure | Table]:
+def position_figures(study: Study, binning: Binning = AS_IN_PAPER) -> list[Figure | Table]:
     """Return teacher-forced accuracy by position: of tokens, of words, and relative.
 
     Raises:
         CorpusError: the runs have different target tokens.
     """
     study.require_same_tokens("accuracies by position")
-    binning = binning or Binning()
     return [_tokens(study, binning), *_words(study, binning)]
 
 

@@ -43,8 +43,6 @@ class Figure:
         name: of its files, such as ``length-bleu``.
         title: a few words.
         question: one sentence, what it shows.
-        x_label: the x axis.
-        y_label: the y axis.
         bins: labels along x.
         counts: items per bin, the same for every system.
         series: one per system, in the order given by the user.

@@ -18,11 +18,13 @@ from jtrans.analysis.output.scales import COLOURS, apart, extremes, tick_labels,
 from jtrans.analysis.output.tables import shown, shown_value
 
 Point = tuple[float, float]
+Scale = Callable[[float], float]  # where a value lies, in px
 LETTER = 6.4  # px a letter takes at 12 px
 BOLD = 7.6  # px a letter of a name takes
 ROW = 30  # px of one system in a dot plot
 DODGE = 5  # px between the points of two systems in one bin
 NAME_GAP = 15  # px between two names, at least
+NARROW, WIDE = 340, 680  # px
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,14 @@ class Curve:
 
 @dataclass
 class _Canvas:
-    """SVG under construction, with its plot area."""
+    """SVG under construction, with the edges of its plot area."""
 
-    width: float
+    is_narrow: bool
     height: float
     left: float
     right: float
     top: float
-    bottom: float
+    base: float
     parts: list[str] = field(default_factory=list)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
@@ -69,9 +71,10 @@ class _Canvas:
             f"<title>{escape(label)}</title>{_SHAPES[index % len(_SHAPES)]}</g>"
         )
 
-    def svg(self, kind: str, title: str) -> str:
+    def svg(self, title: str) -> str:
+        kind, width = ("narrow", NARROW) if self.is_narrow else ("wide", WIDE)
         return (
-            f'<svg class="chart {kind}" viewBox="0 0 {self.width:.0f} {self.height:.0f}" '
+            f'<svg class="chart {kind}" viewBox="0 0 {width} {self.height:.0f}" '
             f'role="img" aria-label="{escape(title, quote=True)}">{"".join(self.parts)}</svg>'
         )
 
@@ -103,39 +106,32 @@ def draw_curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str)
 
 def _bins(figure: Figure, narrow: bool) -> str:
     """Draw a line per system over ordered bins, with intervals and items per bin."""
-    canvas = _canvas(figure.series, narrow, bottom=52)
-    slot = (canvas.width - canvas.left - canvas.right) / len(figure.bins)
+    canvas = _canvas(figure.series, narrow, below=52)
+    slot = (canvas.right - canvas.left) / len(figure.bins)
     if any(_is_wide(label, slot) for label in figure.bins):
-        canvas.height, canvas.bottom = canvas.height + 13, canvas.bottom + 13
+        canvas.height += 13
     y = _vertical(canvas, extremes(figure), figure.y_label)
     centre = [canvas.left + slot * (place + 0.5) for place in range(len(figure.bins))]
-    base = canvas.height - canvas.bottom
     if figure.baseline is not None:
         height = y(figure.baseline)
-        canvas.line(canvas.left, height, canvas.width - canvas.right, height, "baseline")
-    for place, label in enumerate(figure.bins):
-        _bin_label(canvas, centre[place], base, label, figure.counts[place], slot)
+        canvas.line(canvas.left, height, canvas.right, height, "baseline")
+    for x, label, count in zip(centre, figure.bins, figure.counts, strict=True):
+        _bin_label(canvas, x, label, count, slot)
     for place in figure.empty_bins:
-        canvas.text(centre[place], (canvas.top + base) / 2, NO_DATA, "empty", "middle")
-    middle = (canvas.left + canvas.width - canvas.right) / 2
+        canvas.text(centre[place], (canvas.top + canvas.base) / 2, NO_DATA, "empty", "middle")
     label = f"{figure.x_label}; n: number of {figure.count_label}"
-    canvas.text(middle, canvas.height - 5, label, "axis", "middle")
+    canvas.text((canvas.left + canvas.right) / 2, canvas.height - 5, label, "axis", "middle")
     shift = (len(figure.series) - 1) / 2
     ends = []
     for order, series in enumerate(figure.series):
         xs = [x + (order - shift) * DODGE for x in centre]
         ends.append(_series(canvas, figure, series, xs, y))
-    if not narrow:
-        _name_ends(canvas, figure.series, ends)
-    return canvas.svg("narrow" if narrow else "wide", figure.title)
+    _name_ends(canvas, figure.series, ends)
+    return canvas.svg(figure.title)
 
 
 def _series(
-    canvas: _Canvas,
-    figure: Figure,
-    series: Series,
-    xs: Sequence[float],
-    y: Callable[[float], float],
+    canvas: _Canvas, figure: Figure, series: Series, xs: Sequence[float], y: Scale
 ) -> float | None:
     """Draw one system; return the height at which its line ends."""
     kind = _colour(series.index)
@@ -160,21 +156,11 @@ def _series(
 
 def _dots(figure: Figure, narrow: bool) -> str:
     """Draw one number per system as a point on its own row, with its interval."""
-    width = 340 if narrow else 680
     beside = 12.0 if narrow else 22 + BOLD * max(len(series.system) for series in figure.series)
     row = ROW + (16 if narrow else 0)
-    canvas = _Canvas(width, 50 + row * len(figure.series), beside, 110, 8, 42)
-    marks = ticks(*extremes(figure), 4 if narrow else 6)
-    across = (canvas.width - canvas.left - canvas.right) / (marks[-1] - marks[0])
-
-    def x(value: float) -> float:
-        return canvas.left + (value - marks[0]) * across
-
-    base = canvas.height - canvas.bottom
-    for mark, label in zip(marks, tick_labels(marks), strict=True):
-        canvas.line(x(mark), canvas.top, x(mark), base, "grid")
-        canvas.text(x(mark), base + 16, label, "quiet", "middle")
-    canvas.text((x(marks[0]) + x(marks[-1])) / 2, base + 34, figure.y_label, "axis", "middle")
+    base = 8 + row * len(figure.series)
+    canvas = _Canvas(narrow, base + 42, beside, (NARROW if narrow else WIDE) - 110, 8, base)
+    x = _horizontal(canvas, extremes(figure), figure.y_label, below=16, has_grid=True)
     if figure.baseline is not None:
         canvas.line(x(figure.baseline), canvas.top, x(figure.baseline), base, "baseline")
     for order, series in enumerate(figure.series):
@@ -189,69 +175,79 @@ def _dots(figure: Figure, narrow: bool) -> str:
             canvas.line(x(least), height, x(most), height, f"bar {kind}")
         if value is not None:
             canvas.mark(x(value), height, series.index, shown_value(figure, series, 0))
-        canvas.text(x(marks[-1]) + 12, height + 4, shown(value, figure.digits))
-    return canvas.svg("narrow" if narrow else "wide", figure.title)
+        canvas.text(canvas.right + 12, height + 4, shown(value, figure.digits))
+    return canvas.svg(figure.title)
 
 
 def _curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str, narrow: bool) -> str:
-    canvas = _canvas(curves, narrow, bottom=42)
-    heights = [y for curve in curves for _, y in curve.points]
-    y = _vertical(canvas, (min(heights), max(heights)), y_label)
-    marks = ticks(0.0, max(x for curve in curves for x, _ in curve.points), 4 if narrow else 6)
-    across = (canvas.width - canvas.left - canvas.right) / marks[-1]
-    base = canvas.height - canvas.bottom
-    for mark, label in zip(marks, tick_labels(marks), strict=True):
-        canvas.text(canvas.left + mark * across, base + 17, label, "quiet", "middle")
-    middle = (canvas.left + canvas.width - canvas.right) / 2
-    canvas.text(middle, base + 35, x_label, "axis", "middle")
+    canvas = _canvas(curves, narrow, below=42)
+    updates, values = zip(*(point for curve in curves for point in curve.points), strict=True)
+    y = _vertical(canvas, (min(values), max(values)), y_label)
+    x = _horizontal(canvas, (0.0, max(updates)), x_label, below=17)
     ends = []
     for curve in curves:
-        points = [(canvas.left + x * across, y(value)) for x, value in curve.points]
+        points = [(x(update), y(value)) for update, value in curve.points]
         canvas.path(points, _colour(curve.index))
-        for (x, height), (update, value) in zip(points, curve.points, strict=True):
+        for point, (update, value) in zip(points, curve.points, strict=True):
             label = f"{curve.system}, {x_label} {update:,.0f}: {value:.2f}"
-            canvas.mark(x, height, curve.index, label)
+            canvas.mark(*point, curve.index, label)
         ends.append(points[-1][1] if points else None)
-    if not narrow:
-        _name_ends(canvas, curves, ends)
-    return canvas.svg("narrow" if narrow else "wide", title)
+    _name_ends(canvas, curves, ends)
+    return canvas.svg(title)
 
 
-def _canvas(systems: Sequence[Series | Curve], narrow: bool, bottom: float) -> _Canvas:
+def _canvas(systems: Sequence[Series | Curve], narrow: bool, below: float) -> _Canvas:
+    """Return a canvas with room for the names beside a wide plot, and `below` px under it."""
     if narrow:
-        return _Canvas(340, 190 + bottom, 44, 16, 26, bottom)
+        return _Canvas(narrow, 190 + below, 44, NARROW - 16, 26, 190)
     beside = min(220.0, 20 + BOLD * max(len(system.system) for system in systems))
-    return _Canvas(680, 230 + bottom, 52, beside, 26, bottom)
+    return _Canvas(narrow, 230 + below, 52, WIDE - beside, 26, 230)
 
 
-def _vertical(
-    canvas: _Canvas, extremes: tuple[float, float], label: str
-) -> Callable[[float], float]:
-    """Draw the y axis; return where a value lies."""
-    marks = ticks(*extremes)
-    base = canvas.height - canvas.bottom
-    scale = (base - canvas.top) / (marks[-1] - marks[0])
+def _horizontal(
+    canvas: _Canvas, ends: tuple[float, float], label: str, *, below: float, has_grid: bool = False
+) -> Scale:
+    """Draw an x axis of numbers, `below` px under the plot; return where a value lies."""
+    marks = ticks(*ends, 4 if canvas.is_narrow else 6)
+    scale = (canvas.right - canvas.left) / (marks[-1] - marks[0])
 
-    def y(value: float) -> float:
-        return base - (value - marks[0]) * scale
+    def x(value: float) -> float:
+        return canvas.left + (value - marks[0]) * scale
 
     for mark, text in zip(marks, tick_labels(marks), strict=True):
-        canvas.line(canvas.left, y(mark), canvas.width - canvas.right, y(mark), "grid")
+        if has_grid:
+            canvas.line(x(mark), canvas.top, x(mark), canvas.base, "grid")
+        canvas.text(x(mark), canvas.base + below, text, "quiet", "middle")
+    middle = (canvas.left + canvas.right) / 2
+    canvas.text(middle, canvas.base + below + 18, label, "axis", "middle")
+    return x
+
+
+def _vertical(canvas: _Canvas, ends: tuple[float, float], label: str) -> Scale:
+    """Draw the y axis; return where a value lies."""
+    marks = ticks(*ends)
+    scale = (canvas.base - canvas.top) / (marks[-1] - marks[0])
+
+    def y(value: float) -> float:
+        return canvas.base - (value - marks[0]) * scale
+
+    for mark, text in zip(marks, tick_labels(marks), strict=True):
+        canvas.line(canvas.left, y(mark), canvas.right, y(mark), "grid")
         canvas.text(canvas.left - 6, y(mark) + 4, text, "quiet", "end")
     canvas.text(2, 13, label, "axis")
     return y
 
 
-def _bin_label(canvas: _Canvas, x: float, base: float, label: str, count: int, slot: float) -> None:
+def _bin_label(canvas: _Canvas, x: float, label: str, count: int, slot: float) -> None:
     """Write a bin's label, on two lines where it is too wide, and its number of items."""
     lines = [label]
     if _is_wide(label, slot):
         first, mark, last = label.partition("–" if "–" in label else " ")
         lines = [f"{first}{mark}".strip(), last]
     for number, text in enumerate(lines):
-        canvas.text(x, base + 15 + 13 * number, text, "", "middle")
+        canvas.text(x, canvas.base + 15 + 13 * number, text, "", "middle")
     text = f"n {count:,}" if slot > LETTER * (len(f"{count:,}") + 3) else f"{count:,}"
-    canvas.text(x, base + 15 + 13 * len(lines), text, "small quiet", "middle")
+    canvas.text(x, canvas.base + 15 + 13 * len(lines), text, "small quiet", "middle")
 
 
 def _is_wide(label: str, slot: float) -> bool:
@@ -261,11 +257,11 @@ def _is_wide(label: str, slot: float) -> bool:
 def _name_ends(
     canvas: _Canvas, systems: Sequence[Series | Curve], ends: Sequence[float | None]
 ) -> None:
-    """Write the names beside the ends of the lines, moved apart where they would touch."""
+    """Write the names beside the ends of lines, if wide, moved apart where they would touch."""
+    if canvas.is_narrow:
+        return
     placed = sorted((end, order) for order, end in enumerate(ends) if end is not None)
-    lowest = canvas.height - canvas.bottom
-    heights = apart([end for end, _ in placed], NAME_GAP, canvas.top, lowest)
+    heights = apart([end for end, _ in placed], NAME_GAP, canvas.top, canvas.base)
     for height, (_, order) in zip(heights, placed, strict=True):
         system = systems[order]
-        x = canvas.width - canvas.right + 8
-        canvas.text(x, height + 4, system.system, f"name {_colour(system.index)}")
+        canvas.text(canvas.right + 8, height + 4, system.system, f"name {_colour(system.index)}")

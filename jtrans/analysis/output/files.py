@@ -21,16 +21,7 @@ STEM_LETTERS = 40
 
 
 def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str = "") -> list[Path]:
-    """Write figures and tables into a folder.
-
-    Args:
-        items: what to write.
-        folder: created where it is missing.
-        prefix: before the name of every file, such as ``test.``.
-
-    Returns:
-        The files written.
-    """
+    """Write figures and tables into a folder, with a prefix such as ``test.``; return the files."""
     files = []
     for item in items:
         stem = folder / f"{prefix}{item.name}"
@@ -68,16 +59,9 @@ def write_alignments(
 
 
 def write_pair(pair: ExplainedPair, folder: Path, split: str, progress: Progress) -> list[Path]:
-    """Write pictures, CSV and JSON of the attention of one pair.
+    """Write pictures, CSV and JSON of the attention of one pair; return the files.
 
-    Args:
-        pair: to write.
-        folder: created where it is missing.
-        split: its name, for the names of files.
-        progress: warned of characters no font has.
-
-    Returns:
-        The files written.
+    A line of the split is named by its number, any other sentence by its first words.
     """
     name = f"{split}-{pair.line + 1}" if pair.line is not None else _slug(pair.source)
     files = []

@@ -40,15 +40,7 @@ LABEL_GAP = 0.075  # least distance of two labels, as a share of the axis
 
 
 def draw(figure: Figure, stem: Path) -> list[Path]:
-    """Draw a figure.
-
-    Args:
-        figure: what to draw.
-        stem: path without ending.
-
-    Returns:
-        The files written.
-    """
+    """Draw a figure as SVG and PNG; return the files."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
@@ -74,13 +66,7 @@ def draw(figure: Figure, stem: Path) -> list[Path]:
 
 
 def save(canvas: Any, stem: Path, *, dots: int) -> list[Path]:
-    """Write a matplotlib figure in every format; return the files.
-
-    Args:
-        canvas: the figure.
-        stem: path without ending.
-        dots: per inch, of the PNG.
-    """
+    """Write a matplotlib figure in every format, the PNG with `dots` per inch; return the files."""
     paths = [stem.with_name(f"{stem.name}.{ending}") for ending in FORMATS]
     for path, ending in zip(paths, FORMATS, strict=True):
         with whole_file(path) as temporary:
@@ -100,15 +86,8 @@ def _lines(axes: Axes, figure: Figure) -> None:
     axes.set_xlim(-0.4, len(figure.bins) - 0.6)
     axes.set_xlabel(f"{figure.x_label}; below: number of {figure.count_label}")
     for place in figure.empty_bins:
-        axes.text(
-            place,
-            0.02,
-            NO_DATA,
-            transform=axes.get_xaxis_transform(),
-            ha="center",
-            color=GREY,
-            fontsize=8,
-        )
+        x_data = axes.get_xaxis_transform()  # y is a share of the axis
+        axes.text(place, 0.02, NO_DATA, transform=x_data, ha="center", color=GREY, fontsize=8)
     _end_labels(axes, figure)
 
 
@@ -158,9 +137,8 @@ def _bars(axes: Axes, figure: Figure) -> None:
             axes.annotate(NO_DATA, (row, 0), xycoords=("data", "axes fraction"), ha="center")
             continue
         axes.plot([row], [value], color=ink, marker="o", markersize=7)
-        text = f"{value:.{figure.digits}f}"
         axes.annotate(
-            text,
+            f"{value:.{figure.digits}f}",
             (row, value),
             (9, 0),
             textcoords="offset points",

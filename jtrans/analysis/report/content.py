@@ -66,12 +66,7 @@ class ReportData:
 
     Args:
         title: of the page.
-        languages: source and target.
-        corpus: its name.
-        split: its name.
-        sentences: of the split.
-        references: of each sentence.
-        lowercase: whether scores compare without case.
+        study: the text of the split.
         warnings: what a reader must know.
         systems: in order.
         scores: of all systems.
@@ -83,12 +78,7 @@ class ReportData:
     """
 
     title: str
-    languages: tuple[str, str]
-    corpus: str
-    split: str
-    sentences: int
-    references: int
-    lowercase: bool
+    study: Study
     warnings: list[str]
     systems: list[SystemSummary]
     scores: ReportScores
@@ -100,11 +90,7 @@ class ReportData:
 
 
 def gather(study: Study, progress: Progress) -> ReportData:
-    """Compute, or read from the runs' folders, all that a report shows.
-
-    Args:
-        study: the systems.
-        progress: reports how far the work is.
+    """Compute, or read from the runs' folders, all that a report shows of a study.
 
     Raises:
         JtransError: a run that cannot be used.
@@ -115,12 +101,7 @@ def gather(study: Study, progress: Progress) -> ReportData:
     names = " vs ".join(subject.name for subject in study.subjects)
     return ReportData(
         title=names,
-        languages=study.corpus.languages,
-        corpus=study.corpus.name,
-        split=study.split,
-        sentences=len(study),
-        references=len(study.text.references),
-        lowercase=study.lowercase,
+        study=study,
         warnings=[*study.warnings, *warnings],
         systems=[_summary(subject) for subject in study.subjects],
         scores=scores,

@@ -123,11 +123,7 @@ def compare_texts(
 ) -> list[TranslationPart]:
     """Split a translation into what the reference has in the same order, and what it has not.
 
-    Args:
-        text: the translation.
-        reference: the reference.
-        is_spaced: compare words; otherwise letters.
-        lowercase: compare without case.
+    Words are compared, or letters where the language writes no spaces.
     """
     own, expected = (_units(line, is_spaced) for line in (text, reference))
     fold = [[unit.lower() if lowercase else unit for unit in units] for units in (own, expected)]

@@ -40,11 +40,6 @@ LANGUAGES = {
 def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, ReportData]:
     """Write the page, and every figure and table as files beside it.
 
-    Args:
-        study: the systems.
-        folder: created where it is missing.
-        progress: reports how far the work is.
-
     Returns:
         The path of the page, and what it shows.
 
@@ -54,7 +49,7 @@ def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, 
     data = gather(study, progress)
     progress.say("Writing", f"{folder / PAGE} and its figures")
     items = [*(item for section in data.sections for item in section.items), scores_table(data)]
-    prefix = f"{data.split}."
+    prefix = f"{study.split}."
     new = [item for item in items if not is_written(item, folder, prefix=prefix)]
     write_results(new, folder, prefix=prefix)
     write_text(folder / PAGE, page(data))
@@ -63,11 +58,15 @@ def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, 
 
 def page(data: ReportData) -> str:
     """Return the page as HTML."""
+    languages = data.study.corpus.languages
     explored = [(s.name, s.index) for s in data.systems if s.kind is not None]
     return render(
         "report.html",
         report=data,
-        language_name=" → ".join(LANGUAGES.get(code, code) for code in data.languages),
+        study=data.study,
+        references=len(data.study.text.references),
+        languages=languages,
+        language_name=" → ".join(LANGUAGES.get(code, code) for code in languages),
         names=[(system.name, system.index) for system in data.systems],
         metrics=[(metric, TITLES[metric]) for metric in ALL_METRICS],
         better=_significantly_better(data),
@@ -82,7 +81,7 @@ def page(data: ReportData) -> str:
             }
             for section in data.sections
         ],
-        glue="" if data.languages[1] in UNSPACED else " ",
+        glue="" if languages[1] in UNSPACED else " ",
         explorer=explorer(explored, data.explored) if data.explored else None,
     )
 
@@ -145,10 +144,10 @@ def as_json(data: ReportData) -> dict[str, Any]:
     """Return the numbers of a report as plain values."""
     return {
         "analysis": "report",
-        "corpus": data.corpus,
-        "split": data.split,
-        "sentences": data.sentences,
-        "references": data.references,
+        "corpus": data.study.corpus.name,
+        "split": data.study.split,
+        "sentences": len(data.study),
+        "references": len(data.study.text.references),
         "systems": [vars(system) for system in data.systems],
         "scores": data.scores.to_json(),
         "results": [item_json(item) for section in data.sections for item in section.items],

@@ -9,9 +9,8 @@ import pytest
 from plugins.listener import Listener
 
 from jtrans.analysis.attention.views import Matrix, View
-from jtrans.analysis.output import fonts
-from jtrans.analysis.output.fonts import fonts_for
-from jtrans.analysis.output.heatmaps import draw_view
+from jtrans.analysis.output import heatmaps
+from jtrans.analysis.output.heatmaps import draw_view, fonts_for
 
 
 def _view(columns: list[str], panels: int = 1) -> View:
@@ -49,8 +48,8 @@ def test_many_panels_fit_in_one_picture(tmp_path: Path) -> None:
 def test_a_missing_font_is_said_and_the_svg_is_still_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only = {fonts.DEFAULT: fonts.installed_fonts()[fonts.DEFAULT]}
-    monkeypatch.setattr(fonts, "installed_fonts", lambda: only)
+    only = {heatmaps.DEFAULT: heatmaps.installed_fonts()[heatmaps.DEFAULT]}
+    monkeypatch.setattr(heatmaps, "installed_fonts", lambda: only)
     listener = Listener()
     svg, _ = draw_view(_view(["我"]), tmp_path / "map", listener)
     assert len(listener.warnings) == 1
@@ -59,10 +58,10 @@ def test_a_missing_font_is_said_and_the_svg_is_still_right(
 
 
 def test_latin_text_needs_the_default_font_only() -> None:
-    assert fonts_for(["Übergröße", "naïve </s>"]) == ([fonts.DEFAULT], "")
+    assert fonts_for(["Übergröße", "naïve </s>"]) == ([heatmaps.DEFAULT], "")
 
 
 def test_characters_of_no_font_are_returned() -> None:
     families, missing = fonts_for(["a\ue123"])
-    assert families[0] == fonts.DEFAULT
+    assert families[0] == heatmaps.DEFAULT
     assert missing in ("", "\ue123")  # a private character some font may have
