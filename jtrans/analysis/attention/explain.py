@@ -39,26 +39,20 @@ class LayerMap:
     """The weights of one attention.
 
     Args:
-        kind: its name without the layer, such as ``joint.source``.
+        name: the one the model gives it, such as ``joint.2.source``.
+        kind: the name without the layer, such as ``joint.source``.
         layer: counted from 1; None where a system has just one.
         has_heads: whether the first axis of `weights` is heads, and not features or nothing.
         axes: the other axes, out of ``source`` and ``target``; the last one is attended over.
         weights: [heads or features, *axes].
     """
 
+    name: str
     kind: str
     layer: int | None
     has_heads: bool
     axes: tuple[str, ...]
     weights: Weights
-
-    @property
-    def name(self) -> str:
-        """The name the model gives it, such as ``joint.2.source``."""
-        if self.layer is None:
-            return self.kind
-        stack, _, attention = self.kind.partition(".")
-        return f"{stack}.{self.layer - 1}.{attention}"
 
     @property
     def heads(self) -> int:
@@ -94,11 +88,6 @@ class Explanation:
     def kinds(self) -> list[str]:
         """The kinds of attention, in the order of the network."""
         return list(dict.fromkeys(layer_map.kind for layer_map in self.maps))
-
-    @property
-    def deepest(self) -> int:
-        """The number of the last layer of the deepest stack."""
-        return max((layer_map.layer or 1 for layer_map in self.maps), default=0)
 
     def layers(self, kind: str) -> list[LayerMap]:
         """Return the maps of one kind, first layer first."""
@@ -165,6 +154,7 @@ def _layer_map(item: AttentionMap) -> LayerMap:
     parts = [n for n in range(len(item.axes)) if n not in positions]
     weights = item.weights[0].float().cpu().numpy().transpose(*parts, *positions)
     return LayerMap(
+        item.name,
         kind,
         layer,
         [item.axes[n] for n in parts] == ["head"],

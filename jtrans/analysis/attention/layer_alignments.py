@@ -155,11 +155,10 @@ def best_alignment(
 def _check_words(study: Study) -> None:
     first, *others = [member for subject in study.with_model for member in subject.run_members]
     for member in others:
-        if not all(
-            is_same_segmentation(
-                getattr(member.run.pipeline, side), getattr(first.run.pipeline, side)
-            )
-            for side in ("source", "target")
+        own, expected = member.run.pipeline, first.run.pipeline
+        if not (
+            is_same_segmentation(own.source, expected.source)
+            and is_same_segmentation(own.target, expected.target)
         ):
             raise CorpusError(
                 f"{member.name} segments text into other words than {first.name}: gold "

@@ -18,7 +18,6 @@ class ExplainedPair:
     """One system and one sentence, ready to show.
 
     Args:
-        system: its name.
         source: raw text.
         text: the translation looked at, raw text.
         line: of the split, counted from 0; None for a sentence the user typed.

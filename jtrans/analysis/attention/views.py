@@ -126,9 +126,8 @@ def views(explanation: Explanation, selection: ViewSelection | None = None) -> l
         DecodingError: no such layer, head or token.
     """
     selection = selection or ViewSelection()
-    heads = max((layer_map.heads for layer_map in explanation.maps), default=0)
-    _check_number("layer", selection.layer, explanation.deepest)
-    _check_number("head", selection.head, heads)
+    _check_number("layer", selection.layer, [m.layer or 1 for m in explanation.maps])
+    _check_number("head", selection.head, [m.heads for m in explanation.maps])
     cell = selection.cell(explanation)
     result = []
     for kind in explanation.kinds:
@@ -149,7 +148,8 @@ def kind_title(kind: str) -> str:
     return (f"{stack} {attention}-attention" if attention else f"{stack} weights").capitalize()
 
 
-def _check_number(word: str, number: int | str | None, most: int) -> None:
+def _check_number(word: str, number: int | str | None, numbers: Sequence[int]) -> None:
+    most = max(numbers, default=0)
     if isinstance(number, int) and not 1 <= number <= most:
         raise DecodingError(
             f"there is no {word} {number}",

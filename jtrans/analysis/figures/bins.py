@@ -86,11 +86,6 @@ class Binning:
                 kind="config.unknown-bins",
             )
 
-    @property
-    def is_reference(self) -> bool:
-        """Whether these are the bins of the reference scripts."""
-        return self.edges is None and self.kind == "reference"
-
     def make(self, values: NDArray[Any], reference: Bins) -> Bins:
         """Return the bins for some values, `reference` being those of the reference scripts."""
         if self.edges is not None:

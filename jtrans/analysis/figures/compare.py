@@ -60,17 +60,14 @@ def compare_tables(
 
 def _significance(study: Study, binning: Binning) -> Table:
     bins, place = source_bins(study, binning)
-    counts = {subject.index: sentence_counts(study, subject) for subject in study.subjects}
-    first, *others = study.subjects
+    groups = [(label, place == number) for number, label in enumerate(bins.labels)]
+    groups.insert(0, ("all", np.ones(len(study), dtype=bool)))
+    first, *others = [(s.name, sentence_counts(study, s)) for s in study.subjects]
     rows: list[list[Cell]] = []
-    for other in others:
-        for label, chosen in [
-            ("all", np.ones(len(study), dtype=bool)),
-            *((label, place == number) for number, label in enumerate(bins.labels)),
-        ]:
-            pair = [counts[first.index], counts[other.index]]
-            row = _paired(study, pair, chosen)
-            rows.append([first.name, other.name, label, int(chosen.sum()), *row])
+    for name, counts in others:
+        for label, chosen in groups:
+            row = _paired(study, [first[1], counts], chosen)
+            rows.append([first[0], name, label, int(chosen.sum()), *row])
     columns = ["baseline", "system", "source words", "sentences"]
     columns += ["BLEU baseline", "BLEU system", "difference", "p"]
     note = (

@@ -62,7 +62,7 @@ def _accuracy(study: Study, binning: Binning) -> Figure:
         f"{TEACHER_FORCED} when the reference is forced, by how often they occur in the training "
         "data; </s> and unknown tokens are left out."
     )
-    if binning.is_reference:
+    if binning == AS_IN_PAPER:
         note += (
             " Bins as in the paper: as wide as a fifth of the size of the vocabulary, so that the "
             "first one holds nearly all types. Bins of equal size: --bins quantile."

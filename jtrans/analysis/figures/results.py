@@ -19,7 +19,6 @@ class Series:
     """One system in a figure: one value per bin.
 
     Args:
-        system: the name of the system.
         values: None where there is no data.
         low: lower ends of the 95 % bootstrap intervals.
         high: upper ends.

@@ -29,7 +29,6 @@ class SystemSummary:
     Of a file of translations, only name and index are known.
 
     Args:
-        name: of the system.
         index: of its colour.
         kind: of network, such as ``reformer-fast``.
         parameters: trainable numbers.
@@ -68,10 +67,7 @@ class ReportData:
         title: of the page.
         study: the text of the split.
         warnings: what a reader must know.
-        systems: in order.
-        scores: of all systems.
         curves: of validation BLEU and loss, by these names.
-        sections: figures and tables.
         different: examples where systems differ most.
         drawn: examples drawn at random.
         explored: sentences of the attention explorer.

@@ -29,8 +29,7 @@ class ExampleTranslation:
     """The translation of a sentence by one system.
 
     Args:
-        name: of the system.
-        index: of its colour.
+        index: of the system's colour.
         parts: the translation, split where it leaves the reference and comes back; of several
             references, the one it has most in common with.
         score: chrF2 of the sentence, the mean over seeds.

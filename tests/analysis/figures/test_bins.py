@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jtrans.analysis.figures.bins import Binning, Bins, parse_edges
+from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning, Bins, parse_edges
 from jtrans.errors import ConfigError
 
 
@@ -43,7 +43,7 @@ def test_edges_that_do_not_rise_are_refused(text: str) -> None:
 def test_edges_take_precedence() -> None:
     binning = Binning("quantile", parse_edges(" 5, 20"))
     assert binning.make(np.array([1]), Bins.equal(10)).starts == (0, 5, 20)
-    assert not binning.is_reference
+    assert binning != AS_IN_PAPER
 
 
 def test_unknown_bins_are_refused_with_the_nearest() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from jtrans.analysis.figures.bins import Binning
+from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning
 from jtrans.analysis.figures.length import closest_length, length_figures, sentence_score
 from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.study.study import Study
@@ -47,7 +47,7 @@ def test_the_closest_reference_is_taken_the_shorter_of_two_as_near() -> None:
     assert closest_length(8, references) == 9
 
 
-def _figures(study: Study, binning: Binning | None = None) -> dict[str, Figure]:
+def _figures(study: Study, binning: Binning = AS_IN_PAPER) -> dict[str, Figure]:
     return {f.name: f for f in length_figures(study, binning) if isinstance(f, Figure)}
 
 
