@@ -15,24 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExplainedPair:
-    """One system and one sentence, ready to show.
-
-    Args:
-        source: raw text.
-        text: the translation looked at, raw text.
-        line: of the split, counted from 0; None for a sentence the user typed.
-        explanation: all maps.
-        shown: the views selected.
-        cell: (target, source) positions of the slices.
-    """
+    """One system and one sentence, ready to show."""
 
     system: str
-    source: str
-    text: str
-    line: int | None
-    explanation: Explanation
-    shown: list[View]
-    cell: tuple[int, int]
+    source: str  # raw text
+    text: str  # the translation looked at, raw text
+    line: int | None  # of the split, counted from 0; None for a sentence the user typed
+    explanation: Explanation  # all maps
+    shown: list[View]  # the views selected
+    cell: tuple[int, int]  # (target, source) positions of the slices
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON; lines and positions are counted from 1."""

@@ -25,20 +25,15 @@ SOURCE, PREDICTED, READ = "source token", "token predicted", "token read"
 
 @dataclass(frozen=True)
 class ViewSelection:
-    """Which layers, heads and slices to show.
+    """Which layers, heads and slices to show."""
 
-    Args:
-        layer: counted from 1; None for the last; ``all`` for every one.
-        head: counted from 1; None for the mean over heads; ``all`` for every one.
-        source_token: of the slices of a joint system, a number counted from 1 or text; None for
-            that of the strongest (target, source) cell.
-        target_token: the same for the target.
-    """
-
-    layer: int | str | None = None
+    layer: int | str | None = None  # counted from 1; None for the last; ``all`` for every one
+    # counted from 1; None for the mean over heads; ``all`` for every one
     head: int | str | None = None
+    # of the slices of a joint system, a number counted from 1 or text; None for that of the
+    # strongest (target, source) cell
     source_token: str | None = None
-    target_token: str | None = None
+    target_token: str | None = None  # the same for the target
 
     def cell(self, explanation: Explanation) -> tuple[int, int]:
         """Return the (target, source) positions of the slices, from 0.
@@ -56,23 +51,14 @@ class ViewSelection:
 
 @dataclass(frozen=True)
 class Matrix:
-    """One map as it is shown: each row is a distribution over the columns.
+    """One map as it is shown: each row is a distribution over the columns."""
 
-    Args:
-        map: the name the model gives it, such as ``joint.2.source``.
-        layer: counted from 1, or None.
-        head: counted from 1, None for the mean over heads or features.
-        rows: labels of what looks.
-        columns: labels of what is looked at.
-        values: weights [R, C].
-    """
-
-    map: str
-    layer: int | None
-    head: int | None
-    rows: list[str]
-    columns: list[str]
-    values: Weights
+    map: str  # the name the model gives it, such as ``joint.2.source``
+    layer: int | None  # counted from 1, or None
+    head: int | None  # counted from 1, None for the mean over heads or features
+    rows: list[str]  # labels of what looks
+    columns: list[str]  # labels of what is looked at
+    values: Weights  # [R, C]
 
     @property
     def caption(self) -> str:
@@ -88,21 +74,13 @@ class Matrix:
 
 @dataclass(frozen=True)
 class View:
-    """Matrices that belong in one picture: one kind of attention, the chosen layers and heads.
+    """Matrices that belong in one picture: one kind of attention, the chosen layers and heads."""
 
-    Args:
-        kind: such as ``decoder.cross``.
-        title: what it shows, in words.
-        row_axis: what the rows are.
-        column_axis: what the columns are.
-        matrices: one or several.
-    """
-
-    kind: str
-    title: str
-    row_axis: str
-    column_axis: str
-    matrices: list[Matrix]
+    kind: str  # such as ``decoder.cross``
+    title: str  # what it shows, in words
+    row_axis: str  # what the rows are
+    column_axis: str  # what the columns are
+    matrices: list[Matrix]  # one or several
 
     @property
     def name(self) -> str:

@@ -18,15 +18,10 @@ KINDS = ("reference", "quantile")
 
 @dataclass(frozen=True)
 class Bins:
-    """Adjacent bins, the last one open-ended.
+    """Adjacent bins, the last one open-ended."""
 
-    Args:
-        starts: the lowest value of each bin, rising.
-        shown_from: what a label shows for the value 0; 1 for positions counted from 1.
-    """
-
-    starts: tuple[int, ...]
-    shown_from: int = 0
+    starts: tuple[int, ...]  # the lowest value of each bin, rising
+    shown_from: int = 0  # what a label shows for the value 0; 1 for positions counted from 1
 
     @classmethod
     def equal(cls, width: int, count: int = BINS, *, shown_from: int = 0) -> Bins:
@@ -66,15 +61,10 @@ class Bins:
 
 @dataclass(frozen=True)
 class Binning:
-    """Which bins a user wants: the reference's, equal numbers, or edges.
+    """Which bins a user wants: the reference's, equal numbers, or edges."""
 
-    Args:
-        kind: ``reference`` or ``quantile``.
-        edges: where bins begin; takes precedence.
-    """
-
-    kind: str = "reference"
-    edges: tuple[int, ...] | None = None
+    kind: str = "reference"  # ``reference`` or ``quantile``
+    edges: tuple[int, ...] | None = None  # where bins begin; takes precedence
 
     def __post_init__(self) -> None:
         """Refuse an unknown kind."""

@@ -16,55 +16,34 @@ Cell = str | float | int | None
 
 @dataclass(frozen=True)
 class Series:
-    """One system in a figure: one value per bin.
-
-    Args:
-        values: None where there is no data.
-        low: lower ends of the 95 % bootstrap intervals.
-        high: upper ends.
-        index: of the system among those analysed; decides its colour everywhere.
-        spread: sample standard deviation between seeds, None without several seeds.
-    """
+    """One system in a figure: one value per bin."""
 
     system: str
-    values: list[float | None]
-    low: list[float | None]
-    high: list[float | None]
-    index: int = 0
+    values: list[float | None]  # None where there is no data
+    low: list[float | None]  # lower ends of the 95 % bootstrap intervals
+    high: list[float | None]  # upper ends
+    index: int = 0  # of the system among those analysed; decides its colour everywhere
+    # sample standard deviation between seeds, None without several seeds
     spread: list[float | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure, complete: what it asks, its axes, its bins and a series per system.
+    """One figure, complete: what it asks, its axes, its bins and a series per system."""
 
-    Args:
-        name: of its files, such as ``length-bleu``.
-        title: a few words.
-        question: one sentence, what it shows.
-        bins: labels along x.
-        counts: items per bin, the same for every system.
-        series: one per system, in the order given by the user.
-        note: how it is defined and where it is weak; may be empty.
-        kind: ``line`` for ordered bins, ``bars`` for a single bin.
-        baseline: a value worth a horizontal line, such as a length ratio of 1.
-        digits: after the decimal point, in tables.
-        count_label: what `counts` counts.
-    """
-
-    name: str
-    title: str
-    question: str
+    name: str  # of its files, such as ``length-bleu``
+    title: str  # a few words
+    question: str  # one sentence, what it shows
     x_label: str
     y_label: str
-    bins: list[str]
-    counts: list[int]
-    series: list[Series]
-    note: str = ""
-    kind: Literal["line", "bars"] = "line"
-    baseline: float | None = None
-    digits: int = 3
-    count_label: str = "items"
+    bins: list[str]  # labels along x
+    counts: list[int]  # items per bin, the same for every system
+    series: list[Series]  # one per system, in the order given by the user
+    note: str = ""  # how it is defined and where it is weak; may be empty
+    kind: Literal["line", "bars"] = "line"  # ``line`` for ordered bins, ``bars`` for a single bin
+    baseline: float | None = None  # a value worth a horizontal line, such as a length ratio of 1
+    digits: int = 3  # after the decimal point, in tables
+    count_label: str = "items"  # what `counts` counts
 
     @property
     def empty_bins(self) -> list[int]:
@@ -75,21 +54,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of numbers and words that are not a figure.
+    """Rows of numbers and words that are not a figure."""
 
-    Args:
-        name: of its files, such as ``compare-sentences``.
-        title: a few words.
-        columns: their headings.
-        rows: one cell per column; None is "no data".
-        note: how it is defined; may be empty.
-    """
-
-    name: str
-    title: str
-    columns: list[str]
-    rows: list[list[Cell]]
-    note: str = ""
+    name: str  # of its files, such as ``compare-sentences``
+    title: str  # a few words
+    columns: list[str]  # their headings
+    rows: list[list[Cell]]  # one cell per column; None is "no data"
+    note: str = ""  # how it is defined; may be empty
 
 
 def as_table(figure: Figure) -> Table:

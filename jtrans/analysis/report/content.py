@@ -27,27 +27,17 @@ class SystemSummary:
     """What is known of a system besides its scores.
 
     Of a file of translations, only name and index are known.
-
-    Args:
-        index: of its colour.
-        kind: of network, such as ``reformer-fast``.
-        parameters: trainable numbers.
-        checkpoint: that was used.
-        updates: of training up to that checkpoint.
-        minutes: of training in all.
-        tokens_per_second: when it translated the split.
-        runs: folders, by seed.
     """
 
     name: str
-    index: int
-    kind: str | None = None
-    parameters: int | None = None
-    checkpoint: str | None = None
-    updates: int | None = None
-    minutes: float | None = None
-    tokens_per_second: float | None = None
-    runs: Sequence[str] = ()
+    index: int  # of its colour
+    kind: str | None = None  # of network, such as ``reformer-fast``
+    parameters: int | None = None  # trainable numbers
+    checkpoint: str | None = None  # that was used
+    updates: int | None = None  # of training up to that checkpoint
+    minutes: float | None = None  # of training in all
+    tokens_per_second: float | None = None  # when it translated the split
+    runs: Sequence[str] = ()  # folders, by seed
 
 
 @dataclass(frozen=True)
@@ -61,28 +51,18 @@ class ReportSection:
 
 @dataclass(frozen=True)
 class ReportData:
-    """A whole report.
+    """A whole report."""
 
-    Args:
-        title: of the page.
-        study: the text of the split.
-        warnings: what a reader must know.
-        curves: of validation BLEU and loss, by these names.
-        different: examples where systems differ most.
-        drawn: examples drawn at random.
-        explored: sentences of the attention explorer.
-    """
-
-    title: str
-    study: Study
-    warnings: list[str]
+    title: str  # of the page
+    study: Study  # its systems, and the text of the split
+    warnings: list[str]  # what a reader must know
     systems: list[SystemSummary]
     scores: ReportScores
-    curves: Mapping[str, list[Curve]]
+    curves: Mapping[str, list[Curve]]  # of validation BLEU and loss, by these names
     sections: list[ReportSection]
-    different: list[ExampleSentence]
-    drawn: list[ExampleSentence]
-    explored: list[ExploredSentence]
+    different: list[ExampleSentence]  # examples where systems differ most
+    drawn: list[ExampleSentence]  # examples drawn at random
+    explored: list[ExploredSentence]  # sentences of the attention explorer
 
 
 def gather(study: Study, progress: Progress) -> ReportData:

@@ -26,30 +26,21 @@ class TranslationPart:
 
 @dataclass(frozen=True)
 class ExampleTranslation:
-    """The translation of a sentence by one system.
-
-    Args:
-        index: of the system's colour.
-        parts: the translation, split where it leaves the reference and comes back; of several
-            references, the one it has most in common with.
-        score: chrF2 of the sentence, the mean over seeds.
-    """
+    """The translation of a sentence by one system."""
 
     name: str
-    index: int
+    index: int  # of the system's colour
+    # the translation, split where it leaves the reference and comes back; of several references,
+    # the one it has most in common with
     parts: list[TranslationPart]
-    score: float
+    score: float  # chrF2 of the sentence, the mean over seeds
 
 
 @dataclass(frozen=True)
 class ExampleSentence:
-    """One sentence: source, all references and all translations.
+    """One sentence: source, all references and all translations."""
 
-    Args:
-        line: of the split, counted from 0.
-    """
-
-    line: int
+    line: int  # of the split, counted from 0
     source: str
     references: list[str]
     translations: list[ExampleTranslation]

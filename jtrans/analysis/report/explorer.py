@@ -33,21 +33,13 @@ MOST_BYTES = 1_200_000  # of weights in a page, before base64 adds a third
 
 @dataclass(frozen=True)
 class CompactMap:
-    """One attention, averaged over heads.
+    """One attention, averaged over heads."""
 
-    Args:
-        kind: such as ``joint.source``.
-        title: the kind in words.
-        axes: what the axes are; the last one is attended over.
-        shape: their sizes.
-        data: the weights as bytes in base64.
-    """
-
-    kind: str
-    title: str
-    axes: list[str]
-    shape: list[int]
-    data: str
+    kind: str  # such as ``joint.source``
+    title: str  # the kind in words
+    axes: list[str]  # what the axes are; the last one is attended over
+    shape: list[int]  # their sizes
+    data: str  # the weights as bytes in base64
 
     @classmethod
     def of(cls, layer_map: LayerMap) -> CompactMap:
@@ -60,21 +52,13 @@ class CompactMap:
 
 @dataclass(frozen=True)
 class CompactExplanation:
-    """What the explorer shows of one system for one sentence.
+    """What the explorer shows of one system for one sentence."""
 
-    Args:
-        text: the translation as raw text.
-        source: pieces, the end mark last.
-        predicted: target pieces, the end mark last.
-        cell: target and source position to begin with.
-        maps: all attentions.
-    """
-
-    text: str
-    source: list[str]
-    predicted: list[str]
-    cell: list[int]
-    maps: list[CompactMap]
+    text: str  # the translation as raw text
+    source: list[str]  # pieces, the end mark last
+    predicted: list[str]  # target pieces, the end mark last
+    cell: list[int]  # target and source position to begin with
+    maps: list[CompactMap]  # all attentions
 
     @classmethod
     def of(cls, explanation: Explanation, text: str) -> CompactExplanation:
@@ -91,19 +75,12 @@ class CompactExplanation:
 
 @dataclass(frozen=True)
 class ExploredSentence:
-    """One sentence of the explorer, with the attention of every system that has a model.
+    """One sentence of the explorer, with the attention of every system that has a model."""
 
-    Args:
-        line: of the split, counted from 0; None for a sentence the user typed.
-        source: raw text.
-        reference: raw text, of several the first; empty where there is none.
-        pairs: one per system.
-    """
-
-    line: int | None
-    source: str
-    reference: str
-    pairs: list[CompactExplanation]
+    line: int | None  # of the split, counted from 0; None for a sentence the user typed
+    source: str  # raw text
+    reference: str  # raw text, of several the first; empty where there is none
+    pairs: list[CompactExplanation]  # one per system
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for a page."""
