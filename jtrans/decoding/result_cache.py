@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from jtrans.runs import Checkpoint, Run
 FORMAT = 1
 
 
+@dataclass(frozen=True)
 class CachedResult:
     """The place of one result in the cache: JSON values, or arrays in a file ``.npz``.
 
@@ -34,9 +35,8 @@ class CachedResult:
         identity: all that decides the result.
     """
 
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        self.path = path
-        self.identity = dict(identity)
+    path: Path
+    identity: Mapping[str, Any]
 
     def read(self) -> dict[str, Any] | None:
         """Return the content, None where it is missing, damaged or of another identity."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import torch
 
@@ -81,16 +80,11 @@ def _of_batch(
     target_in = torch.cat([start, target_out[:, :-1]], dim=1)
     hidden = model.decode(target_in, memory)[mask]  # [M, E], M real target positions
     gold = target_out[mask]  # [M]
-    log_probs: list[float] = []
-    hits: list[bool] = []
-    for first in range(0, len(gold), ROWS_AT_ONCE):
-        rows = hidden[first : first + ROWS_AT_ONCE]
-        tokens = gold[first : first + ROWS_AT_ONCE]
+    log_probs, hits = [], []
+    for rows, tokens in zip(hidden.split(ROWS_AT_ONCE), gold.split(ROWS_AT_ONCE), strict=True):
         predicted = torch.log_softmax(model.project(rows).float(), dim=-1)  # [rows, V]
-        log_probs += predicted.gather(1, tokens[:, None])[:, 0].tolist()
-        hits += (predicted.argmax(dim=-1) == tokens).tolist()
-    values, matches = iter(log_probs), iter(hits)
-    return [
-        TeacherForcedScores(list(islice(values, size)), list(islice(matches, size)))
-        for size in map(len, targets)
-    ]
+        log_probs.append(predicted.gather(1, tokens[:, None])[:, 0].cpu())
+        hits.append((predicted.argmax(dim=-1) == tokens).cpu())
+    sizes = [len(target) for target in targets]
+    sentences = zip(torch.cat(log_probs).split(sizes), torch.cat(hits).split(sizes), strict=True)
+    return [TeacherForcedScores(own.tolist(), right.tolist()) for own, right in sentences]

@@ -49,14 +49,10 @@ class Trace:
     def live(
         self, step: int, active: Tensor, token: Tensor, parent: Tensor, log_prob: Tensor
     ) -> None:
-        """Write the hypotheses that live on after `step`.
+        """Write the hypotheses of the sentences `active`, [A], that live on after `step`.
 
-        Args:
-            step: which step, from 0.
-            active: the sentences the rows stand for, [A].
-            token: chosen tokens, [A, k].
-            parent: which hypothesis of the step before each one continues, [A, k].
-            log_prob: of the tokens, [A, k].
+        These are their tokens, the hypothesis of the step before that each one continues, and
+        the tokens' log-probabilities, [A, k] each.
         """
         self._taken = step + 1
         self._token[step].index_copy_(0, active, token)

@@ -58,10 +58,8 @@ def load_model(
 ) -> TranslationModel:
     """Load the model of a run, in evaluation mode, without gradients.
 
-    Args:
-        run: an existing run.
-        checkpoint: ``best``, ``last``, an update's number or the name of an average.
-        device: where to put it; None for the machine's best.
+    `checkpoint` is ``best``, ``last``, an update's number or the name of an average; without a
+    `device` the model is put on the machine's best.
 
     Raises:
         CheckpointError: there is no such checkpoint, or it is damaged.
@@ -167,12 +165,10 @@ class Translator:
     def translate_nbest(
         self, lines: Sequence[str], n: int | None = None, progress: Progress = Silent()
     ) -> list[list[Translation]]:
-        """Return the n best translations of every line, best first, lines in order.
+        """Return the n best translations of every raw line, best first, lines in order.
 
-        Args:
-            lines: raw text.
-            n: how many; None for `options.nbest`. Within the beam.
-            progress: for reporting how far the work is, and lines that had to be cut.
+        `n` is at most the beam; None for `options.nbest`. Lines that are too long are cut, with a
+        warning.
         """
         options = self.options if n is None else replace(self.options, nbest=n)
         sources = [self._encode(line, progress) for line in lines]

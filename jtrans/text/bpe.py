@@ -148,8 +148,7 @@ def count_file(path: Path) -> Counter[str]:
     """
     from subword_nmt.learn_bpe import get_vocabulary
 
-    counts: Counter[str] = get_vocabulary(_file_lines(path))
-    return counts
+    return Counter(get_vocabulary(_file_lines(path)))
 
 
 class Bpe:

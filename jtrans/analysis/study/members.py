@@ -157,10 +157,7 @@ class Member:
     ) -> CachedResult:
         """Return the place of a measurement on this split in the run's result cache.
 
-        Args:
-            measurement: what is measured.
-            all_references: whether further references decide the result, too.
-            options: all else that decides it.
+        The first reference decides the result, or all of them, and so do the `options`.
         """
         references = self.text.references if all_references else [self.text.reference_lines]
         return cached_measurement(
