@@ -65,6 +65,7 @@ SAVING = {
     for device, forms in IN_BLOCKS.items()
 }
 
+_NO_FORMS: dict[Block, Form] = {}
 WIDE = 256  # from this width on products are most of the work, in bf16, too
 
 _PLAIN: ContextVar[bool] = ContextVar("plain_forms", default=False)
@@ -89,12 +90,12 @@ def compute(block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: 
         saves_memory: compute the hidden layer of an FFN again in the backward pass.
         arguments: the further arguments of the block.
     """
-    if _must_be_plain():
-        return block(x, **arguments)
+    kernel = KERNELS.get(x.device.type, _NO_FORMS).get(type(block))  # type: ignore[arg-type]
+    if kernel is not None and not _must_be_plain():
+        return kernel(block, x, **arguments)
     if saves_memory and isinstance(block, FeedForward) and torch.is_grad_enabled():
         return checkpoint(block, x, use_reentrant=False)  # type: ignore[no-any-return]
-    kernel = KERNELS.get(x.device.type, {}).get(type(block))  # type: ignore[arg-type]
-    return block(x, **arguments) if kernel is None else kernel(block, x, **arguments)
+    return block(x, **arguments)
 
 
 def form_in_blocks(
@@ -110,12 +111,11 @@ def form_in_blocks(
         saves_memory: do so also where it costs time.
         arguments: the further arguments of the block.
     """
+    if not torch.is_grad_enabled() or arguments.get("cache") is not None:
+        return None  # asked at every step of a search: the cheapest questions come first
     table = SAVING if saves_memory else IN_BLOCKS
-    form = table.get(x.device.type, {}).get(type(block))  # type: ignore[arg-type]
-    is_cached = arguments.get("cache") is not None
-    if form is None or is_cached or _must_be_plain():
-        return None
-    if not pays_in_blocks(x, saves_memory=saves_memory):
+    form = table.get(x.device.type, _NO_FORMS).get(type(block))  # type: ignore[arg-type]
+    if form is None or _must_be_plain() or not pays_in_blocks(x, saves_memory=saves_memory):
         return None
     return functools.partial(form, block, **arguments)
 
