@@ -78,6 +78,23 @@ def test_alignments_are_written_and_measured_against_gold(
     assert jtrans("analyze", "alignment", *runs).out == result.out
 
 
+def test_a_system_without_attention_maps_has_no_alignments(
+    jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jtrans.models.transformer.Transformer.explain", lambda *_: [])
+    words = corpus.words_lines("test", "source")
+    gold = "".join("0-0\n" if line else "\n" for line in words)
+    (corpus.folder / "text/test.alignments.txt").write_text(gold, encoding="utf-8")
+    aligned = jtrans("analyze", "alignment", runs[0])
+    assert aligned.code == 2 and "one has no attention" in aligned.err
+    shown = jtrans("analyze", "attention", runs[0], "--sentence", "a b")
+    assert shown.code == 2 and "one has no attention" in shown.err
+    assert not (runs[0] / "reports").exists()
+    report = jtrans("analyze", "report", *runs)
+    assert report.code == 0, report.err
+    assert "AER" not in (runs[0] / "reports/report.html").read_text("utf-8")
+
+
 def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus) -> None:
     lines = corpus.raw_lines("test", "target")
     Path("perfect.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -65,6 +65,7 @@ def alignment_tables(
     """Return how good every layer's alignment is, and the best layer of every system.
 
     Without gold alignments the layers are only listed; `layer` names the only one to look at.
+    A system without attention from target to source has no rows.
 
     Raises:
         ConfigError: no such layer.
@@ -85,7 +86,7 @@ def alignment_tables(
     note = NOTE + study.text.only_first
     tables = [Table("alignment-layers", "Alignment by layer", columns, list(chain(*rows)), note)]
     if gold is not None:
-        best = [min(own, key=lambda row: _or_infinity(row[4])) for own in rows]
+        best = [min(own, key=lambda row: _or_infinity(row[4])) for own in rows if own]
         tables.insert(0, Table("alignment", "Best layer", columns, best, BEST_NOTE))
     return tables
 

@@ -108,8 +108,9 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
     gold = find_gold(study)
     if gold is not None:
         try:
-            tables: list[Figure | Table] = [*alignment_tables(study, gold)]
-            sections.append(ReportSection("alignment", "Word alignment", tables))
+            tables = alignment_tables(study, gold)
+            if tables[-1].rows:  # none where no system gives attention maps
+                sections.append(ReportSection("alignment", "Word alignment", [*tables]))
         except CorpusError as error:
             if error.kind != "corpus.alignment-words":
                 raise

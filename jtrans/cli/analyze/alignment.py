@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from jtrans.cli import console
 from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions
 from jtrans.cli.analyze.show import show
 from jtrans.cli.options import grouped, option
@@ -31,14 +32,16 @@ def alignment(
         alignment_tables,
         best_alignment,
         find_gold,
+        layer_alignments,
     )
 
     systems = study.load()
     gold_alignments = find_gold(systems, gold)
     tables = alignment_tables(systems, gold_alignments, layer=layer)
-    best = [
-        (member.name, best_alignment(member, gold_alignments, layer))
-        for subject in systems.with_model
-        for member in subject.run_members
-    ]
+    members = [member for subject in systems.with_model for member in subject.run_members]
+    without = [member.name for member in members if not layer_alignments(member, layer)]
+    if without and len(without) < len(members):
+        console.warn(f"no attention from target to source words: {', '.join(without)}")
+        members = [member for member in members if member.name not in without]
+    best = [(member.name, best_alignment(member, gold_alignments, layer)) for member in members]
     show("alignment", systems, tables, output, alignments=best)

@@ -145,6 +145,13 @@ def attention(
                 for line, raw in own
             ]
         )
+    for run, explained in zip(opened, pairs, strict=True):
+        if not any(pair.explanation.maps for pair in explained):
+            raise ConfigError(
+                f"{run.name} has no attention to show: its system gives no attention maps",
+                hint="leave this run out",
+                kind="analysis.no-attention",
+            )
     files = _write(opened, pairs, text.split, out)
     if as_json:
         console.print_json(
