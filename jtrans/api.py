@@ -250,15 +250,17 @@ def default_run(recipe: object) -> Path:
     Raises:
         ConfigError: the recipe has no name.
     """
+    from jtrans.runs import RUNS, Run
+
     if not isinstance(recipe, (str, Path)):
         raise usage_error(
             "a recipe without a name needs a folder for its run", "run='runs/mine'", where="run"
         )
     path = Path(recipe)
     if path.suffix != ".toml":
-        return Path("runs") / recipe
+        return RUNS / recipe
     # the configuration inside a run continues that run
-    return path.parent if (path.parent / "run.json").is_file() else Path("runs") / path.stem
+    return path.parent if Run.exists(path.parent) else RUNS / path.stem
 
 
 class LoadedRun:

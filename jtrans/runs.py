@@ -39,7 +39,9 @@ from jtrans.text.pipeline import TextPipeline
 
 FORMAT = 1
 RUNS = Path("runs")
-SEAL = "sha256.json"  # in each checkpoint: the digests of its other files
+# the files of a checkpoint; the last has the digests of the others
+WEIGHTS, OPTIMISER, STATE = "model.safetensors", "state.safetensors", "state.json"
+SEAL = "sha256.json"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Checkpoint:
     @property
     def weights(self) -> Path:
         """The file of the model's weights."""
-        return self.folder / "model.safetensors"
+        return self.folder / WEIGHTS
 
     def verify(self, *names: str) -> None:
         """Check that files are as they were written, if they exist and the checkpoint has digests.
@@ -237,7 +239,7 @@ class Run:
         name = str(name or selector)
         folder = self.checkpoints_folder / name
         is_name = folder.name == name and folder.parent == self.checkpoints_folder
-        if is_name and (folder / "model.safetensors").is_file():
+        if is_name and (folder / WEIGHTS).is_file():
             return Checkpoint(folder.name, folder)
         names = ["best", "last"] if pointers else []
         names += sorted(

@@ -136,8 +136,8 @@ def _read_items(lines: Sequence[str], before: int, name: str, *, is_json: bool) 
 def _json_item(line: str, number: int, name: str) -> _Item:
     try:
         fields = json.loads(line)
-    except json.JSONDecodeError as error:
-        fault = f"not valid JSON ({error.msg})"
+    except (json.JSONDecodeError, RecursionError) as error:
+        fault = f"not valid JSON ({getattr(error, 'msg', 'too many brackets')})"
     else:
         if isinstance(fields, dict) and isinstance(fields.get("source"), str):
             return _Item(number, fields["source"], fields)

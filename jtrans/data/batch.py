@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
+
+Ids: TypeAlias = Sequence[int] | NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,21 @@ class Batch:
         return Batch(**moved(tensors), labels=moved(self.labels))
 
 
+def padded(
+    sentences: Sequence[Ids], device: torch.device | None = None, *, fill: int = PAD
+) -> tuple[Tensor, Tensor]:
+    """Return ids, filled up on the right, and the mask of real ones, [B, S] each."""
+    lengths = np.array([len(sentence) for sentence in sentences])
+    mask = np.arange(lengths.max()) < lengths[:, None]  # [B, S]
+    ids = np.full(mask.shape, fill, dtype=np.int64)
+    ids[mask] = np.concatenate(sentences)
+    return torch.from_numpy(ids).to(device=device), torch.from_numpy(mask).to(device=device)
+
+
 def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
     """Return the batch of the pairs at `indices`, in that order, padded on the right."""
-    source, source_mask = _padded(pairs.source, indices)  # [B, S]
-    target_out, target_mask = _padded(pairs.target, indices)  # [B, T]
+    source, source_mask = _pick(pairs.source, indices)  # [B, S]
+    target_out, target_mask = _pick(pairs.target, indices)  # [B, T]
     # the end symbol is also the start symbol: shift right, EOS in front
     target_in = torch.full_like(target_out, EOS)
     target_in[:, 1:] = torch.where(target_mask[:, 1:], target_out[:, :-1], PAD)
@@ -56,15 +70,11 @@ def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> B
         target_out,
         target_mask,
         torch.tensor(indices, dtype=torch.int64),
-        {kind: _padded(store, indices, fill=IGNORE)[0] for kind, store in pairs.labels.items()},
+        {kind: _pick(store, indices, fill=IGNORE)[0] for kind, store in pairs.labels.items()},
     )
 
 
-def _padded(
+def _pick(
     store: IdStore, indices: Sequence[int] | NDArray[np.int64], *, fill: int = PAD
 ) -> tuple[Tensor, Tensor]:
-    lengths = store.lengths[np.asarray(indices, dtype=np.int64)]
-    mask = np.arange(int(lengths.max())) < lengths[:, None]
-    ids = np.full(mask.shape, fill, dtype=np.int64)
-    ids[mask] = np.concatenate([store[int(index)] for index in indices])
-    return torch.from_numpy(ids), torch.from_numpy(mask)
+    return padded([store[int(index)] for index in indices], fill=fill)

@@ -120,6 +120,11 @@ class PreparedCorpus:
     info: dict[str, Any]  # the contents of corpus.json
 
     @classmethod
+    def exists(cls, folder: Path) -> bool:
+        """Say whether `folder` holds a prepared corpus."""
+        return (folder / "corpus.json").is_file()
+
+    @classmethod
     def open(cls, folder: Path) -> PreparedCorpus:
         """Open the prepared corpus in `folder`.
 
@@ -233,7 +238,7 @@ def read_info(folder: Path) -> dict[str, Any]:
     Raises:
         CorpusError: it is missing, damaged, or of another format.
     """
-    if not (folder / "corpus.json").is_file():
+    if not PreparedCorpus.exists(folder):
         raise CorpusError(
             f"no prepared corpus in {folder}",
             hint=f"prepare one: jtrans prepare --train PREFIX --valid PREFIX --languages de-en "

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from jtrans.decoding.batches import Ids, by_length, padded
+from jtrans.data.batch import Ids, padded
+from jtrans.decoding.batches import by_length
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.progress import Progress, Silent

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from jtrans.decoding.batches import BATCH_TOKENS, Ids, by_length, padded
+from jtrans.data.batch import Ids, padded
+from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.beam import beam_search
 from jtrans.decoding.options import DecodingChoices, SearchOptions
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
@@ -17,7 +18,7 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import autocast, prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
-from jtrans.runs import Run
+from jtrans.runs import WEIGHTS, Run
 from jtrans.text.pipeline import TextPipeline
 
 # Time and memory grow with the square of the length, so one endless line must not stop a file.
@@ -65,7 +66,7 @@ def load_model(
         CheckpointError: there is no such checkpoint, or it is damaged.
     """
     opened = run.checkpoint(checkpoint)
-    opened.verify("model.safetensors")
+    opened.verify(WEIGHTS)
     config = run.config(system_configs())
     device = device or resolve_device(None)
     prepare_device(device)

@@ -29,7 +29,7 @@ from jtrans.files import whole_folder
 from jtrans.models.base import TranslationModel
 from jtrans.models.systems import AttentionSystemConfig, ReformerConfig, TransformerConfig
 from jtrans.models.zoo import build_model, system_configs
-from jtrans.runs import Run
+from jtrans.runs import WEIGHTS, Run
 from jtrans.text.bpe import read_codes
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import Vocabulary
@@ -117,7 +117,7 @@ def import_checkpoint(
     with whole_folder(run_folder) as temporary:
         run = Run.create(temporary, config, pipeline, info)
         with run.new_checkpoint(_updates(content)) as folder:
-            safetensors.torch.save_model(model, str(folder / "model.safetensors"))
+            safetensors.torch.save_model(model, str(folder / WEIGHTS))
         name = run.checkpoints()[-1].name
         run.set_pointers(last=name, best=name)
     return Run(run_folder)

@@ -196,7 +196,7 @@ def is_up_to_date(folder: Path, record: Mapping[str, Any], *, force: bool) -> bo
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         _check_place(folder)
         return False
-    if not (folder / "corpus.json").is_file():
+    if not PreparedCorpus.exists(folder):
         # not even --force replaces a folder of other things
         raise CorpusError(
             f"{folder} exists and is not a prepared corpus",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.files import write_json
-from jtrans.runs import Checkpoint, Run
+from jtrans.runs import WEIGHTS, Checkpoint, Run
 from jtrans.training.objective import precise
 
 
@@ -55,10 +55,10 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
             f"an average cannot be named {name!r}", where="--name", hint="--name average"
         )
     for checkpoint in checkpoints:
-        checkpoint.verify("model.safetensors")
+        checkpoint.verify(WEIGHTS)
     means, metadata = average_weights([checkpoint.weights for checkpoint in checkpoints])
     with run.new_checkpoint(name) as temporary:
-        safetensors.torch.save_file(means, temporary / "model.safetensors", metadata=metadata)
+        safetensors.torch.save_file(means, temporary / WEIGHTS, metadata=metadata)
         names = [checkpoint.name for checkpoint in checkpoints]
         write_json(temporary / "average.json", {"of": names})
     return run.checkpoints_folder / name

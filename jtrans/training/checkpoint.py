@@ -26,7 +26,7 @@ from jtrans.errors import CheckpointError, JtransError
 from jtrans.files import read_json, write_json
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import load_weights
-from jtrans.runs import Checkpoint, Run
+from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run
 
 FORMAT = 1
 
@@ -84,7 +84,7 @@ def save_checkpoint(
 ) -> None:
     """Write the checkpoint of `state.update` and make it the run's `last`."""
     with run.new_checkpoint(state.update) as folder:
-        safetensors.torch.save_model(model, str(folder / "model.safetensors"))
+        safetensors.torch.save_model(model, str(folder / WEIGHTS))
         tensors = {
             f"{key}.{name}": value.detach().cpu().contiguous()
             for name, parameter in model.named_parameters()
@@ -93,9 +93,9 @@ def save_checkpoint(
         tensors["random.cpu"] = torch.get_rng_state()
         if model.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(model.device)
-        safetensors.torch.save_file(tensors, folder / "state.safetensors")
+        safetensors.torch.save_file(tensors, folder / OPTIMISER)
         values = {"format": FORMAT, **dataclasses.asdict(state)}
-        write_json(folder / "state.json", {**values, "python_random": random.getstate()})
+        write_json(folder / STATE, {**values, "python_random": random.getstate()})
     point_to_checkpoints(run, state)
 
 
@@ -118,14 +118,14 @@ def load_checkpoint(
         CheckpointError: a file is missing, damaged, or of another model.
     """
     try:
-        checkpoint.verify("model.safetensors", "state.safetensors", "state.json")
+        checkpoint.verify(WEIGHTS, OPTIMISER, STATE)
         load_weights(model, checkpoint.weights)
     except CheckpointError as error:
         path = Path(error.where or checkpoint.weights)
         raise _unusable(path, error.message, error.kind) from error
     state = read_state(checkpoint)
     try:
-        tensors = safetensors.torch.load_file(checkpoint.folder / "state.safetensors")
+        tensors = safetensors.torch.load_file(checkpoint.folder / OPTIMISER)
         _restore_optimiser(model, optimiser, tensors)
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors and torch.cuda.is_available():
@@ -140,7 +140,7 @@ def load_checkpoint(
         ValueError,
         RuntimeError,
     ) as error:
-        raise _damaged(checkpoint.folder / "state.safetensors", error) from error
+        raise _damaged(checkpoint.folder / OPTIMISER, error) from error
     return state
 
 
@@ -151,7 +151,7 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
         CheckpointError: state.json is missing, damaged or of another format.
     """
     values = _read_state_file(checkpoint)
-    path = checkpoint.folder / "state.json"
+    path = checkpoint.folder / STATE
     if values.pop("format", None) != FORMAT:
         raise CheckpointError(
             "the checkpoint has another format than this jtrans reads",
@@ -212,7 +212,7 @@ def _restore_optimiser(
 
 
 def _read_state_file(checkpoint: Checkpoint) -> dict[str, Any]:
-    path = checkpoint.folder / "state.json"
+    path = checkpoint.folder / STATE
     try:
         values = read_json(path)
     except JtransError as error:

@@ -28,7 +28,7 @@ from jtrans.nn.device import (
     use_matmul_backend,
 )
 from jtrans.nn.layer import compile_layers, set_recompute
-from jtrans.runs import Run
+from jtrans.runs import WEIGHTS, Run
 from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.trainer import Trainer
 
@@ -198,7 +198,7 @@ def load_initial(model: TranslationModel, initial: Run, corpus: PreparedCorpus) 
             kind="run.other-vocabulary",
         )
     checkpoint = initial.checkpoint("best")
-    checkpoint.verify("model.safetensors")
+    checkpoint.verify(WEIGHTS)
     load_weights(model, checkpoint.weights)
 
 

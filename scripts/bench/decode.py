@@ -23,8 +23,8 @@ def decode_jtrans(data: Path, batch: int, sentences: int) -> Task:
     """Return the translation of the test set by a jtrans Transformer."""
     import torch
 
+    from jtrans.data.batch import padded
     from jtrans.data.prepared import PreparedCorpus
-    from jtrans.decoding.batches import padded
     from jtrans.decoding.beam import beam_search
     from jtrans.decoding.options import SearchOptions
 
@@ -47,8 +47,8 @@ def decode_marian(data: Path, batch: int, sentences: int) -> Task:
     """Return the translation of the test set by Hugging Face's Marian."""
     import torch
 
+    from jtrans.data.batch import padded
     from jtrans.data.prepared import PreparedCorpus
-    from jtrans.decoding.batches import padded
 
     corpus = PreparedCorpus.open(data)
     model = marian(len(corpus.pipeline.target.vocabulary)).eval()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from jtrans.data.batch import Batch, collate
+from jtrans.data.batch import Batch, collate, padded
 from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
@@ -30,6 +30,12 @@ def test_sentences_are_padded_on_the_right(pairs: ParallelIds) -> None:
     assert batch.source_mask.tolist() == [[True, True, False], [True, True, True]]
     assert batch.target_out.tolist() == [[9, 10, 11, EOS], [8, EOS, PAD, PAD]]
     assert batch.target_mask.tolist() == [[True] * 4, [True, True, False, False]]
+
+
+def test_padding_stands_on_the_right() -> None:
+    ids, mask = padded([[5, 1], [7, 8, 1]])
+    assert ids.tolist() == [[5, 1, 0], [7, 8, 1]]
+    assert mask.tolist() == [[True, True, False], [True, True, True]]
 
 
 def test_target_input_is_the_output_shifted_with_the_end_symbol_in_front(

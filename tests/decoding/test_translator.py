@@ -11,7 +11,7 @@ from plugins.listener import Listener
 from plugins.random_runs import ON_CPU
 
 import jtrans
-from jtrans.decoding.batches import by_length, padded
+from jtrans.decoding.batches import by_length
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model, translate_ids
 from jtrans.errors import CheckpointError, DecodingError
@@ -197,9 +197,3 @@ def test_a_joint_batch_of_long_sentences_is_smaller() -> None:
 def test_a_budget_of_no_tokens_is_refused() -> None:
     with pytest.raises(DecodingError, match="holds no sentence"):
         by_length([3], batch_tokens=0, is_joint=False)
-
-
-def test_padding_stands_on_the_right() -> None:
-    ids, mask = padded([[5, 1], [7, 8, 1]], torch.device("cpu"))
-    assert ids.tolist() == [[5, 1, 0], [7, 8, 1]]
-    assert mask.tolist() == [[True, True, False], [True, True, True]]

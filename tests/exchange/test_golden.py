@@ -18,7 +18,7 @@ import pytest
 import torch
 from plugins.folders import GOLDEN, needs_golden
 
-from jtrans.decoding.batches import padded
+from jtrans.data.batch import padded
 from jtrans.decoding.beam import beam_search
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.teacher_forcing import teacher_forced_scores

@@ -175,7 +175,8 @@ def _or_infinity(rate: Cell) -> float:
 
 def _compute(member: Member) -> dict[str, NDArray[Any]]:
     """Return the alignments of all sentences as the cache holds them, by ``LAYER READING``."""
-    from jtrans.decoding.batches import by_length, padded
+    from jtrans.data.batch import padded
+    from jtrans.decoding.batches import by_length
 
     model, pipeline = member.model, member.run.pipeline
     words = [

@@ -173,6 +173,6 @@ def training_words(corpus: PreparedCorpus) -> Counter[str]:
 def _training_corpus(study: Study) -> PreparedCorpus:
     """Return the corpus the first run was trained on, else the one it is analysed on."""
     folder = Path(study.runs[0].info.get("data") or study.corpus.folder)
-    if folder.resolve() != study.corpus.folder.resolve() and (folder / "corpus.json").is_file():
+    if folder.resolve() != study.corpus.folder.resolve() and PreparedCorpus.exists(folder):
         return PreparedCorpus.open(folder)
     return study.corpus

@@ -94,7 +94,7 @@ def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
         CorpusError: there is none, or it is of other languages.
     """
     folder = data or run.info.get("data")
-    if folder is None or not (Path(folder) / "corpus.json").is_file():
+    if folder is None or not PreparedCorpus.exists(Path(folder)):
         raise CorpusError(
             f"no prepared corpus for {run.name}: "
             + ("it does not name one" if folder is None else f"there is none in {folder}"),
