@@ -28,7 +28,7 @@ MOST_LINES = 26_000
 def read_rooms(document: Path) -> dict[str, list[str]]:
     """Return every room in order with the rooms that it may import."""
     text = document.read_text(encoding="utf-8")
-    table = text.partition("| room | what lives there | may import |\n")[2].partition("\n\n")[0]
+    table = text.partition("| room | contents | may import |\n")[2].partition("\n\n")[0]
     rooms: dict[str, list[str]] = {}
     for line in table.splitlines()[1:]:
         name, _, allowed = (cell.strip() for cell in line.strip("|").split("|"))
