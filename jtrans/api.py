@@ -216,7 +216,7 @@ def load_recipe(
     recipe: str | Path | Mapping[str, Any] | Config, settings: Mapping[str, Any] | None = None
 ) -> Config:
     """Return the configuration of a recipe with some settings changed, see `train`."""
-    from jtrans.config import Config, build_config, load_config, set_value
+    from jtrans.config import Config, build_config, load_config, set_values
     from jtrans.models.zoo import system_configs
 
     if isinstance(recipe, Config) and not settings:
@@ -224,8 +224,7 @@ def load_recipe(
     if isinstance(recipe, (str, Path)):
         return load_config(str(recipe), system_configs(), options=settings)
     values = recipe.model_dump() if isinstance(recipe, Config) else copy.deepcopy(dict(recipe))
-    for key, value in (settings or {}).items():
-        set_value(values, key, value)
+    set_values(values, (settings or {}).items(), "set")
     return build_config(values, system_configs(), where="the recipe given")
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from jtrans.api import load_recipe
 from jtrans.config import (
     Config,
     ConfigSection,
@@ -21,7 +22,7 @@ from jtrans.config import (
     find_config,
     load_config,
     recipe_names,
-    set_value,
+    set_values,
 )
 from jtrans.config.load import merge_values
 from jtrans.errors import ConfigError, CorpusError
@@ -199,7 +200,8 @@ def test_an_option_under_an_old_key_wins_over_the_file() -> None:
 
 def test_setting_a_key_replaces_it_under_its_old_name() -> None:
     values: dict[str, Any] = {"training": {"pass_joint": 5}}
-    assert set_value(values, "training.pass_joint", 7) == "training.micro_batch_joint"
+    names = set_values(values, [("training.pass_joint", 7)], "here")
+    assert names == ["training.micro_batch_joint"]
     assert values == {"training": {"micro_batch_joint": 7}}
 
 
@@ -223,6 +225,11 @@ def test_a_key_under_both_names_is_refused(write: Any) -> None:
     error = error_of(DEMO, "training.pass_joint=7", "training.micro_batch_joint=7")
     assert (error.kind, error.where) == ("config.renamed-key", "--set")
     assert error.hint == "remove training.pass_joint"
+    both = {"training.pass_joint": 7, "training.micro_batch_joint": 7}
+    with pytest.raises(ConfigError, match="is the old name of"):
+        load(DEMO, **both)
+    with pytest.raises(ConfigError, match="is the old name of"):
+        load_recipe({"model": {"system": "transformer"}}, both)
 
 
 # Mistakes

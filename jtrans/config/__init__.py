@@ -6,7 +6,7 @@ from jtrans.config.load import build_config as build_config
 from jtrans.config.load import find_config as find_config
 from jtrans.config.load import load_config as load_config
 from jtrans.config.load import recipe_names as recipe_names
-from jtrans.config.load import set_value as set_value
+from jtrans.config.load import set_values as set_values
 from jtrans.config.schema import Config as Config
 from jtrans.config.schema import ConfigSection as ConfigSection
 from jtrans.config.schema import Count as Count

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,11 +86,10 @@ def load_config(
     if base is not None:
         values = merge_values(_read_base(path, str(base)), values)
     origins: dict[str, str] = {}
-    for key, value in _parse_overrides(overrides):
-        origins[set_value(values, key, value)] = "from --set"
-    for key, value in (options or {}).items():
-        if value is not None:
-            origins[set_value(values, key, value)] = "from an option"
+    parsed = [_parse_override(override) for override in overrides]
+    given = [(key, value) for key, value in (options or {}).items() if value is not None]
+    origins |= dict.fromkeys(set_values(values, parsed, "--set"), "from --set")
+    origins |= dict.fromkeys(set_values(values, given, "an option"), "from an option")
     return build_config(values, systems, where=str(path), origins=origins)
 
 
@@ -219,15 +218,6 @@ def merge_values(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
-    parsed = [_parse_override(override) for override in overrides]
-    keys = {key for key, _ in parsed}
-    for old, new in RENAMED.items():
-        if {old, new} <= keys:
-            raise _named_twice(old, new, "--set")
-    return parsed
-
-
 def _parse_override(override: str) -> tuple[str, Any]:
     key, equals, text = override.partition("=")
     key = key.strip()
@@ -244,8 +234,22 @@ def _parse_override(override: str) -> tuple[str, Any]:
         return key, text.strip()  # plain text needs no quotes
 
 
-def set_value(values: dict[str, Any], key: str, value: Any) -> str:
-    """Set a dotted key in place (old names included), and return its present name."""
+def set_values(
+    values: dict[str, Any], settings: Collection[tuple[str, Any]], where: str
+) -> list[str]:
+    """Set dotted keys in place (old names included), and return their present names.
+
+    Raises:
+        ConfigError: a key is set under both its names.
+    """
+    keys = {key for key, _ in settings}
+    for old, new in RENAMED.items():
+        if {old, new} <= keys:
+            raise _named_twice(old, new, where)
+    return [_set_value(values, key, value) for key, value in settings]
+
+
+def _set_value(values: dict[str, Any], key: str, value: Any) -> str:
     key = RENAMED.get(key, key)
     *sections, last = key.split(".")
     place = values
