@@ -102,6 +102,14 @@ def test_no_arrow_points_upward() -> None:
     assert upward == set()
 
 
+def test_the_map_names_no_arrow_that_is_not_there() -> None:
+    drawn = {(room(name), room(target)) for name, targets in ARROWS.items() for target in targets}
+    order = list(ROOMS)
+    chosen = [name for name in order if ROOMS[name] != order[: order.index(name)]]  # not all above
+    listed = {(name, target) for name in chosen for target in ROOMS[name]}
+    assert listed - drawn == set()
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     try:
         TopologicalSorter(ARROWS).prepare()
