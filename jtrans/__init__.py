@@ -1,6 +1,6 @@
 """jtrans: neural machine translation with joint source-target representations.
 
-The public Python API; everything heavy is imported when it is used.
+The public Python API; heavy modules are imported on first use.
 
     >>> import jtrans
     >>> corpus = jtrans.prepare("grammar-de-en", max_length=8)

@@ -1,6 +1,6 @@
-"""The Python API: what the commands `prepare`, `train`, `translate`, `score` and `analyze` do.
+"""The Python API: the commands `prepare`, `train`, `translate`, `score` and `analyze`.
 
-Everything heavy is imported when it is used.
+Heavy modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ def prepare(
     progress: Progress | None = None,
     **options: Any,
 ) -> PreparedCorpus:
-    """Make a corpus ready for training: segment, clean, learn BPE, encode.
+    """Prepare a corpus for training: segment, clean, learn BPE, encode.
 
-    The same text prepared with the same options stays as it is.
+    A corpus already prepared from the same text with the same options stays as it is.
 
     Args:
-        name: of a corpus of the catalogue; None for your own files.
+        name: the name of a catalogue corpus; None for your own files.
         train: prefixes of your training files, such as ``corpus/train`` for ``corpus/train.de``
-            and ``corpus/train.en``; or files that hold both sides.
+            and ``corpus/train.en``; or files that contain both sides.
         valid: the same for validation.
         test: the same for tests.
-        languages: of your files, such as ``de-en``.
+        languages: the languages of your files, such as ``de-en``.
         originals: a folder with the original files of the named corpus, instead of a download.
-        out: where to put it; for a named corpus by default ``data/prepared/NAME``.
-        workers: processes; by default one for each processor.
+        out: the output folder; for a named corpus by default ``data/prepared/NAME``.
+        workers: number of processes; by default one per processor.
         force: replace another prepared corpus in `out`.
-        progress: receives what is done.
-        options: of `jtrans.preparation.options.PrepareOptions`, such as ``bpe_merges=4000``.
+        progress: receives progress reports.
+        options: fields of `jtrans.preparation.options.PrepareOptions`, such as ``bpe_merges=4000``.
 
     Raises:
         JtransError: files or options that cannot be used, or a download that failed.
@@ -106,7 +106,7 @@ def read_source(
     from jtrans.corpora.download.deliver import deliver
 
     entry = find_entry(name)
-    _options(entry.options, options)  # refused before anything is downloaded
+    _options(entry.options, options)  # refuse bad options before downloading
     delivery = deliver(entry, Path(originals) if originals else None, progress=progress)
     return delivery.corpus, _options(delivery.options, options)
 
@@ -134,8 +134,8 @@ def _own_files(
     source, separator, target = languages.partition("-")
     if not (source and target and separator) or "-" in target or source == target:
         raise usage_error(
-            f"--languages {languages} is not two languages with a hyphen between them",
-            "the endings of the files, source first: --languages de-en",
+            f"--languages {languages} is not two languages joined by a hyphen",
+            "use the file extensions, source first: --languages de-en",
         )
     check_language(source)
     check_language(target)
@@ -187,8 +187,8 @@ def train(
         device: "auto", "cpu", "cuda" or "mps".
         restart: start over, deleting the existing run.
         initial: a run with the same vocabularies; a new run starts from its best weights.
-        events: receives what happens.
-        should_stop: asked after each update and while validating; True saves and ends.
+        events: receives training events.
+        should_stop: called after each update and during validation; True saves and stops.
 
     Returns:
         How training ended; its `run` is the folder that `load` takes.
@@ -229,7 +229,7 @@ def load_recipe(
 
 
 def default_data(config: Config) -> Path:
-    """Return where the prepared corpus of a recipe is, unless it is said.
+    """Return the default folder of a recipe's prepared corpus.
 
     Raises:
         ConfigError: the recipe names no corpus.
@@ -244,7 +244,7 @@ def default_data(config: Config) -> Path:
 
 
 def default_run(recipe: object) -> Path:
-    """Return where the run of a recipe is, unless it is said.
+    """Return the default folder of a recipe's run.
 
     Raises:
         ConfigError: the recipe has no name.
@@ -253,7 +253,7 @@ def default_run(recipe: object) -> Path:
 
     if not isinstance(recipe, (str, Path)):
         raise usage_error(
-            "a recipe without a name needs a folder for its run", "run='runs/mine'", where="run"
+            "a recipe without a name needs a run folder", "run='runs/mine'", where="run"
         )
     path = Path(recipe)
     if path.suffix != ".toml":
@@ -263,11 +263,11 @@ def default_run(recipe: object) -> Path:
 
 
 class LoadedRun:
-    """A trained model, ready to translate, to be scored and to be looked into.
+    """A trained model to translate with, score and inspect.
 
     Attributes:
-        run: on disk.
-        translator: for more: n-best lists, teacher-forced scores.
+        run: the run on disk.
+        translator: offers more: n-best lists, teacher-forced scores.
     """
 
     def __init__(self, run: Run, translator: Translator) -> None:
@@ -281,7 +281,7 @@ class LoadedRun:
 
         Args:
             sources: raw text.
-            beam: hypotheses kept per sentence; by default as the run's recipe says.
+            beam: hypotheses kept per sentence; by default as in the run's configuration.
             search: other options of `jtrans.decoding.options.SearchOptions`.
 
         Raises:
@@ -302,17 +302,16 @@ class LoadedRun:
 
         Args:
             sources: raw text.
-            references: a reference of every sentence, or several sets of them.
-            metrics: out of ``bleu``, ``chrf``, ``ter`` and ``multi-bleu``.
+            references: one reference per sentence, or several such sets.
+            metrics: any of ``bleu``, ``chrf``, ``ter`` and ``multi-bleu``.
             beam: see `translate`.
             search: see `translate`.
 
         Returns:
-            The scores: ``value("bleu")`` is the number, ``scores["bleu"].signature`` how it was
-            computed.
+            The scores: ``value("bleu")`` is the score, ``scores["bleu"].signature`` its signature.
 
         Raises:
-            JtransError: metrics or options that cannot be used, or numbers of lines that differ.
+            JtransError: metrics or options that cannot be used, or line counts that differ.
         """
         from jtrans.evaluation.systems import SystemOutput, check_metrics, evaluate
 
@@ -337,10 +336,10 @@ class LoadedRun:
 
         Args:
             source: raw text.
-            target: a translation to look at; by default the model's own.
+            target: a translation to inspect; by default the model's own.
 
         Raises:
-            DecodingError: nothing to look at, or a pair too long to keep all weights of.
+            DecodingError: a pair that is empty or too long to keep all its weights.
         """
         from jtrans.analysis.attention.pairs import explain_pair
         from jtrans.analysis.attention.views import ViewSelection
@@ -374,7 +373,7 @@ def load(
         run: a run's folder, its name under runs/, or ``@last``.
         checkpoint: ``best``, ``last``, an update's number or the name of an average.
         device: "cpu", "cuda" or "mps"; by default the machine's best.
-        precision: "fp32" or "bf16"; "auto" takes bf16 on CUDA.
+        precision: "fp32" or "bf16"; "auto" means bf16 on CUDA.
 
     Raises:
         JtransError: the run, checkpoint or device does not exist or cannot be used.

@@ -1,7 +1,7 @@
-"""What can go wrong, as a user meets it.
+"""The errors a user may meet.
 
-Every error says *what happened*, *where*, and *what to do*. Errors are raised where this is
-known, and shown once, by the command line: one paragraph, then the exit code.
+Every error says *what happened*, *where*, and *what to do*. Errors are raised where all
+three are known, and the command line shows them once: one paragraph, then the exit code.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ EXIT_CHECK_FAILED = 4
 
 
 class JtransError(Exception):
-    """An error a user can cause and mend.
+    """An error that the user can cause and fix.
 
     Args:
         message: what happened, with the user's value and the limit it exceeds.
         where: the file, line, key or option.
-        hint: what to do, if possible a command to paste.
+        hint: what to do about it, ideally a command to paste.
         kind: a stable identifier such as ``config.unknown-key`` (``--json`` prints it).
         exit_code: 2 for bad input (nothing was started), 1 for work that failed.
     """
@@ -87,18 +87,18 @@ class InternalError(JtransError):
 
 
 def usage_error(message: str, hint: str, where: str | None = None) -> ConfigError:
-    """Return the error for options that do not go together, or cannot be read."""
+    """Return the error for options that exclude each other or cannot be parsed."""
     return ConfigError(message, where=where, hint=hint, kind="command.usage")
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name nearest to `name`, or None when none is near."""
+    """Return the valid name closest to `name`, or None when none is close."""
     matches = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)
     return matches[0] if matches else None
 
 
 def name_hint(name: str, valid: Iterable[str], otherwise: str | None = None) -> str:
-    """Return the hint for an unknown name: the nearest valid one, or `otherwise`, or all."""
+    """Return the hint for an unknown name: the closest valid one, else `otherwise`, else all."""
     names = list(valid)
     near = did_you_mean(name, names)
     return f"did you mean {near}?" if near else otherwise or f"one of: {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, their digests, and locks.
+"""Atomic writing of files and folders, digests, and locks.
 
 Everything is written under a temporary name and then renamed.
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 from jtrans.errors import JtransError, WorkError, did_you_mean
 
-# What a short digest has: enough to tell millions of keys apart.
+# The length of a short digest: enough to tell millions of keys apart.
 SHORT_DIGEST_BYTES = 16
 _LINES_AT_ONCE = 10_000
 _log = logging.getLogger(__name__)
@@ -31,13 +31,13 @@ _log = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn failures to write into errors that a user can act on.
+    """Turn write failures into errors that a user can act on.
 
     Where blocks are nested, the error names the path of the outermost one.
 
     Raises:
         WorkError: the disk is full (exit code 1).
-        JtransError: the place cannot be written (exit code 2).
+        JtransError: the path cannot be written (exit code 2).
     """
     try:
         yield
@@ -69,7 +69,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 def _error_number(error: BaseException | None) -> int | None:
     if isinstance(error, OSError):
         return error.errno
-    # only the text has the number with safetensors, written in Rust, and from another process
+    # errors of safetensors (in Rust) and of other processes have the number only in their text
     match = re.search(r"(?:\(os error |\[Errno )(\d+)[)\]]", str(error))
     return int(match[1]) if match else None
 
@@ -78,7 +78,7 @@ def _error_number(error: BaseException | None) -> int | None:
 def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path` that becomes `path` when the block succeeds.
 
-    It waits until the disk has a `durable` file, so that it survives a power cut.
+    A `durable` file is synced to disk first, so that it survives a power cut.
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def path_hint(path: Path) -> str:
     near = did_you_mean(path.name, names)
     if near:
         return f"did you mean {folder / near}?"
-    return f"check the path: {folder.absolute()} has no file with a name like it"
+    return f"check the path: {folder.absolute()} has no file with a similar name"
 
 
 def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = True) -> None:
@@ -143,19 +143,19 @@ def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = True) -
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text with Unix line ends, whole or not at all."""
+    """Write UTF-8 text with Unix line endings, whole or not at all."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_lines(path: Path, lines: Iterable[str], *, durable: bool = True) -> None:
-    """Write lines, none of which holds a line feed, whole or not at all (see `whole_file`)."""
+    """Write lines, none containing a line feed, whole or not at all (see `whole_file`)."""
     with whole_file(path, durable=durable) as temporary, temporary.open("wb") as handle:
         for block in _line_blocks(lines):
             handle.write(block)
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read what `write_lines` wrote; text from elsewhere is read by `jtrans.corpora.lines`."""
+    """Read a file of `write_lines`; other text is read by `jtrans.corpora.lines`."""
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
@@ -177,7 +177,7 @@ def read_json(path: Path) -> Any:
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise JtransError(
             f"{path} is damaged: not valid JSON ({error})",
-            hint="make it again with the command that wrote it",
+            hint="recreate it with the command that wrote it",
             kind="file.damaged",
         ) from error
     _log.info("read %s", path)
@@ -204,7 +204,7 @@ def file_digest(path: Path) -> str:
 
 
 def short_digest(data: bytes) -> bytes:
-    """Return a digest of `SHORT_DIGEST_BYTES`, as a key in memory."""
+    """Return a digest of `SHORT_DIGEST_BYTES` bytes, for use as a key in memory."""
     return hashlib.blake2b(data, digest_size=SHORT_DIGEST_BYTES).digest()
 
 
@@ -220,17 +220,17 @@ def exclusive(
     """Keep other processes out while the block runs.
 
     The operating system holds the lock and frees it when this process ends, even when it is
-    killed. The locked file is `owner_file` without its ending; `owner_file` itself names the
+    killed. The locked file is `owner_file` without its extension; `owner_file` itself names the
     holder. Both are deleted when the block ends.
 
     Args:
-        owner_file: a file with an ending of its own, such as ``lock.json``.
-        busy: makes the error for a lock that is held; it is given "process 12 on a-host".
+        owner_file: a file with an extension, such as ``lock.json``.
+        busy: returns the error for a lock that is held by, for example, "process 12 on a-host".
         patience_seconds: how long to wait for the lock.
-        settle_seconds: how long to wait after a holder that was killed, whose own worker
-            processes end a moment later.
-        respect_other_hosts: whether an owner file that names another host is believed although
-            the lock is free: file systems shared by machines do not always share locks.
+        settle_seconds: how long to wait if the last holder was killed: its worker processes
+            end a moment later.
+        respect_other_hosts: whether an owner file that names another host counts even if the
+            lock is free: network file systems do not always share locks.
 
     Raises:
         JtransError: another process holds the lock.
@@ -264,7 +264,7 @@ def exclusive(
 
 
 def _read_owner(path: Path) -> tuple[str, str]:
-    """Return the host in an owner file ("" where it is missing or damaged), and words for it."""
+    """Return the host in an owner file ("" if missing or damaged), and a name for the owner."""
     try:
         owner = json.loads(path.read_text(encoding="utf-8"))
         return str(owner["host"]), f"process {int(owner['pid'])} on {owner['host']}"

@@ -1,4 +1,4 @@
-"""How long work reports its progress, without knowing that a terminal exists."""
+"""The interface through which long-running work reports its progress."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Receives what long work reports; the command line shows it."""
+    """Receives progress reports; the command line shows them."""
 
     def say(self, label: str, text: str) -> None:
         """Show one finished line, for example ``say("Reading", "train 29,000")``."""
         ...
 
     def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
-        """Report that `done` of `total` units of `task` are finished; equal numbers end the bar.
+        """Report that `done` of `total` units of `task` are finished; the bar ends at `total`.
 
         Args:
             task: the name of the bar.
             done: the units finished so far.
-            total: all units; None where the number is not known.
+            total: the number of units; None if it is unknown.
             unit: "bytes" for sizes, which are shown with their rate; empty for counts.
         """
         ...

@@ -1,8 +1,8 @@
-"""The run directory: the only code that knows its layout.
+"""The run directory, whose layout is defined here alone.
 
 config.toml          resolved: every default written out
 pipeline.json        copied from the prepared corpus
-run.json             format version, folder of the data, fingerprints, parameters
+run.json             format version, data folder, fingerprints, parameters
 checkpoints/step-00012000/{model.safetensors, state.safetensors, state.json, sha256.json}
 checkpoints/pointers.json    names of the last and the best checkpoint
 log.jsonl            one JSON object per logged event
@@ -63,7 +63,7 @@ class Checkpoint:
         return self.folder / WEIGHTS
 
     def verify(self, *names: str) -> None:
-        """Check that files are as they were written, if they exist and the checkpoint has digests.
+        """Check files against their digests, where both exist.
 
         Raises:
             CheckpointError: a file was changed or truncated.
@@ -76,7 +76,7 @@ class Checkpoint:
             file = self.folder / name
             if file.is_file() and digests.get(name) != file_digest(file):
                 raise CheckpointError(
-                    "the checkpoint is damaged: its content is not what was written",
+                    "the checkpoint is damaged: its contents have changed since it was written",
                     where=str(file),
                     hint="use another checkpoint (--checkpoint last), or train again",
                     kind="checkpoint.damaged",
@@ -93,7 +93,7 @@ class Run:
     def create(
         cls, folder: Path, config: Config, pipeline: TextPipeline, info: Mapping[str, Any]
     ) -> Run:
-        """Write the folder of a new run, completely or not at all; `info` is for run.json."""
+        """Write the folder of a new run, whole or not at all; `info` goes into run.json."""
         with whole_folder(folder) as temporary:
             write_text(temporary / "config.toml", config.to_toml())
             pipeline.save(temporary / "pipeline.json")
@@ -116,7 +116,7 @@ class Run:
         if not cls.exists(folder):
             raise CheckpointError(
                 f"no run in {folder}",
-                hint="jtrans train RECIPE --data DIR --run DIR makes one",
+                hint="create one with jtrans train RECIPE --data DIR --run DIR",
                 kind="run.missing",
             )
         run = cls(folder)
@@ -213,7 +213,7 @@ class Run:
         return dict(read_json(path)) if path.exists() else {}
 
     def set_pointers(self, **pointers: Any) -> None:
-        """Change the checkpoints that `last` or `best` name."""
+        """Change the checkpoints that `last` or `best` points to."""
         write_json(self.checkpoints_folder / "pointers.json", {**self.pointers(), **pointers})
 
     def remove_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -225,10 +225,10 @@ class Run:
 
         Args:
             selector: `best`, `last`, the number of an update, or the name of an average; `best`
-                is the last one if nothing was validated yet.
+                is the last one before the first validation.
 
         Raises:
-            CheckpointError: there is none of that name.
+            CheckpointError: there is no such checkpoint.
         """
         pointers = self.pointers()
         name = pointers.get(selector)
@@ -248,7 +248,7 @@ class Run:
         raise CheckpointError(
             f"the run has no checkpoint {selector}" if names else "the run has no checkpoint yet",
             where=str(self.folder),
-            hint=f"there are: {', '.join(dict.fromkeys(names))}"
+            hint=f"available: {', '.join(dict.fromkeys(names))}"
             if names
             else f"train it: jtrans train {self.folder}/config.toml --run {self.folder}",
             kind="checkpoint.missing",
@@ -268,7 +268,7 @@ class Run:
             handle.write(line)
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the logged events, without a line truncated by a crash."""
+        """Return the logged events, skipping a line truncated by a crash."""
         path = self.folder / "log.jsonl"
         if not path.exists():
             return []
@@ -288,14 +288,14 @@ class Run:
         """Lock the run for writing.
 
         Raises:
-            JtransError: another live process has the lock. That of a dead process is taken over.
+            JtransError: another live process holds the lock; that of a dead process is taken over.
         """
 
         def busy(owner: str) -> JtransError:
             return JtransError(
                 f"the run is in use by {owner}",
                 where=str(self.folder),
-                hint="wait for it or stop it; or choose another --run. If it is gone for certain, "
+                hint="wait for it, stop it, or choose another --run; if it has certainly ended, "
                 f"delete {path}",
                 kind="run.locked",
             )
@@ -309,12 +309,12 @@ def find_run(name: str) -> Run:
     """Return a run by its folder, its name under runs/, or ``@last``.
 
     Raises:
-        CheckpointError: there is none; the hint has the nearest name.
+        CheckpointError: there is no such run; the hint names the closest.
     """
     if name == "@last":
         runs = list_runs()
         if not runs:
-            raise CheckpointError("there is no run yet under runs/", kind="run.missing")
+            raise CheckpointError("there are no runs under runs/ yet", kind="run.missing")
         return Run.open(max(runs, key=lambda folder: (folder / "run.json").stat().st_mtime))
     for folder in (Path(name), RUNS / name):
         if Run.exists(folder):
@@ -324,7 +324,7 @@ def find_run(name: str) -> Run:
     names = [folder.relative_to(RUNS).as_posix() for folder in list_runs()]
     raise CheckpointError(
         f"no such run: {name}",
-        hint=name_hint(name, names, "jtrans train makes one"),
+        hint=name_hint(name, names, "create one with jtrans train"),
         kind="run.missing",
     )
 

@@ -63,7 +63,7 @@ def test_what_cannot_be_used_is_refused(model: jtrans.LoadedRun, corpus: Prepare
         model.score(["hund"], ["dog"], metrics=["blue"])
     with pytest.raises(CorpusError):
         model.score(["hund"], ["dog", "cat"])
-    with pytest.raises(ConfigError, match="needs a folder"):
+    with pytest.raises(ConfigError, match="needs a run folder"):
         jtrans.train({"model": {"system": "transformer"}}, data=corpus.folder)
     with pytest.raises(ConfigError, match=r"unknown key model\.widht"):
         jtrans.train("demo/transformer", set={"model.widht": 3})

@@ -243,7 +243,7 @@ def test_a_checkpoint_changed_after_it_was_written_is_noticed(make_run: Any) -> 
     checkpoint = run.checkpoint("10")
     checkpoint.verify("model.safetensors", "missing")
     checkpoint.weights.write_bytes(b"weighty")
-    with pytest.raises(CheckpointError, match="not what was written") as caught:
+    with pytest.raises(CheckpointError, match="have changed since it was written") as caught:
         checkpoint.verify("model.safetensors")
     assert caught.value.kind == "checkpoint.damaged"
     assert caught.value.exit_code == 2

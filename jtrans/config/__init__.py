@@ -1,4 +1,4 @@
-"""The typed configuration: its schema, how a file becomes one, and what is said about mistakes."""
+"""The typed configuration: its schema, loading, and error messages."""
 
 from jtrans.config.faults import explain_fault as explain_fault
 from jtrans.config.load import RECIPES as RECIPES

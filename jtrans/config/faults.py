@@ -1,4 +1,4 @@
-"""What pydantic found wrong, said in the words of a configuration file."""
+"""Validation errors of pydantic, reworded in terms of a configuration file."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def explain_fault(
     prefix: str = "",
     origins: Mapping[str, str] | None = None,
 ) -> Error:
-    """Turn the first fault that pydantic found into an error a user can act on.
+    """Turn pydantic's first fault into an error a user can act on.
 
     Args:
         error: what `schema.model_validate` raised.
         schema: names the valid keys.
-        error_type: the class of the error; its default kind begins the error's kind.
-        where: the file or option, unless `origins` knows better.
-        hint: what to do about a wrong value; a wrong key gets the nearest valid one.
+        error_type: the class of the error; its default kind is the prefix of the error's kind.
+        where: the file or option, unless `origins` has a more exact one.
+        hint: what to do about a wrong value; for a wrong key it is the closest valid one.
         prefix: the section that `schema` describes, put before each key.
-        origins: where single keys were set, by dotted key.
+        origins: where individual keys were set, by dotted key.
     """
     fault = error.errors()[0]
     parts = _key_parts(fault)
@@ -62,7 +62,7 @@ def explain_fault(
 
 
 def _origin(key: str, origins: Mapping[str, str]) -> str | None:
-    # the fault of a section (sizes that do not fit) comes from one of its keys, and vice versa
+    # the fault of a section (inconsistent sizes) comes from one of its keys, and vice versa
     for name, origin in origins.items():
         if f"{name}.".startswith(f"{key}.") or f"{key}.".startswith(f"{name}."):
             return origin

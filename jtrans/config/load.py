@@ -1,8 +1,8 @@
 """From a recipe or a TOML file to a checked `Config`.
 
-Precedence: defaults < `extends` < file < `--set` < named options. A run keeps the result with
-every value written out, and that file can be trained again as it is. Keys that were renamed are
-still read under their old names.
+Precedence: defaults < `extends` < file < `--set` < named options. A run stores the result with
+every value written out, and that file can be used for training as it is. Renamed keys are still
+read under their old names.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from jtrans.config.schema import Config, ConfigSection, SystemConfig
 from jtrans.errors import ConfigError, name_hint
 
 RECIPES = Path(__file__).parent.parent / "recipes"
-SHARED = "_shared"  # the folder of RECIPES with what recipes of one corpus have in common
+SHARED = "_shared"  # the folder of RECIPES with settings shared by several recipes
 Section = TypeVar("Section", bound=ConfigSection)
 _log = logging.getLogger(__name__)
-# Old names of keys: files and runs written with them are read for ever.
+# Old names of keys, so that old files and runs can still be read.
 RENAMED = {
     "training.pass_tokens": "training.micro_batch_tokens",
     "training.pass_joint": "training.micro_batch_joint",
@@ -48,7 +48,7 @@ def find_config(name: str) -> Path:
         if not path.is_file():
             raise ConfigError(
                 f"no such configuration file: {name}",
-                hint="jtrans recipes NAME --copy my.toml makes one to start from",
+                hint="start from a copy of a recipe: jtrans recipes NAME --copy my.toml",
                 kind="config.missing",
             )
         return path
@@ -75,7 +75,7 @@ def load_config(
         name: a recipe's name or a path ending in .toml.
         systems: the configuration class of each system (`models.zoo.system_configs`).
         overrides: `--set` values, each `section.key=value`; the value is TOML, or plain text.
-        options: other settings by dotted key, which win over these; None values are ignored.
+        options: settings by dotted key, which override all others; None values are ignored.
 
     Raises:
         ConfigError: unknown file, key, type or value, naming the nearest valid key.
@@ -100,13 +100,13 @@ def build_config(
     where: str,
     origins: Mapping[str, str] | None = None,
 ) -> Config:
-    """Check plain values and make them a `Config`.
+    """Validate plain values and return them as a `Config`.
 
     Args:
-        values: sections of keys, as TOML has them.
+        values: sections of keys, as read from TOML.
         systems: the configuration class of each system.
         where: their file, for errors.
-        origins: where single keys were set, by dotted key.
+        origins: where individual keys were set, by dotted key.
 
     Raises:
         ConfigError: an unknown key, type or value, naming the nearest valid key.
@@ -117,7 +117,7 @@ def build_config(
         raise ConfigError(
             f"model is a section with keys of its own (got {model!r})",
             where=(origins or {}).get("model", where),
-            hint="for example [model] and below it width = 256",
+            hint="for example [model], and width = 256 in the line below",
             kind="config.value",
         )
     system = model.get("system")
@@ -164,7 +164,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _rename_keys(values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return `values` with every key under its present name."""
+    """Return `values` with every key under its current name."""
     renamed = dict(values)
     for old, new in RENAMED.items():
         section, old_key = old.split(".")
@@ -189,7 +189,7 @@ def _named_twice(old: str, new: str, where: str) -> ConfigError:
 
 
 def _read_base(path: Path, base: str) -> dict[str, Any]:
-    """Read what `path` extends. A recipe counts as one file, with what it shares with others."""
+    """Read the file that `path` extends; a recipe includes the settings it shares with others."""
     base_path = path.parent / base
     if not base_path.is_file():
         base_path = find_config(base)
@@ -199,7 +199,7 @@ def _read_base(path: Path, base: str) -> dict[str, Any]:
         return values
     if RECIPES not in base_path.parents:
         raise ConfigError(
-            f"{base} itself extends another file; one level is the limit",
+            f"{base} itself extends another file; only one level is allowed",
             where=str(path),
             hint=f"extend {shared} instead",
             kind="config.extends",
@@ -208,7 +208,7 @@ def _read_base(path: Path, base: str) -> dict[str, Any]:
 
 
 def merge_values(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
-    """Return `base` with the keys of `top` put over it, section by section."""
+    """Return `base` overridden by the keys of `top`, section by section."""
     merged = dict(base)
     for key, value in top.items():
         old = merged.get(key)
@@ -237,7 +237,7 @@ def _parse_override(override: str) -> tuple[str, Any]:
 def set_values(
     values: dict[str, Any], settings: Collection[tuple[str, Any]], where: str
 ) -> list[str]:
-    """Set dotted keys in place (old names included), and return their present names.
+    """Set dotted keys in place (old names included), and return their current names.
 
     Raises:
         ConfigError: a key is set under both its names.

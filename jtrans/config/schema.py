@@ -1,4 +1,4 @@
-"""The schema of the configuration: a frozen class a section, with types, defaults and bounds."""
+"""The configuration schema: one frozen class per section, with types, defaults and bounds."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class SystemConfig(ConfigSection):
 class DataConfig(ConfigSection):
     """Where the training data comes from."""
 
-    corpus: str | None = None  # the corpus this recipe is meant for; --data wins
+    corpus: str | None = None  # the corpus this recipe is meant for; --data overrides it
 
 
 class OptimiserConfig(ConfigSection):
-    """The optimiser of the update."""
+    """The optimiser and its settings."""
 
     name: Literal["adam"] = "adam"
     betas: tuple[Rate, Rate] = (0.9, 0.98)
@@ -38,7 +38,7 @@ class OptimiserConfig(ConfigSection):
 
 
 class ScheduleConfig(ConfigSection):
-    """The learning rate as a function of the update (docs/systems.md 0.7)."""
+    """The learning rate as a function of the update number (docs/systems.md 0.7)."""
 
     name: Literal["inverse-sqrt", "noam", "constant"] = "inverse-sqrt"
     warmup: Annotated[int, Field(ge=0)] = 4000
@@ -47,7 +47,7 @@ class ScheduleConfig(ConfigSection):
 
 
 class StopConfig(ConfigSection):
-    """Early stopping: no better validation among the last `patience` ones."""
+    """Early stopping after `patience` validations without improvement."""
 
     metric: Literal["valid-bleu", "valid-loss"] = "valid-loss"
     patience: Count = 10
@@ -75,7 +75,7 @@ class TrainingConfig(ConfigSection):
     smoothing_form: Literal["all", "others"] = "all"  # docs/systems.md 0.6
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0  # decoupled
     clip_norm: Annotated[float, Field(ge=0.0)] = 25.0  # 0: off
-    bpe_dropout: Rate = 0.0  # probability of leaving a merge out (0.1 is usual); 0: off
+    bpe_dropout: Rate = 0.0  # probability of dropping a merge (0.1 is usual); 0: off
     max_epochs: Count | None = None
     max_updates: Count | None = None
     max_minutes: Annotated[float, Field(gt=0.0)] | None = None
@@ -89,7 +89,7 @@ class TrainingConfig(ConfigSection):
     recompute: Literal["none", "hidden", "layer"] = "none"  # in the backward pass, to save memory
     compile: Literal["auto", "on", "off"] = "auto"  # torch.compile of layers; auto: on CUDA
     deterministic: bool = False  # on CUDA: only deterministic kernels
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # the range that all our generators accept
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # the range that all generators accept
 
 
 class DecodingConfig(ConfigSection):

@@ -1,4 +1,4 @@
-"""One entry of the catalogue as data: what a corpus is, where it comes from, how it is read."""
+"""Catalogue entries as data: what a corpus is, where it comes from, and how it is read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OriginalFile(ConfigSection):
 
     file: str  # its name, or the catalogue number of a licensed release
     mirrors: tuple[Mirror, ...] = ()  # where to get it, best first; none for licensed releases
-    title: str = ""  # what it is, where the name does not say
+    title: str = ""  # a description, where the name is not clear
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,17 +48,17 @@ class FileChoice(ConfigSection):
     """One way to read a part of a split."""
 
     reader: ReaderName  # the format
-    source: str  # ends of paths of the source files, `*` and `[...]` as in a shell
+    source: str  # the ends of source paths, with `*` and `[...]` as in a shell
     target: str = ""  # the same for target files; empty where the source file holds both sides
     columns: tuple[int, int] | None = None  # of a TSV file, source and target
 
 
 class SplitPart(ConfigSection):
-    """Some of the text of a split: the first of `choices` whose files are there."""
+    """Some of the text of a split: the first of `choices` whose files exist."""
 
-    # ways to read it; the keys of a single one may be those of the part itself
+    # ways to read it; a single choice may be given by keys of the part itself
     choices: Annotated[tuple[FileChoice, ...], Field(min_length=1)]
-    # the `OriginalFile` it belongs to, where users must know it (licensed releases)
+    # the `OriginalFile` it belongs to, where users need to know (licensed releases)
     origin: str = ""
 
     @model_validator(mode="before")
@@ -77,22 +77,22 @@ class Entry(ConfigSection):
     title: str  # what it is, in one sentence
     languages: tuple[str, str]  # source and target
     sentences: dict[str, Count]  # pairs of each split, before cleaning
-    licence: str  # under which its text may be used
+    licence: str  # the licence of its text
     citation: str  # what to cite
     origin: str  # where its text comes from
-    options: Options  # how it is prepared by default, as `PrepareOptions` names them
-    load: Callable[[], Corpus]  # delivers the raw text, from the network where it is not here yet
+    options: Options  # default `PrepareOptions`
+    load: Callable[[], Corpus]  # returns the raw text, downloading it if necessary
     sources: tuple[OriginalFile, ...] = ()  # original files
     # how the splits are read from them
     parts: dict[str, tuple[SplitPart, ...]] = Field(default_factory=dict)
     # whether its name with the languages swapped (en-de for de-en) is a corpus too
     both_ways: bool = False
     valid_every: Count | None = None  # see `Corpus`
-    # sizes of splits to set aside, for a corpus that comes as one piece
+    # sizes of splits to hold out, for a corpus without splits
     hold_out: dict[str, Count] = Field(default_factory=dict)
-    # what differs in `options` for text given as train, valid and test files
+    # overrides of `options` for text given as train, valid and test files
     ready_options: Options = Field(default_factory=dict)
-    swapped: bool = False  # whether source and target are swapped, against the entry's file
+    swapped: bool = False  # whether source and target are swapped, relative to the TOML file
 
     @property
     def folder(self) -> str:
@@ -101,7 +101,7 @@ class Entry(ConfigSection):
 
     @property
     def size(self) -> int:
-        """Bytes to download; 0 where nothing is, or not all sizes are known."""
+        """Bytes to download; 0 if there is nothing to download or a size is unknown."""
         sizes = [source.mirrors[0].size if source.mirrors else 0 for source in self.sources]
         return sum(sizes) if all(sizes) else 0
 
@@ -121,7 +121,7 @@ def read_entry(path: Path, load: Callable[[], Corpus]) -> Entry:
     """Read an entry from its TOML file, which is named after the corpus.
 
     Raises:
-        ConfigError: a key is unknown or missing, or has a value that cannot be used.
+        ConfigError: a key is unknown or missing, or has an invalid value.
     """
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     try:

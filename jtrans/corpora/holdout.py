@@ -1,7 +1,7 @@
-"""Setting valid and test aside from a corpus that comes as one piece, the same for everybody.
+"""Reproducible valid and test splits for a corpus without splits.
 
-Which pairs are held out depends on their text alone, not on their order or number: with a newer
-release of the corpus they are nearly the same.
+Which pairs are held out depends on their text alone, not on their order or number: a newer release
+of the corpus gives nearly the same splits.
 """
 
 from __future__ import annotations

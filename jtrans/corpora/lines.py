@@ -1,8 +1,8 @@
-r"""The lines of a text file as a sequence that does not fill the memory.
+r"""The lines of a text file as a sequence that need not fit into memory.
 
 Lines end at "\n" only; a "\r" before it is dropped. The other line separators of Unicode and of
 terminals (U+2028, form feed, a lone "\r") occur inside sentences: tools that split at them lose
-the pairing of all that follows. Here they stay in their line, and are counted.
+the pairing of all later lines. Here they stay in their line and are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jtrans.corpora.packed import PACKINGS, read_chunks
 from jtrans.errors import CorpusError
 from jtrans.files import disk_errors
 
-# What other tools take for the end of a line, with the name shown to users.
+# Separators that other tools treat as line ends, with the names shown to users.
 ODD_SEPARATORS = {
     b"\x0b": "vertical tab",
     b"\x0c": "form feed",
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Lines(Sequence[str]):
-    """What sequences of lines have in common that are read a block at a time."""
+    """The base of sequences of lines that are read a block at a time."""
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -67,11 +67,11 @@ class _Lines(Sequence[str]):
 
 
 class LineFile(_Lines):
-    """The lines of a UTF-8 file, plain or packed: checked once, decoded when they are asked for.
+    """The lines of a UTF-8 file, plain or packed: checked once, decoded on access.
 
     Attributes:
         path: the file.
-        oddities: how many separators are inside lines, by their name.
+        oddities: the number of other separators inside lines, by name.
 
     Raises:
         CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text.
@@ -147,7 +147,7 @@ class LineFile(_Lines):
 
 
 class Chain(_Lines):
-    """Several sequences of lines as one."""
+    """Several sequences of lines, concatenated."""
 
     def __init__(self, parts: Iterable[Sequence[str]]) -> None:
         self._parts = [part for part in parts if len(part)]
@@ -180,13 +180,13 @@ def read_line_file(path: Path) -> list[str]:
 
 
 def notes_of(files: Iterable[LineFile]) -> dict[str, int]:
-    """Return how often which separator is inside a line of the files, as the notes of a text."""
+    """Return the count of each separator inside lines of the files, as the notes of a text."""
     total = sum((file.oddities for file in files), Counter[str]())
     return {f"{name} inside a line": count for name, count in total.items()}
 
 
 def one_line(text: str) -> str:
-    """Put the text of a sentence, in which a format allows line ends, on one line."""
+    """Put a sentence, in which some formats allow line ends, on one line."""
     return " ".join(text.split("\n")).strip() if "\n" in text else text.strip()
 
 
@@ -198,7 +198,7 @@ def _map(path: Path) -> bytes | mmap.mmap:
                 size = handle.seek(0, 2)
                 return mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
         except OSError:
-            pass  # a file that cannot be mapped may be readable; if not, reading says why
+            pass  # a file that cannot be mapped may be readable; if not, reading raises the error
     with (
         disk_errors(Path(tempfile.gettempdir())),
         tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as spool,

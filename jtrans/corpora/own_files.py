@@ -30,7 +30,7 @@ def read_corpus(
         name: what to call the corpus.
         languages: source and target.
         train: prefixes of the training files (or files that hold both sides); their pairs
-            follow one another.
+            are concatenated.
         valid: the same for validation; here and in tests PREFIX.0.en, PREFIX.1.en ... are
             several references.
         test: the same for tests. A single one becomes the split "test"; several are named

@@ -1,4 +1,4 @@
-"""Reading of files packed with gzip, xz or zstandard, as the ending of their name says."""
+"""Reading of files compressed with gzip, xz or zstandard, by their extension."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def without_packing(name: str) -> str:
 
 
 def find_packed(path: Path) -> Path | None:
-    """Return `path`, or else `path` with the ending of a packing; None: neither exists."""
+    """Return `path`, or else its compressed version; None if neither exists."""
     candidates = (path, *(path.with_name(path.name + ending) for ending in PACKINGS))
     return next((candidate for candidate in candidates if candidate.exists()), None)
 
@@ -51,8 +51,8 @@ def read_chunks(path: Path) -> Iterator[bytes]:
     except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
         packing = {".gz": "gzip", ".xz": "xz", ".zst": "zst"}[path.suffix]
         raise CorpusError(
-            f"{path} is not a whole {packing} file: {error}",
-            hint="get the file again, or rename it if it is not packed",
+            f"{path} is not a complete {packing} file: {error}",
+            hint="get the file again, or rename it if it is not compressed",
             kind="corpus.gzip" if packing == "gzip" else "corpus.packed",
         ) from error
     except OSError as error:
@@ -86,11 +86,11 @@ def _zstandard(path: Path, handle: BinaryIO) -> Iterator[bytes]:
     except failure as error:
         raise EOFError(str(error)) from error
     if decoder is not None:
-        raise EOFError("it ends in the middle")
+        raise EOFError("it is truncated")
 
 
 def _zstandard_decoder(path: Path) -> tuple[Any, type[Exception]]:
-    """Return how to make a decoder, and its error: Python's own, or of the package zstandard."""
+    """Return a decoder factory and its exception: Python's own, or of the package zstandard."""
     try:
         own: Any = importlib.import_module("compression.zstd")  # from Python 3.14 on
         return own.ZstdDecompressor, own.ZstdError

@@ -1,4 +1,4 @@
-"""Checks that two sides have equally many lines, and a guess where the pairing breaks if not."""
+"""Checks that two sides have equal line counts, and guesses where the pairing breaks if not."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from jtrans.errors import CorpusError
 
-# The highest cost of a pair for its lengths (difference of logarithms): more is simply wrong.
-WRONG = 2.0
-# The cost of different numbers, and of different marks at the end.
+# The upper limit of a pair's length cost (difference of logarithms).
+MOST_LENGTH_COST = 2.0
+# The cost of different numbers, and of different final punctuation.
 OTHER_NUMBERS, OTHER_END = 1.0, 0.5
 
 _DIGITS = re.compile(r"[0-9]+")
 
 
 def check_counts(source: Sequence[str], target: Sequence[str], names: tuple[str, str]) -> None:
-    """Refuse two sides, called `names`, that cannot be pairs line by line.
+    """Check that two sides, called `names`, can be paired line by line.
 
     Raises:
         CorpusError: the counts differ, or both are empty.
@@ -30,7 +30,7 @@ def check_counts(source: Sequence[str], target: Sequence[str], names: tuple[str,
             f"{names[0]} has {len(source):,} lines, {names[1]} has {len(target):,}: "
             "line i of one must be the translation of line i of the other; "
             + _guess(source, target, names),
-            hint="compare the two there, and make them again from the same original",
+            hint="compare the two there, and recreate both from the same original",
             kind="corpus.line-counts",
         )
     if not source:
@@ -61,7 +61,8 @@ def _disagreement(longer: Sequence[str], shorter: Sequence[str], shift: int) -> 
     a, b = _marks(longer, len), _marks(shorter, len)
     part = slice(shift, shift + len(b))
     mean = np.log((a.sum() + 1) / (b.sum() + 1))
-    cost: NDArray[np.float64] = np.minimum(np.abs(np.log((a[part] + 1) / (b + 1)) - mean), WRONG)
+    of_lengths = np.abs(np.log((a[part] + 1) / (b + 1)) - mean)
+    cost: NDArray[np.float64] = np.minimum(of_lengths, MOST_LENGTH_COST)
     cost += OTHER_NUMBERS * (_marks(longer, _numbers)[part] != _marks(shorter, _numbers))
     cost += OTHER_END * (_marks(longer, _end)[part] != _marks(shorter, _end))
     return cost
@@ -86,7 +87,7 @@ def _marks(lines: Sequence[str], mark: Callable[[str], int]) -> NDArray[np.int64
 
 
 def _numbers(line: str) -> int:
-    """Return the same for lines with the same numbers, in any order."""
+    """Return a digest of the numbers in a line, the same for any order."""
     numbers = _DIGITS.findall(line)
     return zlib.crc32(" ".join(sorted(numbers)).encode("utf-8")) if numbers else 0
 

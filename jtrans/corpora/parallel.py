@@ -1,4 +1,4 @@
-"""Parallel text in memory, which every source of text delivers and preparation takes."""
+"""Parallel text: the output of every reader and the input of preparation."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class ParallelText:
 class Corpus:
     """Parallel text with its splits: "train", "valid" and any number of test splits."""
 
-    name: str  # what users call it
+    name: str  # as users type it
     languages: tuple[str, str]  # source and target
     splits: Mapping[str, ParallelText] = field(default_factory=dict)  # the text by name
-    # n, where there is no valid split: of the training pairs that cleaning keeps, numbers n, 2n, 3n
-    # ... go there (`jtrans.preparation.select`)
+    # n, where there is no valid split: every n-th training pair that cleaning keeps goes there
+    # (`jtrans.preparation.select`)
     valid_every: int | None = None
 
 
 def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
-    """Concatenate texts; several references stay only where all texts have equally many."""
+    """Concatenate texts; several references are kept only if all texts have the same number."""
     if len(parts) == 1:
         return parts[0]
     notes = sum((Counter(part.notes) for part in parts), Counter[str]())

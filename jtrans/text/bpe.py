@@ -1,6 +1,6 @@
-"""Byte pair encoding (Sennrich et al., 2016) as subword-nmt does it: same codes, same pieces.
+"""Byte pair encoding (Sennrich et al., 2016) as in subword-nmt: same codes, same pieces.
 
-A piece that is not the last of its word ends in ``@@``.
+Every piece of a word but the last ends in ``@@``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jtrans.files import path_hint
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
-_CACHE_LIMIT = 500_000  # words; far above the word types of a corpus: a bound for servers
+_CACHE_LIMIT = 500_000  # words; more than a corpus has: a bound for servers
 
 
 def count_words(lines: Iterable[Iterable[str]]) -> Counter[str]:
@@ -32,7 +32,7 @@ def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: in
 
     Args:
         counts: word counts (`count_words`), one mapping for each text; two for joint BPE.
-        merges: how many to learn; fewer come back when the text has no more to merge.
+        merges: how many to learn; fewer are returned when nothing is left to merge.
         min_frequency: stop when the most frequent pair is rarer than this.
 
     Raises:
@@ -64,17 +64,17 @@ def count_merges(codes: str) -> int:
 
 
 def check_codes(codes: str, where: str | None = None) -> None:
-    """Refuse a text that is not a BPE codes file.
+    """Check that a text is a BPE codes file.
 
     Raises:
-        CorpusError: a line is wrong; it is named.
+        CorpusError: it is not; the error names the line.
     """
     fault = next(_faults(codes.rstrip("\n").split("\n")), None)
     if fault is not None:
         raise CorpusError(
             fault,
             where=where,
-            hint="codes are made by: jtrans bpe learn --merges 10000 --input FILE --output CODES",
+            hint="learn codes with: jtrans bpe learn --merges 10000 --input FILE --output CODES",
             kind="corpus.codes",
         )
 
@@ -107,7 +107,7 @@ def _file_lines(path: Path) -> Iterator[str]:
     """Yield the `text_lines` of a file.
 
     Raises:
-        CorpusError: it is missing, a folder, may not be read, or is not UTF-8.
+        CorpusError: it is missing, a folder, not readable, or not UTF-8.
     """
     try:
         handle = path.open("rb")
@@ -123,10 +123,10 @@ def _file_lines(path: Path) -> Iterator[str]:
 def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
     """Yield the lines of a UTF-8 stream with their ends, split where subword-nmt splits them.
 
-    That is at everything Unicode calls a line end (`str.splitlines`), not only at newlines.
+    That is at every line boundary of Unicode (`str.splitlines`), not only at newlines.
 
     Raises:
-        CorpusError: a line is not UTF-8; it is named.
+        CorpusError: a line is not UTF-8; the error names it.
     """
     for number, raw in enumerate(handle, start=1):
         try:
@@ -141,7 +141,7 @@ def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
 
 
 def count_file(path: Path) -> Counter[str]:
-    """Count the words between spaces of a text file, as subword-nmt does.
+    """Count the space-separated words of a text file, as subword-nmt does.
 
     Raises:
         CorpusError: it is missing or not UTF-8.
@@ -184,7 +184,7 @@ class Bpe:
         return pieces
 
     def undo(self, pieces: Sequence[str]) -> list[str]:
-        """Merge pieces into words; a last word without its end is kept."""
+        """Merge pieces into words; an unfinished last word is kept."""
         words: list[str] = []
         start = ""
         for piece in pieces:
@@ -206,9 +206,9 @@ class Bpe:
 
         Args:
             word: not empty.
-            rate: the probability that a possible merge is dropped, drawn anew in every round.
-            random: the random numbers.
-            known: the pieces of a vocabulary; merges into others are undone, as far as possible.
+            rate: the probability that a possible merge is dropped, drawn again in every round.
+            random: the random number generator.
+            known: the pieces of a vocabulary; merges into unknown pieces are undone where possible.
         """
         symbols = self._symbols(word)
         while len(symbols) > 1:
@@ -222,7 +222,7 @@ class Bpe:
             rank, done = min(possible)[0], 0
             parts: list[str] = []
             for i in (i for other, i in possible if other == rank):
-                if i >= done:  # in x x x the second pair begins in the first
+                if i >= done:  # in x x x the second pair overlaps the first
                     parts += [*symbols[done:i], "".join(self._merges[rank])]
                     done = i + 2
             symbols = (*parts, *symbols[done:])
@@ -236,7 +236,7 @@ class Bpe:
         return self._marked(symbols)
 
     def _known_parts(self, symbol: str, known: Container[str], *, is_last: bool) -> list[str]:
-        """Undo merges of a symbol until all its parts are known as pieces."""
+        """Undo merges of a symbol until all its parts are known pieces."""
         piece = symbol.removesuffix(END) if is_last else symbol + MARK
         halves = None if piece in known else self._halves.get(symbol)
         if halves is None:

@@ -1,8 +1,8 @@
 """Learning BPE merges as subword-nmt does, merge for merge, but ten times as fast.
 
-At every merge subword-nmt searches all pairs for the most frequent one, and it keeps the words of
-each pair in dictionaries of dictionaries. Here a heap finds the pair, and the words of a pair are a
-compact list that may name a word more than once. The counts that decide which pair comes next are
+At every merge subword-nmt searches all pairs for the most frequent one, and it stores the words of
+each pair in nested dictionaries. Here a heap finds the pair, and the words of a pair are a compact
+list that may contain a word more than once. The counts that decide which pair comes next are
 those of subword-nmt, shortcuts included, so that the codes are the same byte for byte.
 """
 
@@ -26,14 +26,14 @@ def learn_merges(counts: Mapping[str, int], merges: int, *, min_frequency: int) 
 
     Args:
         counts: how often each word occurs.
-        merges: how many to learn; fewer come back when the text has no more to merge.
+        merges: how many to learn; fewer are returned when nothing is left to merge.
         min_frequency: stop when the most frequent pair is rarer than this.
     """
     return list(_Learner(counts).learn(merges, min_frequency))
 
 
 class _Learner:
-    """The words as they are split so far, and how often each pair of neighbours occurs."""
+    """The words as split so far, and how often each pair of neighbours occurs."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         unique: dict[str, str] = {}  # one string for each symbol, however many words have it
@@ -114,7 +114,7 @@ class _Learner:
             now = self._stats.get(pair, 0)
             if now == -count:
                 return pair
-            # its count has fallen since it was put here
+            # its count has fallen since it was pushed
             if now > 0:
                 heapq.heapreplace(heap, (-now, key, pair))
             else:
@@ -137,7 +137,7 @@ class _Learner:
         heapq.heapify(self._heap)
 
     def _key(self, pair: Pair) -> str:
-        """Return a text that sorts in the opposite order to the pair."""
+        """Return a string that sorts in the reverse order of the pair."""
         keys = self._keys
         for symbol in pair:
             if symbol not in keys:

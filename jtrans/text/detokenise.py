@@ -1,7 +1,7 @@
-"""What detokenizer.perl leaves apart and a writer would not: "11: 30", "km / h", "he said ”".
+"""Repairs of wrong spaces that detokenizer.perl leaves: "11: 30", "km / h", "he said ”".
 
-Each rule closes a gap (a few open one) that is almost always wrong; where usage varies ("a—b" and
-"a — b", "A&M" and "A & M"), the line stays as Moses has it.
+Each rule removes (a few add) a space where that is almost always right; where usage
+varies ("a—b" and "a — b", "A&M" and "A & M"), the line stays as Moses has it.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Repairs:
             self._rules += _NOT_ENGLISH
 
     def apply(self, line: str) -> str:
-        """Repair a line that detokenizer.perl has joined."""
+        """Repair a line detokenised as by detokenizer.perl."""
         for pattern, replacement in self._rules:
             line = pattern.sub(replacement, line)
-        if "“" in line and "„" not in line:  # „so“ closes with it
+        if "“" in line and "„" not in line:  # “ is the closing quote of „so“
             line = _OPENING_DOUBLE[0].sub(_OPENING_DOUBLE[1], line)
         if "‘" in line and "‚" not in line:
             line = _OPENING_SINGLE[0].sub(_OPENING_SINGLE[1], line)

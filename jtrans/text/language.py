@@ -1,6 +1,6 @@
-"""What is cheap to know of a language: its code, its script, its commonest words.
+"""Language codes, scripts and the most common words of some languages.
 
-Enough to notice much text of the wrong language, not to identify the language of a line.
+Enough to notice text largely in the wrong language, not to identify the language of a line.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LANGUAGES = {
     "thai": "th", "lao": "lo", "burmese": "my", "georgian": "ka", "ethiopic": "am ti",
     "khmer": "km", "armenian": "hy",
 }  # fmt: skip
-# A line with this many letters or more should have one of its own script.
+# A line with at least this many letters should have one in its language's script.
 _FEW_LETTERS = 5
 
 _COMMON_WORDS = {
@@ -77,10 +77,10 @@ def base_language(language: str) -> str:
 
 
 def check_language(language: str) -> None:
-    """Refuse what cannot be a language code: ISO 639-1, or three letters of ISO 639-3.
+    """Check a language code: ISO 639-1, or three letters as in ISO 639-3.
 
     Raises:
-        ConfigError: it is not one.
+        ConfigError: it is not a language code.
     """
     base = base_language(language)
     if base in CODES or re.fullmatch("[a-z]{3}", base):
@@ -110,7 +110,7 @@ def is_wrong_script(line: str, language: str) -> bool:
 
 
 def look_swapped(source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> bool:
-    """Return whether two samples of lines each look like the language of the other."""
+    """Return whether each of two samples of lines looks like the other's language."""
     samples = [line.lower() for line in source], [line.lower() for line in target]
     return all(
         _likeness(sample, wrong) > 2 * _likeness(sample, right) + len(sample) / 10
@@ -119,7 +119,7 @@ def look_swapped(source: Sequence[str], target: Sequence[str], languages: tuple[
 
 
 def _likeness(lines: Sequence[str], language: str) -> int:
-    """Count the lines that may be of a language, by its common words or else by its script."""
+    """Count the lines that may be in a language, by its common words or else by its script."""
     words = _COMMON_WORDS.get(base_language(language))
     if words is None:
         own = _own_letter(language)

@@ -1,9 +1,9 @@
 """The Moses tokeniser with a cache: each word is split once, not again in every line.
 
-The rules of tokenizer.perl look at one word between spaces and little around it: whether it is the
-first or the last of its line, and, where it ends in a full stop, whether the next one begins with
-a lower-case letter or a digit. So sacremoses is asked about each word once for each such context,
-and the answers are put together. The lines are the same, ten times as fast.
+The rules of tokenizer.perl depend on one space-separated word and little around it: whether it is
+the first or the last of its line, and, where it ends in a full stop, whether the next one begins
+with a lower-case letter or a digit. So sacremoses tokenises each word once for
+each such context, and the results are concatenated: the same output, ten times as fast.
 
 In one rule sacremoses differs from today's tokenizer.perl, which always separates a full stop from
 the last word of a line ("... and so on, etc ."). sacremoses does so only where it would inside the
@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_CACHE_LIMIT = 200_000  # words; after the cache is emptied, the common ones are soon back
-# sacremoses removes control characters after it has looked for words
+_CACHE_LIMIT = 200_000  # words; after the cache is emptied, common ones soon return
+# sacremoses removes control characters only after splitting
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1b]")
 
-# Neighbours that stand for all words of their kind.
+# Neighbours, each representing all words of its kind.
 _LOWER, _DIGIT, _OTHER = "x", "1", "X"
 _MARKS = ".,?!:;"  # always a word of their own after a letter or digit; "." with exceptions
 
@@ -28,13 +28,13 @@ class CachedMoses:
     """sacremoses' tokeniser for one language.
 
     Args:
-        language: ISO code; an unknown one gets the English abbreviations.
+        language: ISO code; an unknown language gets the English abbreviations.
         escape: whether special characters become HTML entities.
-        parts_last_stop: whether a full stop at the end of a line is always a word of its own, as
+        splits_last_stop: whether a full stop at the end of a line is always a word of its own, as
             in tokenizer.perl; False gives the same words as sacremoses.
     """
 
-    def __init__(self, language: str, *, escape: bool, parts_last_stop: bool) -> None:
+    def __init__(self, language: str, *, escape: bool, splits_last_stop: bool) -> None:
         from sacremoses import MosesTokenizer
 
         self._library: Any = MosesTokenizer(language)
@@ -44,7 +44,7 @@ class CachedMoses:
             [*self._library.NONBREAKING_PREFIXES, *self._library.NUMERIC_ONLY_PREFIXES]
         )
         self._escape = escape
-        self._parts_last_stop = parts_last_stop
+        self._splits_last_stop = splits_last_stop
         # words inside a line that do not end in a full stop; and all others by context
         self._inside: dict[str, list[str]] = {}
         self._at_edge: dict[tuple[str, bool, str], list[str]] = {}
@@ -52,7 +52,7 @@ class CachedMoses:
     def tokenize(self, line: str) -> list[str]:
         """Split a line into words and punctuation."""
         words = self._words(line)
-        if self._parts_last_stop and words:
+        if self._splits_last_stop and words:
             last = words[-1]
             # dots alone ("...") stay together; sacremoses never leaves them on a word with letters
             if last.endswith(".") and last.strip("."):
@@ -63,8 +63,8 @@ class CachedMoses:
         """Split a line as sacremoses does; the caller may change the list."""
         parts = line.split()
         if len(parts) < 2 or "' '" in line or _CONTROL.search(line):
-            # two quotes that share a space: how one is treated depends on the other
-            return self._ask(line)
+            # two quotes share a space: the treatment of each depends on the other
+            return self._tokenize(line)
         words = self._edge(parts, 0).copy()
         inside = self._inside
         for i in range(1, len(parts) - 1):
@@ -89,7 +89,7 @@ class CachedMoses:
         if known is None:
             known = self._plain(part) if after != _LOWER else None
             if known is None:
-                known = self._ask(f"{'' if is_first else 'x '}{part}{after and ' ' + after}")
+                known = self._tokenize(f"{'' if is_first else 'x '}{part}{after and ' ' + after}")
                 known = known[0 if is_first else 1 : -1 if after else None]
             if len(self._at_edge) + len(self._inside) >= _CACHE_LIMIT:
                 self._at_edge.clear()
@@ -98,9 +98,9 @@ class CachedMoses:
         return known
 
     def _plain(self, part: str) -> list[str] | None:
-        """Split letters and digits with at most one mark after them; None for all else.
+        """Split letters and digits with at most one punctuation mark after them; None for all else.
 
-        Most words are like that, and asking sacremoses costs fifty times as much.
+        Most words are like that, and calling sacremoses takes fifty times as long.
         """
         stem, mark = (part[:-1], part[-1]) if part[-1] in _MARKS else (part, "")
         if not stem or not self._alnum.issuperset(stem) or "MULTI" in stem:
@@ -114,6 +114,6 @@ class CachedMoses:
             return _LOWER
         return _DIGIT if part[0] in "0123456789" else _OTHER
 
-    def _ask(self, text: str) -> list[str]:
+    def _tokenize(self, text: str) -> list[str]:
         words: list[str] = self._library.tokenize(text, escape=self._escape)
         return words

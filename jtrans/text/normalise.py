@@ -1,4 +1,4 @@
-"""Lines in one form: what looks the same is the same."""
+"""Normalisation of lines: text that looks the same becomes the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def normalise(line: str) -> str:
-    """Remove what no reader of the line can see; a second application changes nothing.
+    """Remove differences that cannot be seen; normalising twice changes nothing more.
 
     Control characters and byte order marks are removed; white space of any kind (tabs, no-break
     spaces, Unicode line separators) becomes single spaces, with none at the ends; characters are

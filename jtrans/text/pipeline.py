@@ -44,13 +44,13 @@ _OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
 class TextSide:
     """One language of a pipeline.
 
-    It is cheap to make and to send to another process: segmenter and BPE are built at first use.
-    While a corpus is prepared, `segment` works before there are codes and a vocabulary;
+    It is cheap to create and to send to another process: segmenter and BPE are built on first use.
+    During preparation `segment` works before there are codes and a vocabulary;
     `dataclasses.replace` adds them.
 
     Args:
         language: ISO code, such as "de".
-        segmenter: a name of `segment.SEGMENTERS`; "auto" is replaced by the language's default.
+        segmenter: a name of `segment.SEGMENTERS`; "auto" is replaced with the language's default.
         lowercase: whether words are lower-cased after segmentation.
         codes: the text of a BPE codes file; None for whole words.
         vocabulary: the tokens with ids.
@@ -71,7 +71,7 @@ class TextSide:
         object.__setattr__(self, "segmenter", name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # without what was built at first use (compiled expressions, caches)
+        # without the parts built on first use (compiled expressions, caches)
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def segment(self, line: str) -> list[str]:
@@ -81,7 +81,7 @@ class TextSide:
         return self.recase(words)
 
     def recase(self, words: list[str]) -> list[str]:
-        """Lower-case segmented words, or truecase them, as the side is set up."""
+        """Lower-case or truecase segmented words, as configured."""
         if self.lowercase:
             return [word.lower() for word in words]
         return self.truecaser.apply(words) if self.truecaser else words
@@ -137,7 +137,7 @@ class TextSide:
 
     @classmethod
     def from_json(cls, value: Any) -> TextSide:
-        """Read what `to_json` returned.
+        """Rebuild a side from the value of `to_json`.
 
         Raises:
             CorpusError: an entry is missing or of the wrong type.
@@ -185,7 +185,7 @@ class TextPipeline:
         """Make the pipeline of an imported run, whose words are separated by spaces.
 
         `codes` is the text of the BPE codes file shared by both sides; None when lines are
-        pieces already, or for whole words.
+        already split into pieces, or for whole words.
         """
         return cls(
             TextSide(source_language, "whitespace", False, codes, source_vocabulary),
@@ -203,7 +203,7 @@ class TextPipeline:
         return {"format": FORMAT, **sides}
 
     def fingerprint(self) -> str:
-        """Return the sha256 of the pipeline's JSON: equal exactly when pipelines are equal."""
+        """Return the sha256 of the pipeline's JSON: equal only for equal pipelines."""
         return text_digest(json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True))
 
     def save(self, path: Path) -> None:
@@ -217,7 +217,7 @@ class TextPipeline:
         Raises:
             CorpusError: the file is missing, damaged or of an unknown format version.
         """
-        hint = "make it again: jtrans prepare for a corpus, jtrans train or jtrans import for a run"
+        hint = "recreate it: jtrans prepare for a corpus, jtrans train or jtrans import for a run"
         try:
             return cls._from_json(read_json(path))
         except JtransError as error:

@@ -1,7 +1,7 @@
-"""Lines to words and back: one small class for each way to segment.
+"""Lines to words and back: one small class for each segmentation method.
 
 `join` undoes `segment`: exactly, up to repeated spaces, for `Whitespace` and `Character`, while
-`Moses` and `Jieba` restore spaces by rules; what they lose is said below. A second round trip
+`Moses` and `Jieba` restore spaces by rules, with the losses listed below. A second round trip
 changes nothing more.
 """
 
@@ -25,7 +25,7 @@ class Segmenter(ABC):
     """Splits lines of one language into words.
 
     `is_for_raw_text` says whether lines should be normalised first; `dictionary` holds extra
-    words for jieba, the others ignore it.
+    words for jieba; other segmenters ignore it.
     """
 
     is_for_raw_text: ClassVar[bool] = True
@@ -36,7 +36,7 @@ class Segmenter(ABC):
 
     @abstractmethod
     def segment(self, line: str) -> list[str]:
-        """Split a line into words; none is empty or holds white space."""
+        """Split a line into words; none is empty or contains white space."""
 
     @abstractmethod
     def join(self, words: Sequence[str]) -> str:
@@ -48,7 +48,7 @@ class Moses(Segmenter):
 
     Not restored: a space before ``, . ! ? ) %`` or a missing one after them; the direction of
     unpaired quotes; spaces around ``& # * + = < > — ...`` and inside quotes (``A&M`` comes back as
-    ``A & M``, ``black / white`` as ``black/white``), so a lot in code and markup. Of the lines of
+    ``A & M``, ``black / white`` as ``black/white``): code and markup lose much. Of the lines of
     Multi30k and Tatoeba 99.7 to 100 % come back unchanged (de, en, fr), of news 93 to 98 %
     (`scripts/bench/round_trip.py`).
     """
@@ -60,7 +60,7 @@ class Moses(Segmenter):
 
         super().__init__(language, dictionary)
         self._tokenizer = CachedMoses(
-            self.language, escape=self._is_exact, parts_last_stop=self._is_exact
+            self.language, escape=self._is_exact, splits_last_stop=self._is_exact
         )
         self._detokenizer: Any = MosesDetokenizer(self.language)
         self._repairs = Repairs(self.language)
@@ -70,15 +70,15 @@ class Moses(Segmenter):
         return self._tokenizer.tokenize(line)
 
     def join(self, words: Sequence[str]) -> str:
-        """Join words as detokenizer.perl does, and close up what it leaves apart (`Repairs`)."""
+        """Join words as detokenizer.perl does, and repair the spaces it leaves (`Repairs`)."""
         return self._repairs.apply(self._detokenizer.detokenize(words, unescape=self._is_exact))
 
 
 class MosesEscaped(Moses):
-    """Moses exactly, with its default HTML escapes (``&apos;``), as IWSLT14 is prepared.
+    """Moses exactly, with its default HTML escapes (``&apos;``), as in the published IWSLT14 text.
 
     Unlike sacremoses, tokenizer.perl separates a full stop at the end of a line from any word
-    before it, even from an abbreviation; it matters where lines must equal published text.
+    before it, even from an abbreviation; it matters where lines must match published text.
     Joining is not affected.
 
     Also not restored: the difference between ``&amp;`` and ``&`` in the raw text.
@@ -123,7 +123,7 @@ class Jieba(Segmenter):
 
 
 class Whitespace(Segmenter):
-    """Text that is segmented already: words are separated by white space, and left as they are."""
+    """Already segmented text: words are separated by white space and left as they are."""
 
     is_for_raw_text: ClassVar[bool] = False
 
@@ -161,7 +161,7 @@ SEGMENTERS: dict[str, type[Segmenter]] = {
 
 
 def resolve_segmenter(name: str, language: str) -> str:
-    """Check a segmenter's name, and replace "auto" by the default: jieba for zh, else moses.
+    """Check a segmenter's name, and replace "auto" with the default: jieba for zh, else moses.
 
     Raises:
         ConfigError: there is no such segmenter.
@@ -187,7 +187,7 @@ def make_segmenter(name: str, language: str, dictionary: str | None = None) -> S
         dictionary: extra words for jieba, as the text of a user dictionary.
 
     Raises:
-        ConfigError: there is no such segmenter, or the dictionary has a line that cannot be used.
+        ConfigError: there is no such segmenter, or the dictionary has a malformed line.
     """
     return SEGMENTERS[resolve_segmenter(name, language)](language, dictionary)
 
@@ -204,11 +204,11 @@ def _is_spaced(character: str) -> bool:
 def _jieba_tokenizer(dictionary: str | None) -> Any:
     """Load jieba's dictionary, once in each process (half a second, 100 MB).
 
-    It is loaded by hand: jieba itself would log to stderr, and write and trust a file of
+    It is loaded here because jieba itself would log to stderr, and write and trust a file of
     marshalled code in the system's temporary folder, where anyone can write.
 
     Raises:
-        ConfigError: a line of the user's dictionary cannot be used.
+        ConfigError: a line of the user's dictionary is malformed.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # jieba's deprecated escapes and imports

@@ -1,8 +1,8 @@
-"""Truecasing: the first word of a sentence written as it is written elsewhere.
+"""Truecasing: the first word of a sentence takes the case it has elsewhere.
 
-"Das Haus" and "das Haus" then begin with the same word, and "Haus" keeps its capital. Only
-changes that `restore` can undo are made, so all that is lost is a lower-case letter at the
-beginning of a sentence.
+"Das Haus" and "das Haus" then begin with the same word, and "Haus" keeps its capital. Only changes
+that `restore` can undo are made: nothing is lost except a lower-case letter at the beginning of a
+sentence.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _SENTENCE_ENDS = frozenset(".?!…。？！")
-# What may come between the end of a sentence and the first word of the next.
+# Tokens that may come between the end of a sentence and the first word of the next.
 _OPENING = frozenset(["\"", "'", "(", "[", "„", "“", "”", "«", "»", "‘", "’", "‚", "-", "–", "—",
                       "&quot;", "&apos;", "&#91;"])  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Truecaser:
-    """Knows which words are lower-case within sentences.
+    """The words that are lower-case within sentences.
 
     Args:
-        small: those words, sorted.
+        small: the words, sorted.
     """
 
     small: list[str]
 
     @classmethod
     def learn(cls, counts: Mapping[str, int]) -> Truecaser:
-        """Learn from how often each word occurs, the beginnings of sentences left out."""
+        """Learn from word counts that leave out the beginnings of sentences."""
         small = [
             word
             for word, count in counts.items()
@@ -71,5 +71,5 @@ def first_words(words: Sequence[str]) -> list[int]:
 
 def _capitalised(word: str) -> str:
     first = word[:1].upper()
-    # "ß" has no single capital, nor has "ŉ": they stay
+    # "ß" and "ŉ" have no single-letter capital: they stay
     return first + word[1:] if len(first) == 1 and first.lower() == word[:1].lower() else word

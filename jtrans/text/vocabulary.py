@@ -1,7 +1,7 @@
-"""The tokens a model knows; the id of a token is its position in one list.
+"""The tokens of a model; the id of a token is its position in one list.
 
-Specials come first, then tokens by falling frequency, then filler up to a multiple of eight,
-which matrix products prefer. Order and filler follow fairseq, so that the sizes equal those of
+Specials come first, then tokens by descending frequency, then filler up to a multiple of eight,
+which suits matrix products. Order and filler follow fairseq, so that the sizes equal those of
 published vocabularies.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from jtrans.errors import CorpusError
 
 PAD, EOS, UNK, SPARE = 0, 1, 2, 3
-MULTIPLE = 8  # filler rounds the size up to one of it
+MULTIPLE = 8  # filler rounds the size up to a multiple of it
 SPECIALS = ("<pad>", "</s>", "<unk>", "<s>")
 
 
@@ -53,14 +53,14 @@ class Vocabulary:
 
     @classmethod
     def build(cls, counts: Mapping[str, int], *, min_count: int = 1) -> Vocabulary:
-        """Make the vocabulary of a training text.
+        """Build the vocabulary of a training text.
 
         Args:
             counts: how often each token occurs; specials among them are left out.
             min_count: rarer tokens are left out and become ``<unk>``.
 
         Returns:
-            Tokens by falling count, those of equal count in the order of their text.
+            Tokens by descending count, ties sorted as strings.
         """
         words = [
             token for token, count in counts.items() if count >= min_count and token not in SPECIALS
@@ -77,7 +77,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def ids(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of a text's pieces; UNK for unknown ones and for names of specials."""
+        """Return the ids of a text's pieces; UNK for unknown pieces and for names of specials."""
         get = self._ids.get
         return [get(piece, UNK) for piece in pieces]
 
@@ -96,7 +96,7 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, value: Any) -> Vocabulary:
-        """Read what `to_json` returned.
+        """Rebuild a vocabulary from the value of `to_json`.
 
         Raises:
             CorpusError: the value is not a vocabulary.
@@ -115,6 +115,6 @@ class Vocabulary:
     @cached_property
     def _ids(self) -> dict[str, int]:
         # Specials are left out, see the class. Where a token is listed twice (as in some
-        # published dictionaries), the later entry counts, as in fairseq.
+        # published dictionaries), the later entry wins, as in fairseq.
         first = len(SPECIALS)
         return {token: first + i for i, token in enumerate(self.tokens[first:])}

@@ -46,6 +46,6 @@ def test_the_hint_names_a_missing_folder_or_says_that_nothing_is_like_it(tmp_pat
     assert path_hint(
         tmp_path / "no" / "a.de"
     ) == f"there is no folder {tmp_path / 'no'}: check " + ("the path")
-    assert "no file with a name like it" in path_hint(tmp_path / "a.de")
+    assert "no file with a similar name" in path_hint(tmp_path / "a.de")
     (tmp_path / "a.de").touch()
     assert "you may read it" in path_hint(tmp_path / "a.de")

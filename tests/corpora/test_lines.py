@@ -103,7 +103,7 @@ def test_packed_files_are_read_whole_or_refused(tmp_path: Path, name: str) -> No
     write(path, packed(name, data) + packed(name, b"mehr\n"))
     assert read_line_file(path)[-1] == "mehr"
     for spoiled in (packed(name, data)[:-20], b"nothing packed"):
-        with pytest.raises(CorpusError, match="not a whole"):
+        with pytest.raises(CorpusError, match="not a complete"):
             read_line_file(write(path, spoiled))
 
 

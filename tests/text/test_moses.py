@@ -53,7 +53,7 @@ def test_any_characters_give_the_words_of_sacremoses(lines: list[str]) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 @given(lines=LINES)
 def test_with_the_last_stop_parted_nothing_else_changes(language: str, lines: list[str]) -> None:
-    parting, plain = tokenizer(language, True, parts_last_stop=True), tokenizer(language, True)
+    parting, plain = tokenizer(language, True, splits_last_stop=True), tokenizer(language, True)
     for line in [*lines, *lines]:
         words, last = plain.tokenize(line), parting.tokenize(line)[-1:]
         assert "".join(parting.tokenize(line)) == "".join(words)
@@ -80,18 +80,18 @@ def test_with_the_last_stop_parted_nothing_else_changes(language: str, lines: li
     ],
 )
 def test_the_last_stop_is_parted_as_by_tokenizer_perl(language: str, line: str, words: str) -> None:
-    moses = tokenizer(language, False, parts_last_stop=True)
+    moses = tokenizer(language, False, splits_last_stop=True)
     assert moses.tokenize(line) == moses.tokenize(line) == words.split()
 
 
 KNOWN: dict[tuple[str, bool, bool], CachedMoses] = {}
 
 
-def tokenizer(language: str, escape: bool, *, parts_last_stop: bool = False) -> CachedMoses:
+def tokenizer(language: str, escape: bool, *, splits_last_stop: bool = False) -> CachedMoses:
     """One for all examples: what was remembered must not change what comes later."""
-    key = (language, escape, parts_last_stop)
+    key = (language, escape, splits_last_stop)
     if key not in KNOWN:
-        KNOWN[key] = CachedMoses(language, escape=escape, parts_last_stop=parts_last_stop)
+        KNOWN[key] = CachedMoses(language, escape=escape, splits_last_stop=splits_last_stop)
     return KNOWN[key]
 
 

@@ -1,14 +1,13 @@
-"""The catalogue: every corpus that has a name.
+"""The catalogue of named corpora.
 
-A TOML file in this folder says what a corpus is, where its files are, how they are read and how
-the text is prepared by default. To add a corpus, add a file; and if its raw format is new, a
-reader (`jtrans.corpora.formats.readers`).
+A TOML file in this folder describes a corpus: where its files are, how they are read and how the
+text is prepared by default. To add a corpus, add a file, and a reader if its raw format is new
+(`jtrans.corpora.formats.readers`).
 
-The text of grammar-de-en and grammar-zh-en comes with jtrans: a packed file each in `built_in/`,
-made by `scripts/grammar/freeze.py`. A line of it is a pair: its split, source, target, word
-alignments, and tags and entities of the source words, with tabs between. Where two words are not
-separated by a blank, a `GLUE` stands between them, so that one column holds both the raw text and
-its words.
+The text of grammar-de-en and grammar-zh-en comes with jtrans, each in a compressed file in
+`built_in/`, written by `scripts/grammar/freeze.py`. Each line is a pair, with tabs between split,
+source, target, word alignments, and tags and entities of the source words. Where no blank separates
+two words, a `GLUE` stands between them, so that one column holds both the raw text and its words.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ def find_entry(name: str) -> Entry:
     """Return the entry called `name`, or the corpus whose languages it swaps.
 
     Raises:
-        CorpusError: there is none.
+        CorpusError: there is no such corpus.
     """
     if name in CATALOGUE:
         return CATALOGUE[name]
     if name.count("-") >= 2 and (other := CATALOGUE.get(swap_name(name))) and other.both_ways:
         return _swap(other)
     both_ways = (swap_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways)
-    lists = "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
-    lists += "--valid PREFIX --languages de-en --out DIR"
+    otherwise = "jtrans corpora lists them; your own files: jtrans prepare --train PREFIX "
+    otherwise += "--valid PREFIX --languages de-en --out DIR"
     raise CorpusError(
         f"no corpus called {name} in the catalogue",
-        hint=name_hint(name, [*CATALOGUE, *both_ways], lists),
+        hint=name_hint(name, [*CATALOGUE, *both_ways], otherwise),
         kind="corpus.unknown",
     )
 
@@ -70,7 +69,7 @@ def _load(name: str) -> Corpus:
 
 
 def built_in_file(name: str) -> Path:
-    """Return the packed file of a built-in corpus."""
+    """Return the compressed file of a built-in corpus."""
     return ENTRIES / "built_in" / f"{name}.xz"
 
 
@@ -108,7 +107,7 @@ def _read_all() -> dict[str, Entry]:
     for path in sorted(ENTRIES.glob("*.toml")):
         load = load_built_in if built_in_file(path.stem).exists() else _load
         entries.append(read_entry(path, functools.partial(load, path.stem)))
-    # what needs no download comes first: `jtrans corpora` ends by suggesting the first
+    # corpora without downloads come first: `jtrans corpora` ends by suggesting the first
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: bool(entry.sources))}
 
 

@@ -1,4 +1,4 @@
-"""From a name to text: get the original files of a corpus, unpack them, and read them."""
+"""From a name to text: download, unpack and read the original files of a corpus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jtrans.errors import CorpusError
 from jtrans.files import file_digest, text_digest
 from jtrans.progress import Progress, Silent
 
-# How many of the files looked for an error names.
+# The most missing files that an error names.
 MOST_SHOWN = 6
 
 
@@ -27,7 +27,7 @@ class Delivery:
     """The text of a corpus."""
 
     corpus: Corpus  # all splits
-    options: Options  # how it is prepared by default, which depends on the form of its files
+    options: Options  # its default preparation, which depends on the form of its files
 
 
 def deliver(
@@ -36,7 +36,7 @@ def deliver(
     """Read a corpus of the catalogue.
 
     Args:
-        entry: which one.
+        entry: its entry in the catalogue.
         folder: where its original files are (archives, or what they contain), or the files
             train.de, train.en, valid.de ...; None downloads what is missing.
         progress: receives downloads, and oddities of the text.
@@ -128,7 +128,7 @@ def _archives(folder: Path, names: tuple[str, ...]) -> list[Path]:
 
 
 def _unpack_once(entry: Entry, archive: Path, sha256: str) -> Path:
-    """Unpack what the entry reads, unless that was done before, and return the folder."""
+    """Unpack the files the entry reads, unless already done, and return the folder."""
     patterns = sorted({pattern for part in _parts(entry) for pattern in _patterns(part)})
     digest = text_digest("\n".join([sha256, *patterns]))[:12]
     # named after the archive inside: patterns may begin with its name (a catalogue number)
@@ -204,7 +204,7 @@ def _without_blank_end(text: ParallelText) -> ParallelText:
 
 
 def _missing(entry: Entry, folder: Path | None, missing: list[SplitPart]) -> CorpusError:
-    """Return the error that names what is missing: releases by number, files by name."""
+    """Return the error that lists missing parts: releases by number, files by name."""
     titles = {source.file: source.title for source in entry.sources}
     names = [
         f"{part.origin} ({titles[part.origin]})"
@@ -214,16 +214,16 @@ def _missing(entry: Entry, folder: Path | None, missing: list[SplitPart]) -> Cor
     ]
     place = folder or downloads_folder() / entry.folder
     files = list(dict.fromkeys(pattern for part in missing for pattern in _patterns(part)))
-    looked = ", ".join(files[:MOST_SHOWN])
+    patterns = ", ".join(files[:MOST_SHOWN])
     if len(files) > MOST_SHOWN:
-        looked += f" and {len(files) - MOST_SHOWN} more (jtrans corpora {entry.name} lists them)"
+        patterns += f" and {len(files) - MOST_SHOWN} more (jtrans corpora {entry.name} lists them)"
     archives = [source.file for source in entry.sources if is_archive(source.file)]
     packed = f"plain, packed or in {', '.join(archives)}" if archives else "plain or packed"
     ready = ", ".join(f"train.{language}" for language in entry.languages)
     return CorpusError(
         f"{place} lacks {len(names)} of {len(_parts(entry))} parts of {entry.name}: "
         + "; ".join(dict.fromkeys(names)),
-        hint=f"looked for {looked}, {packed}; then for {ready} and the same for valid "
+        hint=f"looked for {patterns}, {packed}; then for {ready} and the same for valid "
         f"directly in {place}",
         kind="corpus.incomplete",
     )

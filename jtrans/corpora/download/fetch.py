@@ -1,7 +1,7 @@
-"""Downloads that end with the right file, or with a list of what was tried.
+"""Downloads with checksums, retries and mirrors.
 
-A file arrives as `FILE.part` and gets its own name only when its length and sha256 are right. A
-partial file survives dropped connections, new attempts and new processes, and is continued.
+A file arrives as `FILE.part` and gets its final name only when its length and sha256 are right. A
+partial file survives dropped connections, retries and new processes, and is resumed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHECKSUMS = "checksums.json"
 
 @dataclass(frozen=True)
 class Patience:
-    """How patient to be with a server."""
+    """How long to wait for a server, and how often to retry."""
 
     attempts: int = 4  # tries of one address without progress, before the next address
     first_pause_seconds: float = 1.0  # the pause before the second try; doubled each time
@@ -68,11 +68,11 @@ def fetch(
 ) -> Path:
     """Download one file into `folder`, unless it is there.
 
-    Its sha256 is recorded in `folder`/checksums.json. Where the catalogue does not know it, later
-    downloads must bring the recorded one.
+    Its sha256 is recorded in `folder`/checksums.json. Where the catalogue has none, later
+    downloads must match the recorded one.
 
     Raises:
-        JtransError: the network is forbidden (JTRANS_OFFLINE).
+        JtransError: downloading is forbidden (JTRANS_OFFLINE).
         WorkError: no mirror delivered the file, the disk is full, or another process is
             downloading the file.
     """
@@ -128,14 +128,14 @@ def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Pat
 
 
 def _check(part: Path, sha256: str, *, is_fresh: bool) -> None:
-    """Compare the checksum, and throw away a file with another one."""
+    """Compare the checksum, and delete a file that does not match."""
     if not sha256 or (digest := file_digest(part)) == sha256:
         return
     forget(part)
     message = f"wrong contents: sha256 {digest[:12]}..., not {sha256[:12]}..."
     if is_fresh:
         raise RefusedError(message)
-    raise StoppedError(message, is_restart=True)  # from two transfers: worth one more try
+    raise StoppedError(message, is_restart=True)  # assembled from two transfers: worth one retry
 
 
 def _finish(
@@ -159,7 +159,7 @@ def _finish(
 
 
 def forget(part: Path) -> None:
-    """Delete a partial download and what is known about it."""
+    """Delete a partial download and its metadata."""
     part.unlink(missing_ok=True)
     part.with_name(f"{part.name}.json").unlink(missing_ok=True)
 

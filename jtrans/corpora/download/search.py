@@ -12,7 +12,7 @@ from jtrans.corpora.entry import Entry, FileChoice, SplitPart
 from jtrans.corpora.packed import find_packed, without_packing
 from jtrans.errors import CorpusError
 
-# Original files lie a few folders deep; a whole disk, named by mistake, is not searched.
+# Original files are a few folders deep; a disk named by mistake is not searched.
 DEEPEST = 8
 MOST_FILES = 200_000
 READY_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
@@ -37,7 +37,7 @@ class SearchFolders:
         """Return the files whose path ends in `pattern`, packed or not, sorted by path.
 
         Case is ignored. They come from the first folder that has any; a pattern without `*`, `?`
-        and `[` gives only the file nearest to its top. A file that is there both packed and
+        and `[` gives only the file nearest to its top. A file that exists both packed and
         unpacked counts once.
         """
         for files in self._folders:
@@ -52,7 +52,7 @@ class SearchFolders:
         return []
 
     def find_part(self, part: SplitPart) -> PartFiles | None:
-        """Return the files of the first choice whose files are all there."""
+        """Return the files of the first choice whose files all exist."""
         for choice in part.choices:
             sources = self.find(choice.source)
             targets = self.find(choice.target) if choice.target else []

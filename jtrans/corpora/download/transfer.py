@@ -1,4 +1,4 @@
-"""One request for one file: continue a partial file, write what arrives, check its length."""
+"""One request for one file: resume a partial file, write the data, check the length."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from jtrans.files import read_json, write_json
 from jtrans.progress import Progress
 
 CHUNK_BYTES = 1 << 16
-# Temporary trouble of a server; any other error will be the same next time.
+# Temporary server errors; any other would recur.
 TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RefusedError(Exception):
-    """An address that does not deliver: asking again is of no use."""
+    """An address that does not deliver: a retry is pointless."""
 
 
 class StoppedError(Exception):
-    """A transfer that failed or ended too early: asking again may help.
+    """A transfer that failed or ended too early: a retry may help.
 
     The server may ask for a pause of `wait_seconds`; a restart begins at the first byte.
     """
@@ -62,10 +62,10 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
     try:
         with _open(mirror, begin, part, timeout) as response:
             if begin and response.status == 200:
-                begin = 0  # the server does not continue files, or has a new one
+                begin = 0  # the server cannot resume files, or has a new version
             elif begin and not _continues(response, begin):
-                raise StoppedError("continues at the wrong place", is_restart=True)
-            _remember(mirror, part, response)
+                raise StoppedError("resumes at the wrong place", is_restart=True)
+            _save_metadata(mirror, part, response)
             _write(response, mirror, part, begin, progress)
     except urllib.error.HTTPError as error:
         error.close()
@@ -83,11 +83,11 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
 
 
 def _begin(mirror: Mirror, part: Path) -> int:
-    """Return how many bytes are there and can be continued."""
+    """Return how many bytes are present and can be kept."""
     if not part.exists():
         return 0
     size = part.stat().st_size
-    is_same = bool(mirror.sha256) or _memory(part).get("url") == mirror.url
+    is_same = bool(mirror.sha256) or _metadata(part).get("url") == mirror.url
     is_too_long = bool(mirror.sha256) and 0 < mirror.size < size
     return size if is_same and not is_too_long else 0
 
@@ -96,7 +96,7 @@ def _open(mirror: Mirror, begin: int, part: Path, timeout: float) -> Any:
     headers = {"User-Agent": f"jtrans/{__version__}", "Accept-Encoding": "identity"}
     if begin:
         headers["Range"] = f"bytes={begin}-"
-        if validator := _memory(part).get("validator"):
+        if validator := _metadata(part).get("validator"):
             headers["If-Range"] = validator
     request = urllib.request.Request(mirror.url, headers=headers)
     opener = urllib.request.build_opener(_NoDowngrade)
@@ -109,12 +109,12 @@ def _continues(response: Any, begin: int) -> bool:
 
 
 def _explain(error: urllib.error.HTTPError, part: Path, begin: int) -> None:
-    """Decide what an answer other than 200 and 206 means; return if the file is complete."""
+    """Interpret an error status as an exception; return if the file is complete."""
     if error.code == 416 and begin:
         if error.headers.get("Content-Range", "").rpartition("/")[2] == str(begin):
             return
         part.unlink(missing_ok=True)
-        raise StoppedError("cannot continue the file (416)", is_restart=True) from error
+        raise StoppedError("cannot resume the file (416)", is_restart=True) from error
     message = f"{error.code} {error.reason}"
     if error.code not in TEMPORARY:
         raise RefusedError(message) from error
@@ -133,7 +133,7 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
     progress.advance(task, begin, size, unit="bytes")
     with part.open("r+b" if begin else "wb") as handle:
         handle.seek(begin)
-        while chunk := response.read1(CHUNK_BYTES):  # what has arrived, without waiting for more
+        while chunk := response.read1(CHUNK_BYTES):  # what has arrived, without waiting
             handle.write(chunk)
             done += len(chunk)
             if limit is not None and done > limit:
@@ -144,7 +144,7 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
 
 
 def _check_space(folder: Path, needed: int) -> None:
-    """Refuse a file that does not fit on the disk before it is written."""
+    """Check, before writing, that a file fits on the disk."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise WorkError(
@@ -155,8 +155,8 @@ def _check_space(folder: Path, needed: int) -> None:
         )
 
 
-def _memory(part: Path) -> dict[str, str]:
-    """Return address and version of the file that a partial one is the beginning of."""
+def _metadata(part: Path) -> dict[str, str]:
+    """Return the address and version of the file that a partial one belongs to."""
     path = part.with_name(f"{part.name}.json")
     try:
         return dict(read_json(path))
@@ -164,9 +164,9 @@ def _memory(part: Path) -> dict[str, str]:
         return {}
 
 
-def _remember(mirror: Mirror, part: Path, response: Any) -> None:
+def _save_metadata(mirror: Mirror, part: Path, response: Any) -> None:
     validator = response.headers.get("ETag", "")
     if not validator or validator.startswith("W/"):
         validator = response.headers.get("Last-Modified", "")
-    memory = {"url": mirror.url, "validator": validator}
-    write_json(part.with_name(f"{part.name}.json"), memory)
+    metadata = {"url": mirror.url, "validator": validator}
+    write_json(part.with_name(f"{part.name}.json"), metadata)

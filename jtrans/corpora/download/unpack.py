@@ -1,4 +1,4 @@
-"""Unpacking of untrusted archives: nothing outside the folder, no links, no bombs."""
+"""Unpacking of untrusted archives: nothing outside the folder, no links, no archive bombs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DAMAGES = (
 
 @dataclass(frozen=True)
 class UnpackLimits:
-    """Limits that no corpus reaches, unlike an archive made to fill disks."""
+    """Limits that an archive bomb exceeds and no corpus reaches."""
 
     files: int = 100_000  # the number of files
     ratio: int = 100  # unpacked bytes for each packed one; text has about 4, at most 20
@@ -54,12 +54,12 @@ def unpack(
     is_needed: Callable[[str], bool] = lambda _name: True,
     limits: UnpackLimits | None = None,
 ) -> list[str]:
-    """Unpack files into a new folder, which appears only when all are there.
+    """Unpack files into a new folder, which appears only when complete.
 
     Args:
         archive: a tar, packed or not, or a zip file.
-        folder: the folder to make.
-        is_needed: tells by its path in the archive whether a file is to be unpacked.
+        folder: the folder to create.
+        is_needed: returns whether to unpack a file, given its path in the archive.
         limits: the sizes allowed.
 
     Returns:

@@ -57,6 +57,6 @@ def _refused(path: Path, number: int, problem: str, languages: tuple[str, str]) 
     return CorpusError(
         f"{path} has {problem} in line {number:,}",
         where=f"{path}:{number}",
-        hint=f'each line must be like {{"{languages[0]}": "...", "{languages[1]}": "..."}}',
+        hint=f'each line must look like {{"{languages[0]}": "...", "{languages[1]}": "..."}}',
         kind="corpus.jsonl",
     )

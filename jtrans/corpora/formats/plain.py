@@ -40,7 +40,7 @@ def _find_references(prefix: str, language: str) -> list[Path]:
 def read_files(
     sources: Sequence[Path], targets: Sequence[Path], *, origin: tuple[str, ...] = ()
 ) -> ParallelText:
-    """Read line files, whose pairs follow one another.
+    """Read line files and concatenate their pairs.
 
     Args:
         sources: source files.
@@ -76,7 +76,7 @@ def find_file(prefix: str, language: str) -> Path:
     """Return PREFIX.LANGUAGE, or the packed PREFIX.LANGUAGE.gz (.xz, .zst) where only that exists.
 
     Raises:
-        CorpusError: there is none of them.
+        CorpusError: none of them exists.
     """
     path = Path(f"{prefix}.{language}")
     if (packed := find_packed(path)) is not None:
@@ -89,15 +89,15 @@ def find_file(prefix: str, language: str) -> Path:
 
 
 def _missing_hint(prefix: str, language: str) -> str:
-    whole = Path(prefix)
-    if whole.is_file() and whole.suffix:
+    path = Path(prefix)
+    if path.is_file() and path.suffix:
         return f"name the file without its language: {without_packing(prefix).rsplit('.', 1)[0]}"
-    if not whole.parent.is_dir():
-        return f"there is no folder {whole.parent}"
-    names = [without_packing(file.name) for file in whole.parent.iterdir()]
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    names = [without_packing(file.name) for file in path.parent.iterdir()]
     ending = f".{language}"
     prefixes = {name.removesuffix(ending) for name in names if name.endswith(ending)}
-    near = did_you_mean(whole.name, sorted(prefixes))
+    near = did_you_mean(path.name, sorted(prefixes))
     if near:
-        return f"did you mean {whole.with_name(near)}?"
+        return f"did you mean {path.with_name(near)}?"
     return f"files must be named PREFIX.{language} or PREFIX.{language}.gz"

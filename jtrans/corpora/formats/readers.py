@@ -18,7 +18,7 @@ from jtrans.corpora.parallel import ParallelText, join_texts
 def read_choice(
     choice: FileChoice, sources: Sequence[Path], targets: Sequence[Path], languages: tuple[str, str]
 ) -> ParallelText:
-    """Read files as an entry of the catalogue says; those that hold both sides are `sources`.
+    """Read files as a catalogue entry specifies; files with both sides are `sources`.
 
     Raises:
         CorpusError: the files cannot be read or do not belong together.

@@ -1,6 +1,6 @@
 """NIST and WMT test sets (.sgm, mteval .xml): documents of segments, up to several references.
 
-They are read by patterns, not by an XML parser: many of the published files are not well-formed.
+They are read with regular expressions: many of the published files are not well-formed XML.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_sgm(source: Path, targets: Sequence[Path]) -> ParallelText:
     order of the source.
 
     Raises:
-        CorpusError: a file cannot be read, holds no segments, or lacks some.
+        CorpusError: a file cannot be read, has no segments, or lacks some of the source.
     """
     files = {path: LineFile(path) for path in (source, *targets)}
     translators = _segments(source, files[source])

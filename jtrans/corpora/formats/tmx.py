@@ -12,14 +12,14 @@ from jtrans.corpora.packed import read_chunks
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
 
-# Inline elements whose text is the code of another program, not language.
+# Inline elements whose content is markup, not language.
 CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 
 
 def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
     """Read a TMX file.
 
-    A unit gives one pair: its first text in each language, where "de" includes "de-AT". Units
+    A unit yields one pair: its first text in each language, where "de" includes "de-AT". Units
     that lack a language are counted in the notes.
 
     Raises:
@@ -31,7 +31,7 @@ def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
     parser.StartElementHandler = units.start
     parser.EndElementHandler = units.end
     parser.CharacterDataHandler = units.text
-    # with entities an XML file can read other files and fill the memory: no TMX needs them
+    # entities let an XML file read other files and exhaust memory; no TMX file needs them
     parser.EntityDeclHandler = units.refuse_entity
     try:
         for chunk in read_chunks(path):
@@ -109,8 +109,8 @@ class _Units:
 
     def refuse_entity(self, name: str, *_rest: object) -> None:
         raise CorpusError(
-            f"{self.path} declares the entity {name}: such files can read other files or fill "
-            "the memory, and are not read",
+            f"{self.path} declares the entity {name}: entities can read other files or "
+            "exhaust memory, so it is refused",
             hint="remove the declarations between [ and ] at the beginning of the file",
             kind="corpus.entities",
         )

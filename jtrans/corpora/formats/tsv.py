@@ -18,7 +18,7 @@ def read_tsv(
         path: the file, plain or packed.
         languages: source and target. A first line that names both is a heading, and gives
             their columns.
-        columns: of source and target, counted from 0; by default as in the heading, else 0 and 1.
+        columns: those of source and target, from 0; by default as in the heading, else 0 and 1.
 
     Raises:
         CorpusError: the file cannot be read, is empty, or a line has too few columns.

@@ -1,9 +1,9 @@
 """The WIT3 release of TED talks (IWSLT), read exactly as the published IWSLT14 preparation does.
 
-That is the script of fairseq 0.6, on whose output all scores on IWSLT14 are measured:
+That is the script of fairseq 0.6, on whose output published IWSLT14 scores are measured:
 
-* `train.tags.*`: lines with a url, talkid or keywords tag are dropped; of title and description
-  only the tags.
+* `train.tags.*`: lines with a url, talkid or keywords tag are dropped; title and description
+  lose only their tags.
 * `IWSLT*.xml`: the lines with a seg tag; the typographic apostrophe becomes ' (only here, not in
   the training text: a quirk that is reproduced).
 * Entities (`&amp;`) stay as they are, so that the tokeniser sees `& amp ;`: also reproduced.

@@ -107,7 +107,7 @@ def test_files_that_are_no_text_are_refused(
 def test_a_damaged_gzip_file_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "train.de.gz"
     path.write_bytes(data)
-    with pytest.raises(CorpusError, match="not a whole gzip file"):
+    with pytest.raises(CorpusError, match="not a complete gzip file"):
         read_line_file(path)
 
 
