@@ -23,8 +23,8 @@ class Batch:
 
     source: Tensor  # ids, each sentence ending in EOS, [B, S]
     source_mask: Tensor  # True on real source tokens, [B, S]
-    target_in: Tensor  # what the decoder reads, EOS first, [B, T]
-    target_out: Tensor  # what it should predict, EOS last, [B, T]
+    target_in: Tensor  # decoder input, EOS first, [B, T]
+    target_out: Tensor  # tokens to predict, EOS last, [B, T]
     target_mask: Tensor  # True on real target tokens, for both, [B, T]
     indices: Tensor  # the positions of the pairs in their split, [B]
     # of the source by kind ("pos", "ner"), where the corpus has them, [B, S] each; IGNORE for none

@@ -1,7 +1,7 @@
 """BPE-dropout (Provilkov et al. 2020): words split into different pieces in every epoch.
 
 The prepared corpus holds pieces. They are merged back into words, and in each epoch each word takes
-one of several variants, split with merges left out at random. The choice of the variant is a pure
+one of several variants, split with randomly dropped merges. The choice of the variant is a pure
 function of seed, epoch and position, the variants of seed and word: a run that stops in the middle
 of an epoch resumes with the same pieces.
 """
@@ -43,7 +43,7 @@ def make_bpe_dropout(corpus: PreparedCorpus, rate: float, seed: int) -> BpeDropo
 
 
 class BpeDropout:
-    """The training pairs with the pieces of each epoch; `rate` of the merges are left out."""
+    """The training pairs with the pieces of each epoch; `rate` of the merges are dropped."""
 
     def __init__(
         self, pairs: ParallelIds, pipeline: TextPipeline, *, rate: float, seed: int
@@ -75,7 +75,7 @@ class BpeDropout:
 
 
 class _WordVariants:
-    """The words of one side, and those of their variants that were needed so far."""
+    """The words of one side, and their variants drawn so far."""
 
     def __init__(self, store: IdStore, side: TextSide, rate: float, seed: int) -> None:
         self._side, self._rate, self._seed = side, rate, seed
@@ -104,7 +104,7 @@ class _WordVariants:
         self._sizes = np.zeros(len(numbers) * self._count, np.int32)
 
     def draw(self, random: np.random.Generator) -> tuple[IdStore, NDArray[np.int64]]:
-        """Return new pieces for all words, and how many each word has."""
+        """Return new pieces for all words, and their number for each word."""
         chosen = self._types * self._count + random.integers(self._count, size=self._types.size)
         missing = np.unique(chosen[self._sizes[chosen] == 0])
         for variant in missing.tolist():

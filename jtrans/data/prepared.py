@@ -7,7 +7,7 @@ SPLIT.source.offsets.npy where each sentence begins (and the last one ends); als
 SPLIT.source.pos.npy     labels of the source ids if the corpus has them, int8; also ner
 text/SPLIT.de            raw lines of valid and test splits; text/SPLIT.tok.de segmented
 text/SPLIT.0.en          numbered references, if a split has several
-text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     if the corpus has gold ones
+text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     if the corpus has gold annotation
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
 
-IGNORE = -100  # where a piece has no label; the loss of PyTorch ignores it, too
+IGNORE = -100  # marks a piece without a label; the loss of PyTorch ignores it, too
 
 
 class IdStore:
@@ -72,7 +72,7 @@ class IdStore:
 
     @property
     def flat(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """All ids one after the other, and where each sentence begins."""
+        """All ids concatenated, and where each sentence begins."""
         return self._ids, self._offsets  # type: ignore[return-value]
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class PreparedCorpus:
     """A prepared corpus; `PreparedCorpus.open` reads one."""
 
     folder: Path
-    pipeline: TextPipeline  # from raw text to ids and back, the one it was prepared with
+    pipeline: TextPipeline  # from raw text to ids and back, as used for preparation
     info: dict[str, Any]  # the contents of corpus.json
 
     @classmethod
@@ -212,7 +212,7 @@ class PreparedCorpus:
         self._check_split(split)
         if split == "train":
             raise CorpusError(
-                "a prepared corpus keeps no text of train", hint="use valid or a test split"
+                "a prepared corpus has no text of train", hint="use valid or a test split"
             )
         name = f"text/{split}.{ending}"
         try:
@@ -257,7 +257,7 @@ def read_info(folder: Path) -> dict[str, Any]:
             kind="corpus.format",
         )
     if not {"name", "languages", "splits", "options", "pipeline_sha256"} <= set(info):
-        raise _damaged(folder, "corpus.json is not complete")
+        raise _damaged(folder, "corpus.json is incomplete")
     return dict(info)
 
 

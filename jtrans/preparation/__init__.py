@@ -1,1 +1,1 @@
-"""Making a prepared corpus from parallel text."""
+"""Preparation of a corpus from parallel text."""

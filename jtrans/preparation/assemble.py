@@ -18,7 +18,7 @@ from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics, joint_size
 from jtrans.text.pipeline import TextPipeline
 
-# Smaller arrays are read, larger ones mapped: a map costs more than some numbers.
+# Arrays up to this size are read, larger ones mapped: for few numbers a map costs more.
 SMALLEST_MAP_BYTES = 256
 
 
@@ -31,26 +31,26 @@ def assemble(
     label_kinds: Iterable[str],
     info: Mapping[str, Any],
 ) -> int:
-    """Assemble a prepared corpus in `folder`, which appears when it is complete.
+    """Assemble a prepared corpus in `folder`, which appears only when complete.
 
     Returns:
-        How many pairs with gold alignments lost them, because their words are other text.
+        The number of pairs that lost their gold alignments, whose words do not match the text.
     """
     lost = 0
-    with whole_folder(folder) as making:
-        pipeline.save(making / "pipeline.json")
+    with whole_folder(folder) as temporary:
+        pipeline.save(temporary / "pipeline.json")
         for name, parts in splits.items():
             for side in SIDES:
                 arrays = _read_arrays(parts, f"{side}.ids.npy")
                 lengths = [np.load(part.path(f"{side}.lengths.npy")) for part in parts]
-                write_ids(making / f"{name}.{side}", arrays, lengths)
+                write_ids(temporary / f"{name}.{side}", arrays, lengths)
             for kind in label_kinds:
                 labels = _read_arrays(parts, f"source.{kind}.npy")
                 size = sum(map(len, labels))
-                write_array_parts(making / f"{name}.source.{kind}.npy", labels, size, np.int8)
+                write_array_parts(temporary / f"{name}.source.{kind}.npy", labels, size, np.int8)
             text = texts[parts[0].shard.split]
-            lost += _write_texts(making / "text", name, parts, text, pipeline)
-        write_json(making / "corpus.json", info)
+            lost += _write_texts(temporary / "text", name, parts, text, pipeline)
+        write_json(temporary / "corpus.json", info)
     return lost
 
 
@@ -61,9 +61,9 @@ def corpus_info(
     fingerprint: str,
     labels: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the contents of corpus.json; no times, so that equal work gives equal bytes.
+    """Return the contents of corpus.json; no times, so that equal input gives equal bytes.
 
-    `record` decides the result (see `Request`); `fingerprint` is that of the pipeline.
+    `record` determines the result (see `Request`); `fingerprint` is that of the pipeline.
     """
     return {
         "format": FORMAT,
@@ -89,7 +89,7 @@ def write_ids(
 def write_array_parts(
     path: Path, arrays: Iterable[NDArray[Any]], size: int, dtype: type[np.generic]
 ) -> None:
-    """Write arrays one after the other as a single one of `size` numbers."""
+    """Write arrays as a single, concatenated array of `size` numbers."""
     header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (size,)}
     with path.open("wb") as handle:
         np.lib.format.write_array_header_1_0(handle, header)
@@ -98,7 +98,7 @@ def write_array_parts(
 
 
 def _read_arrays(parts: Sequence[ShardPart], ending: str) -> list[NDArray[Any]]:
-    """Open an array of each part, mapped where it is large: one at a time is in memory."""
+    """Open an array of each part, mapped if large, so that only one at a time is in memory."""
     paths = [part.path(ending) for part in parts]
     return [
         np.load(path, mmap_mode="r" if path.stat().st_size > SMALLEST_MAP_BYTES else None)

@@ -1,12 +1,12 @@
-"""Cleaning of training text: which pairs stay, and how many went for which reason.
+"""Cleaning of training text: which pairs stay, and how many are dropped for each reason.
 
 Works on segmented lines (words with single spaces between, as the model will see them), like
-the Moses cleaner that published corpora went through. Validation and test text is never
-cleaned: its lines must stay beside their references.
+the Moses cleaner, which was applied to published corpora. Validation and test text is never
+cleaned: its lines must stay aligned with their references.
 
-Each pair is first judged alone (`shape_reason`), in any process and in any order. What depends on
-other pairs, repetition and leakage, is then decided for all pairs together (`decide`), by digests
-of 16 bytes, so that millions of pairs fit into memory.
+Each pair is first judged on its own (`shape_reason`), in any process and in any order. Repetition
+and leakage, which depend on other pairs, are then decided for all pairs together (`decide`), by
+16-byte digests, so that millions of pairs fit into memory.
 """
 
 from __future__ import annotations
@@ -42,28 +42,27 @@ class Rules:
     # how many times longer one side may be than the other; exactly this many times is allowed, as
     # in the Moses cleaner
     max_ratio: float = 1.5
-    deduplicate: bool = True  # whether a pair that was seen before (both sides) is dropped
-    # whether pairs that are also in valid or test (both sides) are dropped. A source that occurs
-    # there with another translation stays: short everyday sentences ("Thank you.") belong in any
+    deduplicate: bool = True  # whether to drop a pair seen before (both sides)
+    # whether to drop pairs that are also in valid or test (both sides). A source that occurs there
+    # with another translation stays: short everyday sentences ("Thank you.") belong in any
     # training text
     drop_leaked: bool = True
-    # whether pairs are dropped whose target equals their source: untranslated text teaches a system
-    # to copy
+    # whether to drop pairs whose target equals their source: untranslated text teaches copying
     drop_identical: bool = False
-    # whether pairs are dropped that have a side with letters, but none of the script of its
-    # language (`jtrans.text.language`)
+    # whether to drop pairs with a side that has letters, but none of its language's script
+    # (`jtrans.text.language`)
     drop_wrong_script: bool = False
 
     @property
     def max_characters(self) -> int:
-        """The limit for a line, however few words it has: some lines have no spaces at all."""
+        """The limit for a line, however few words it has: some lines have no spaces."""
         return max(10_000, 40 * self.max_length)
 
 
 def shape_reason(
     source: str, target: str, rules: Rules, languages: tuple[str, str] = ("", "")
 ) -> str | None:
-    """Return the reason to drop a segmented pair, as far as it alone can tell; None: it stays."""
+    """Return the reason to drop a segmented pair, judged on its own; None if it stays."""
     if not source or not target:
         return "empty"
     source_length = source.count(" ") + 1
@@ -71,7 +70,7 @@ def shape_reason(
     longer, shorter = max(source_length, target_length), min(source_length, target_length)
     if longer > rules.max_length or max(len(source), len(target)) > rules.max_characters:
         return "too long"
-    # a quotient of whole numbers is rounded as the limit is: 11/10 is not more than 1.1
+    # the quotient of integers is rounded like the limit: 11/10 is not more than 1.1
     if longer / shorter > rules.max_ratio:
         return "ratio"
     if rules.drop_identical and source == target:
@@ -96,10 +95,10 @@ def decide(
     rules: Rules,
     held_out: NDArray[np.uint64],
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Decide which training pairs stay, all of them together.
+    """Decide for all training pairs together which of them stay.
 
     Args:
-        reasons: what `shape_reason` returned for each pair, as `REASON_CODES`, [pairs].
+        reasons: the result of `shape_reason` for each pair, as `REASON_CODES`, [pairs].
         keys: `pair_keys` of the pairs, [pairs, 2].
         rules: what a pair must satisfy.
         held_out: keys of the pairs of valid and test, [held-out pairs, 2].

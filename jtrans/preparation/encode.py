@@ -51,7 +51,7 @@ def encode_splits(
     pipeline: TextPipeline,
     labelling: Labelling | None,
 ) -> dict[str, Statistics]:
-    """Encode the pairs of all splits; parts that are finished already stay as they are.
+    """Encode the pairs of all splits; finished parts are left as they are.
 
     Each part gets `source.ids.npy`, `source.lengths.npy`, the same for the target, an array for
     each kind of label, and `statistics.json`.
@@ -144,7 +144,7 @@ class _Encoder:
         self._cache: dict[str, list[int]] = {}
 
     def encode(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all lines, each ending in EOS, and how many each has."""
+        """Return the ids of all lines, each ending in EOS, and the length of each."""
         ids = array("i")
         ends = np.zeros(len(lines) + 1, dtype=np.int64)
         recase = self.side.recase if self.side.truecaser else None

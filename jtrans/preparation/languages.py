@@ -1,4 +1,4 @@
-"""Warnings about text that does not fit its languages: swapped sides, another script."""
+"""Warnings about text that does not match its languages: swapped sides, another script."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SAMPLE = 1000
 LONGEST = 1000
 # The share of lines of a sample that may be in another script without a warning.
 FEW = 0.5
-# How many words of a split may be known to the other side of train, for each word known to its own
-# side: more is no accident. Names and punctuation are on both sides of good text.
+# A split looks crossed if its words occur this many times as often in the other side of train as in
+# their own side. Names and punctuation are on both sides of good text.
 MANY_FOREIGN = 2.0
 
 Samples = tuple[list[str], list[str]]
@@ -22,9 +22,9 @@ Samples = tuple[list[str], list[str]]
 def check_languages(corpus: Corpus, progress: Progress) -> None:
     """Warn of sides that look swapped, or are not in the script of their language.
 
-    Swapped sides are recognised by their script, or by the commonest words of the languages in
+    Swapped sides are recognised by their script, or by the most common words of the languages in
     `jtrans.text.language`. In other languages only a difference between the splits can be
-    recognised: valid or a test split whose source has the words of train's target, and vice versa.
+    recognised: valid or a test split whose source has the words of train's target and vice versa.
     """
     source, target = corpus.languages
     train: Samples | None = None

@@ -1,4 +1,4 @@
-"""What is learned from the training text: casing, BPE codes, vocabularies."""
+"""Learning of casing, BPE codes and vocabularies from the training text."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ TYPES_AT_ONCE = 20_000
 def learn_pipeline(
     preparation: Preparation, parts: Sequence[ShardPart]
 ) -> tuple[TextPipeline, tuple[int, int]]:
-    """Learn casing, BPE codes and vocabularies from the training words that stay.
+    """Learn casing, BPE codes and vocabularies from the training pairs that stay.
 
     Returns:
-        The whole pipeline, and how many different words each side has.
+        The complete pipeline, and the number of different words on each side.
     """
     options = preparation.request.options
     casing = _learn_truecasers(preparation, parts) if options.truecase else ()
@@ -56,7 +56,7 @@ def learn_pipeline(
 def count_types(
     preparation: Preparation, parts: Sequence[ShardPart], pipeline: TextPipeline
 ) -> tuple[int, int]:
-    """Count the different words of both sides, written as an existing pipeline writes them."""
+    """Count the different words of both sides, cased by an existing pipeline."""
     truecasers = pipeline.source.truecaser, pipeline.target.truecaser
     casing = () if truecasers == (None, None) else _casing_files(preparation)
     for path, truecaser in zip(casing, truecasers, strict=False):
@@ -66,7 +66,7 @@ def count_types(
 
 
 def _learn_truecasers(preparation: Preparation, parts: Sequence[ShardPart]) -> tuple[Path, ...]:
-    """Learn how words are written within sentences; return the files of source and target."""
+    """Learn the case of words within sentences; return the files of source and target."""
     paths = _casing_files(preparation)
     if not all(path.exists() for path in paths):
         counts = _sum_counts(preparation, "Learning case", _count_inner, parts)
@@ -92,7 +92,7 @@ def _count_words(
 def _sum_counts(
     preparation: Preparation, task: str, count: Callable[[Any], Counts], jobs: Sequence[Any]
 ) -> Counts:
-    """Add up what `count` returns for each job."""
+    """Add up the results of `count` for all jobs."""
     totals = (Counter[str](), Counter[str]())
     with run_jobs(count, jobs, workers=preparation.workers) as results:
         for done, counts in enumerate(results, start=1):

@@ -1,10 +1,10 @@
-"""Prepared corpora merged into a larger one, such as text that was prepared on several machines.
+"""Merging of prepared corpora, such as parts of a text prepared on several machines.
 
-They must be made with the same text pipeline (`--pipeline`) and the same valid and test text.
-Their training ids follow one another, written a slice at a time; valid and test are taken from the
-first. The result is that of a single preparation of all the text with that pipeline, except that
-the number of different words is missing, which the parts do not tell, and that pairs count as
-repeated when they have the same ids, none of them unknown, rather than the same words.
+They must be prepared with the same text pipeline (`--pipeline`) and the same valid and test text.
+Their training ids are concatenated, a slice at a time; valid and test are taken from the first. The
+result is that of a single preparation of all the text with that pipeline, except that the number of
+different words is missing, because the parts do not record which words they have, and that pairs
+count as duplicates if they have the same ids, none of them unknown, rather than the same words.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MergedPart:
     mask: NDArray[np.bool_]
 
     def slices(self, store: IdStore, *, dropped: bool = False) -> Iterator[NDArray[Any]]:
-        """Yield the ids, or labels, of the pairs that stay (or do not), some at a time."""
+        """Yield the ids, or labels, of the pairs that stay (or do not), a slice at a time."""
         flat, offsets = store.flat
         for start in range(0, len(store), SLICE):
             bounds = offsets[start : start + SLICE + 1]
@@ -71,13 +71,13 @@ def merge_prepared(
     force: bool = False,
     progress: Progress | None = None,
 ) -> PreparedCorpus:
-    """Make the prepared corpus `folder` from others, whose training pairs follow one another.
+    """Merge prepared corpora into the prepared corpus `folder`; training pairs are concatenated.
 
     Args:
         folders: the prepared corpora to merge.
-        folder: where to put the result. Merging the same ones again changes nothing.
+        folder: the output folder; merging the same corpora again changes nothing.
         force: whether another prepared corpus in `folder` is replaced.
-        progress: receives the lines to show.
+        progress: receives progress reports.
 
     Raises:
         CorpusError: a part cannot be used or does not fit the first; nothing was written.
@@ -101,7 +101,7 @@ def merge_prepared(
 
 
 def _check_parts(corpora: Sequence[PreparedCorpus]) -> None:
-    """Refuse parts that do not fit the first one."""
+    """Check that the parts match the first one."""
     first, rules = corpora[0], [rule.name for rule in fields(Rules)]
     for i, other in enumerate(corpora[1:], start=1):
         if any(other.folder.resolve() == earlier.folder.resolve() for earlier in corpora[:i]):
@@ -130,7 +130,7 @@ def _held_out(corpus: PreparedCorpus) -> dict[str, Any]:
 
 
 def _request(corpora: Sequence[PreparedCorpus]) -> dict[str, Any]:
-    """Return what decides the result, as `Request.record`; digests of train are of digests."""
+    """Return all that determines the result, as `Request.record`; train has digests of digests."""
     infos = [corpus.info for corpus in corpora]
     trains = [info["splits"]["train"] for info in infos]
     train = {
@@ -156,18 +156,18 @@ def _merge(
     record: Mapping[str, Any],
     progress: Progress,
 ) -> None:
-    """Merge the corpora in `folder`, which appears when it is complete."""
+    """Merge the corpora in `folder`, which appears only when complete."""
     parts = _choose(corpora)
-    with whole_folder(folder) as making:
-        _copy_held_out(corpora[0], making)
+    with whole_folder(folder) as temporary:
+        _copy_held_out(corpora[0], temporary)
         for side in SIDES:
             ids = (ids for part in parts for ids in part.slices(part.store(side)))
-            write_ids(making / f"train.{side}", ids, [part.lengths(side) for part in parts])
+            write_ids(temporary / f"train.{side}", ids, [part.lengths(side) for part in parts])
         size = sum(int(part.lengths("source").sum()) for part in parts)
         for kind in corpora[0].label_names:
             ids = (ids for part in parts for ids in part.slices(part.pairs.labels[kind]))
-            write_array_parts(making / f"train.source.{kind}.npy", ids, size, np.int8)
-        _write_gold(making / "text", parts, progress)
+            write_array_parts(temporary / f"train.source.{kind}.npy", ids, size, np.int8)
+        _write_gold(temporary / "text", parts, progress)
         train = _statistics(parts)
         cleaning = _cleaning(parts)
         splits = {**record["splits"], "train": {**record["splits"]["train"], **train.to_json()}}
@@ -178,21 +178,21 @@ def _merge(
             labels["labels"] = first["labels"]
             labels["unlabelled"] = {**first["unlabelled"], "train": train.unlabelled}
         info = corpus_info(record, results, train, first["pipeline_sha256"], labels)
-        write_json(making / "corpus.json", info)
+        write_json(temporary / "corpus.json", info)
     dropped = (f"{reason} {count:,}" for reason, count in cleaning["dropped"].items())
     progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *dropped]))
     for label, text in describe({"train": train}, None, corpora[0].languages).items():
         progress.say(label, text)
 
 
-def _copy_held_out(corpus: PreparedCorpus, making: Path) -> None:
+def _copy_held_out(corpus: PreparedCorpus, temporary: Path) -> None:
     """Copy the pipeline, and all files of valid and test."""
-    (making / "text").mkdir()
-    shutil.copyfile(corpus.folder / "pipeline.json", making / "pipeline.json")
+    (temporary / "text").mkdir()
+    shutil.copyfile(corpus.folder / "pipeline.json", temporary / "pipeline.json")
     for place in (Path(), Path("text")):
         for path in (corpus.folder / place).iterdir():
             if any(path.name.startswith(f"{name}.") for name in corpus.splits if name != "train"):
-                shutil.copyfile(path, making / place / path.name)
+                shutil.copyfile(path, temporary / place / path.name)
 
 
 def _choose(corpora: Sequence[PreparedCorpus]) -> list[MergedPart]:
@@ -224,8 +224,8 @@ def _keys(pairs: ParallelIds, number: int) -> NDArray[np.uint64]:
 def _write_gold(folder: Path, parts: Sequence[MergedPart], progress: Progress) -> None:
     for ending in GOLD:
         paths = [part.corpus.folder / "text" / f"train.{ending}" for part in parts]
-        there = [path for path in paths if path.is_file()]
-        if len(there) == len(paths):
+        present = [path for path in paths if path.is_file()]
+        if len(present) == len(paths):
             lines = (
                 line
                 for part, path in zip(parts, paths, strict=True)
@@ -233,7 +233,7 @@ def _write_gold(folder: Path, parts: Sequence[MergedPart], progress: Progress) -
                 if stays
             )
             write_lines(folder / f"train.{ending}", lines, durable=False)
-        elif there:
+        elif present:
             progress.warn(f"train.{ending} left out: not all parts have it")
 
 
@@ -251,7 +251,7 @@ def _statistics(parts: Sequence[MergedPart]) -> Statistics:
             store = part.store(side)
             train.unknown[side] += sum(int((ids == UNK).sum()) for ids in part.slices(store))
             train.words[side] += part.corpus.info["splits"]["train"]["words"][side]
-            # repeated pairs have no unknown pieces: their words can be counted by their ends
+            # duplicates have no unknown pieces: their words can be counted by their last pieces
             dropped = part.slices(store, dropped=True)
             train.words[side] -= sum(int(is_end[ids].sum()) for ids in dropped)
     train.joint = int((side_lengths[0] * side_lengths[1]).sum())
@@ -272,6 +272,6 @@ def _cleaning(parts: Sequence[MergedPart]) -> dict[str, Any]:
     for part in parts:
         dropped.update(part.corpus.info["cleaning"]["dropped"])
         dropped["duplicate"] += int((~part.mask).sum())
-    kept = sum(int(part.mask.sum()) for part in parts)
+    pairs = sum(int(part.mask.sum()) for part in parts)
     order = parts[0].corpus.info["cleaning"]["dropped"]
-    return {"kept": kept, "dropped": {reason: dropped[reason] for reason in order}}
+    return {"kept": pairs, "dropped": {reason: dropped[reason] for reason in order}}

@@ -11,7 +11,7 @@ from jtrans.config import ConfigSection, Count, explain_fault
 from jtrans.errors import ConfigError
 from jtrans.preparation.clean import Rules
 
-# What a reused pipeline has already decided.
+# The options that a reused pipeline has already determined.
 PIPELINE_OPTIONS = (
     "source_segment",
     "target_segment",
@@ -43,8 +43,8 @@ class PrepareOptions(ConfigSection):
         source_segment: the name of a segmenter; "auto" takes the default of the language.
         target_segment: the same for the target.
         lowercase: whether both sides are lower-cased after segmentation.
-        truecase: whether the first words of sentences are written as within sentences, which
-            is learned from the training text; capitals are restored in output.
+        truecase: whether the first words of sentences take their case within sentences, learned
+            from the training text; capitals are restored in output.
         jieba_dictionary: path of a file with extra words for jieba; empty for none.
         bpe: "joint" (merges learned on both sides together), "separate" or "none".
         bpe_merges: merges to learn (of each side, when separate).
@@ -55,12 +55,12 @@ class PrepareOptions(ConfigSection):
         max_length, max_ratio, deduplicate, drop_leaked, drop_identical, drop_wrong_script: the
             `jtrans.preparation.clean.Rules` of training pairs.
         labels: where parts of speech and entities of the source words come from,
-            "spacy:MODEL" or "conllu:FILE"; empty for those of the corpus, if it has some.
-        pipeline: a folder (prepared corpus or run) whose text pipeline is reused; it decides all
-            that `PIPELINE_OPTIONS` names. Empty to learn one.
+            "spacy:MODEL" or "conllu:FILE"; empty for those of the corpus, if any.
+        pipeline: a folder (prepared corpus or run) whose text pipeline is reused; it determines
+            all `PIPELINE_OPTIONS`. Empty to learn a pipeline.
 
     Raises:
-        ConfigError: an option is unknown, or has a value that cannot be used.
+        ConfigError: an option is unknown, or has an invalid value.
     """
 
     source_segment: str = "auto"

@@ -1,11 +1,11 @@
 """From parallel text to a prepared corpus: segment, clean, learn BPE and vocabularies, encode.
 
-Everything that can be wrong with the input is found before anything is written, and the folder
-appears only when it is complete. A rerun with the same text and options changes nothing.
+Errors in the input are detected before anything is written, and the folder appears only when
+complete. A rerun with the same text and options changes nothing.
 
-Text is worked on in shards, in a work folder beside the one to make
-(`jtrans.preparation.work_folder`): memory holds a few shards, the different words and 17 bytes for
-each pair, however large the corpus, and a preparation that was killed continues where it was.
+Text is processed in shards, in a work folder beside the output folder
+(`jtrans.preparation.work_folder`): memory holds a few shards, the different words and 17 bytes per
+pair, however large the corpus, and a killed preparation continues where it stopped.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ def prepare(
     progress: Progress | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> PreparedCorpus:
-    """Make the prepared corpus `folder` from parallel text.
+    """Prepare parallel text as the corpus `folder`.
 
     Args:
         corpus: the text; needs the split train, and valid or `valid_every`.
-        folder: where to put it. The same text prepared with the same options stays as it is.
-        options: how to prepare it.
-        workers: number of processes; None takes one for each processor.
+        folder: the output folder; unchanged if it holds the same text with the same options.
+        options: how to prepare the text.
+        workers: number of processes; None means one per processor.
         force: whether another prepared corpus in `folder` is replaced.
-        progress: receives what each step has to report.
+        progress: receives the reports of all steps.
         on_step: called with the name of each step when it ends, for benchmarks.
 
     Raises:
@@ -75,7 +75,7 @@ def prepare(
         return PreparedCorpus.open(folder)
     with WorkFolder(folder, request_key(request.record)).opened() as work:
         if work.is_continued:
-            progress.say("Continuing", f"what was begun in {work.folder}")
+            progress.say("Continuing", f"the work begun in {work.folder}")
         if not work.result.exists():
             workers = workers or available_cpus()
             _run(Preparation(request, work.folder, workers, progress, step), work.result)
@@ -114,7 +114,7 @@ def _run(preparation: Preparation, result: Path) -> None:
         info=info,
     )
     if lost:
-        progress.warn(f"gold alignments of {lost:,} pairs left out: their words are other text")
+        progress.warn(f"gold alignments of {lost:,} pairs left out: their words do not match")
 
 
 def _learn(
@@ -123,7 +123,7 @@ def _learn(
     """Learn a pipeline from the training words, or reuse the one of the request.
 
     Returns:
-        The pipeline, and how many different words each side has.
+        The pipeline, and the number of different words on each side.
     """
     request, progress, started = preparation.request, preparation.progress, time.monotonic()
     if request.pipeline is not None:
@@ -175,7 +175,7 @@ def _say_statistics(
     types: tuple[int, int],
     labelling: Labelling | None,
 ) -> None:
-    """Show the numbers of the corpus."""
+    """Show the statistics of the corpus."""
     progress = preparation.progress
     for label, text in describe(statistics, types, preparation.request.corpus.languages).items():
         progress.say(label, text)

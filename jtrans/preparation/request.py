@@ -1,7 +1,7 @@
-"""The request to prepare a corpus, and whether its result is there already.
+"""The request to prepare a corpus, and whether its result exists already.
 
-Reading the text once gives its digests, which decide whether anything has to be done, and finds
-what is wrong with it before anything is written.
+Reading the text once gives its digests, which determine whether there is anything to do, and
+detects errors before anything is written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Request:
     corpus: Corpus  # the text
     options: PrepareOptions  # how to prepare it, "auto" replaced
     sides: tuple[TextSide, TextSide]  # source and target, before anything is learned
-    record: dict[str, Any]  # what decides the result, as in corpus.json
+    record: dict[str, Any]  # what determines the result, as in corpus.json
     pipeline: TextPipeline | None = None  # the pipeline to reuse; None: one is learned
 
     @property
@@ -45,7 +45,7 @@ class Request:
 
 
 def request_key(record: Mapping[str, Any]) -> str:
-    """Return a digest of what decides a result, as the key of a work folder."""
+    """Return a digest of all that determines a result, as the key of a work folder."""
     return text_digest(json.dumps([FORMAT, __version__, record], sort_keys=True))
 
 
@@ -115,7 +115,7 @@ def _load_pipeline(folder: str, languages: tuple[str, str]) -> TextPipeline | No
             f"the text pipeline of {folder} is for {'-'.join(pipeline.languages)}, "
             f"this text is {'-'.join(languages)}",
             where="--pipeline",
-            hint="leave --pipeline out to learn one",
+            hint="leave out --pipeline to learn one",
             kind="corpus.other-pipeline",
         )
     return pipeline
@@ -133,7 +133,7 @@ def _bare_sides(pipeline: TextPipeline) -> tuple[TextSide, TextSide]:
 def _settle(
     options: PrepareOptions, sides: tuple[TextSide, TextSide], pipeline: TextPipeline | None
 ) -> PrepareOptions:
-    """Replace "auto", and the options that a pipeline has decided."""
+    """Replace "auto", and the options that a pipeline determines."""
     settled: dict[str, Any] = {
         "source_segment": sides[0].segmenter,
         "target_segment": sides[1].segmenter,
@@ -197,7 +197,7 @@ def is_up_to_date(folder: Path, record: Mapping[str, Any], *, force: bool) -> bo
         _check_place(folder)
         return False
     if not PreparedCorpus.exists(folder):
-        # not even --force replaces a folder of other things
+        # not even --force replaces a folder that is not a prepared corpus
         raise CorpusError(
             f"{folder} exists and is not a prepared corpus",
             hint="choose another --out",
@@ -220,7 +220,7 @@ def is_up_to_date(folder: Path, record: Mapping[str, Any], *, force: bool) -> bo
 
 
 def _check_place(folder: Path) -> None:
-    """Refuse a place that cannot be written before the work, not after it."""
+    """Check, before the work rather than after it, that the folder can be created."""
     real = Path(os.path.realpath(folder))
     if real.is_dir() and (real.is_mount() or Path.cwd().is_relative_to(real)):
         problem = "a disk is mounted there" if real.is_mount() else "this is the working directory"
@@ -287,7 +287,7 @@ def _checked(lines: Sequence[str], side: str, where: str) -> Iterator[str]:
                 f"line {number:,} of the {side} has {len(line):,} characters, "
                 f"more than {LONGEST_LINE:,}",
                 where=f"{where}, line {number}",
-                hint="a line is meant to be one sentence: take that line out of both files",
+                hint="a line should be one sentence: remove that line from both files",
                 kind="corpus.line-length",
             )
         yield line

@@ -26,7 +26,7 @@ class _SegmentJob:
 
 
 def segment_corpus(preparation: Preparation) -> dict[str, list[Shard]]:
-    """Segment all splits, and judge each pair; finished shards stay as they are.
+    """Segment all splits, and judge each pair; finished shards are left as they are.
 
     Returns:
         The shards of each split.
@@ -60,7 +60,7 @@ def _jobs(request: Request, shards: dict[str, list[Shard]]) -> Iterator[_Segment
 
 
 def segment_shard(job: _SegmentJob) -> int:
-    """Write the segmented lines of a shard, and a note on each pair; return how many pairs."""
+    """Write the segmented lines of a shard, and a note on each pair; return the number of pairs."""
     is_train = job.shard.split == "train"
     limit = job.rules.max_characters if is_train else None
     source, target = (
@@ -92,5 +92,5 @@ def _segment_lines(side: TextSide, lines: Sequence[str], limit: int | None) -> l
 def _reused_side(
     language: str, segmenter: str, lowercase: bool, dictionary: str | None
 ) -> TextSide:
-    """Return one side for all shards of this process: its segmenter takes time to build."""
+    """Return a side shared by all shards of this process: its segmenter takes time to build."""
     return TextSide(language, segmenter, lowercase, dictionary=dictionary)

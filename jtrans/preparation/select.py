@@ -1,7 +1,7 @@
-"""Which pairs go where: train is cleaned, and valid taken from it where there is none.
+"""Selection of the pairs of each split: train is cleaned, and valid taken from it if missing.
 
-The decision needs only what segmentation noted of each pair (a reason to drop it, a digest): it
-takes a moment, and a preparation that is continued makes it again.
+The selection needs only the notes of segmentation on each pair (a reason to drop it, a digest): it
+takes a moment, and a preparation that continues repeats it.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def select_pairs(
     if request.valid_every:
         taken = _take_valid(train, request)
         keys.append(train["key"][taken])
-    kept = np.zeros(train.size, np.bool_)
-    kept[~taken], dropped = decide(
+    stays = np.zeros(train.size, np.bool_)
+    stays[~taken], dropped = decide(
         train["reason"][~taken], train["key"][~taken], rules=rules, held_out=np.concatenate(keys)
     )
-    _report(int(kept.sum()), dropped, request, progress)
+    _report(int(stays.sum()), dropped, request, progress)
     _check_held_out(notes, request, progress)
-    splits = {"train": _parts(shards["train"], "train", kept)}
-    cleaning: dict[str, Any] = {"kept": int(kept.sum()), "dropped": dropped}
+    splits = {"train": _parts(shards["train"], "train", stays)}
+    cleaning: dict[str, Any] = {"kept": int(stays.sum()), "dropped": dropped}
     valid = None
     if request.valid_every:
         splits["valid"] = _parts(shards["train"], "valid", taken)
@@ -85,7 +85,7 @@ def select_pairs(
 
 
 def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:
-    """Choose the training pairs that go to valid, as the IWSLT14 scripts do; test may hold them."""
+    """Choose the training pairs for valid, as the IWSLT14 scripts do; test may contain them."""
     nothing = train["key"][:0]
     clean, dropped = decide(
         train["reason"], train["key"], rules=request.options.rules, held_out=nothing
@@ -113,21 +113,21 @@ def _describe_valid(parts: Sequence[ShardPart], request: Request) -> dict[str, A
     }
 
 
-def _report(kept: int, dropped: Mapping[str, int], request: Request, progress: Progress) -> None:
-    """Report what was dropped and why; refuse a corpus with nothing left."""
-    if not kept:
+def _report(pairs: int, dropped: Mapping[str, int], request: Request, progress: Progress) -> None:
+    """Report how many pairs stay and why others are dropped; refuse a corpus with none left."""
+    if not pairs:
         raise CorpusError(
             f"no training pair is left after cleaning: {_counts(dropped)}",
             hint="check that the training files hold sentences, in the languages named, and "
             "are not the valid or test files",
             kind="corpus.empty",
         )
-    progress.say("Cleaning", f"kept {kept:,} · {_counts(dropped)}")
-    gone = sum(dropped.values())
-    if gone > MANY_DROPPED * (kept + gone):
+    progress.say("Cleaning", f"kept {pairs:,} · {_counts(dropped)}")
+    total = pairs + sum(dropped.values())
+    if total - pairs > MANY_DROPPED * total:
         reason = max(dropped, key=lambda name: dropped[name])
         progress.warn(
-            f"{100 * gone / (kept + gone):.0f} % of the training pairs were dropped, most for: "
+            f"{100 * (total - pairs) / total:.0f} % of the training pairs were dropped, most for: "
             f"{reason}{WAYS_OUT[reason].format(request.options)}"
         )
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from jtrans.files import read_lines
 
-# Pairs in a shard, by the size of the text: enough shards to share out, not too many files.
-SHARDS_WANTED = 32
+# The size of shards depends on that of the text: enough shards for all workers, not too many files.
+USUAL_SHARDS = 32
 SMALLEST_SHARD, LARGEST_SHARD = 1000, 20_000
 
-# What segmentation notes of a pair: the code of a reason to drop it, and its key.
+# The note of segmentation on a pair: the code of a reason to drop it, and its key.
 PAIR_NOTE = np.dtype([("reason", "u1"), ("key", "<u8", (2,))])
 PairNotes = np.ndarray[tuple[int], np.dtype[np.void]]
 
@@ -42,7 +42,7 @@ class Shard:
         return read_lines(self.path(("source.txt", "target.txt")[side]))
 
     def notes(self) -> PairNotes:
-        """Read what was noted of each pair, as `PAIR_NOTE`, [pairs]."""
+        """Read the note on each pair, as `PAIR_NOTE`, [pairs]."""
         notes: PairNotes = np.load(self.path("facts.npy"))
         return notes
 
@@ -83,6 +83,6 @@ class ShardPart:
 
 def plan_shards(folder: Path, split: str, size: int) -> list[Shard]:
     """Cut a split of `size` pairs into shards, the same for any number of workers."""
-    pairs = min(max(-(-size // SHARDS_WANTED), SMALLEST_SHARD), LARGEST_SHARD)
+    pairs = min(max(-(-size // USUAL_SHARDS), SMALLEST_SHARD), LARGEST_SHARD)
     starts = range(0, size, pairs)
     return [Shard(folder, split, i, at, min(at + pairs, size)) for i, at in enumerate(starts)]

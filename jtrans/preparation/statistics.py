@@ -1,4 +1,4 @@
-"""The numbers of a split, as corpus.json keeps and `jtrans prepare` shows them."""
+"""The statistics of a split, stored in corpus.json and shown by `jtrans prepare`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The work folder: what a preparation has done so far, so that a killed one can be continued.
+"""The work folder of a preparation, from which it continues after it was killed.
 
-It is beside the folder to make, as `.NAME.work`, until that folder is complete. Each file in it
-appears whole, and what is there is not made again. The file `key` says which text and
-options it belongs to: work for another request is thrown away.
+It exists beside the output folder, as `.NAME.work`, until that folder is complete. Each file in it
+is written whole or not at all, and only once. The file `key` identifies the text and options: work
+for another request is discarded.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class WorkFolder:
     """The work folder of `target`.
 
     Args:
-        target: the folder to make.
-        key: a digest of what decides the result; work done for another key is of no use.
+        target: the output folder.
+        key: a digest of all that determines the result; work for another key is discarded.
 
     Attributes:
         folder: where the work is kept.
@@ -41,7 +41,7 @@ class WorkFolder:
 
     def __init__(self, target: Path, key: str) -> None:
         self.named = target
-        self.target = Path(os.path.realpath(target))  # a link stays; what it points to is made
+        self.target = Path(os.path.realpath(target))  # a link stays; its target is written
         self.folder = self.target.with_name(f".{self.target.name}.work")
         self.result = self.folder / "made"
         self.key = key
@@ -49,7 +49,7 @@ class WorkFolder:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[WorkFolder]:
-        """Make the folder where it is missing, and keep other processes out of it.
+        """Create the folder if it is missing, and keep other processes out of it.
 
         After an error it is removed, unless work can continue from it: after an interrupt, or
         when memory ran out, it stays for the next preparation.
@@ -102,7 +102,7 @@ class WorkFolder:
             self._restore()
 
     def publish(self) -> None:
-        """Move `result` to the target, in place of what is there, and remove the work folder."""
+        """Move `result` to the target, replacing any other, and remove the work folder."""
         old = self.folder / "old"
         if self.target.exists():
             if old.exists():
@@ -112,7 +112,7 @@ class WorkFolder:
         self._remove()
 
     def _restore(self) -> None:
-        """Put back what `publish` moved away and did not replace."""
+        """Put back a target that `publish` moved away and did not replace."""
         old = self.folder / "old"
         if old.exists() and not self.target.exists():
             old.rename(self.target)
@@ -123,8 +123,8 @@ class WorkFolder:
 
 
 def write_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array that appears whole."""
-    # np.save writing to a file itself does not say why it failed (no errno when the disk is full)
+    """Write an array, whole or not at all."""
+    # np.save to a file would raise an error without errno when the disk is full
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     write_bytes(path, buffer.getbuffer(), durable=False)

@@ -1,4 +1,4 @@
-"""What the steps of a preparation share: its request and folder, and processes for their jobs."""
+"""The state shared by the steps of a preparation, and worker processes for their jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jtrans.progress import Progress
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-# Jobs handed out ahead, for each worker: none is idle, and few jobs are in memory.
+# Jobs submitted ahead for each worker, so that none is idle and few jobs are in memory.
 AHEAD = 2
 
 
@@ -37,12 +37,12 @@ def available_cpus() -> int:
 
 @dataclass(frozen=True)
 class Preparation:
-    """One preparation, as its steps share it."""
+    """The state shared by the steps of a preparation."""
 
     request: Request  # what to prepare, and how
     folder: Path  # the work folder
     workers: int  # number of processes
-    progress: Progress  # receives what each step has to report
+    progress: Progress  # receives the reports of all steps
     step: Callable[[str], None]  # called with the name of each step when it ends
 
 
@@ -50,12 +50,12 @@ class Preparation:
 def run_jobs(
     function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
 ) -> Iterator[Iterator[Result]]:
-    """Give the results of `function` for each job, in order; the processes end with the block.
+    """Yield the results of `function` for all jobs, in order; the processes end with the block.
 
     Args:
         function: at the top level of a module, so that it can be sent to another process.
-        jobs: taken one by one as work goes on: they need not all fit into memory.
-        workers: number of processes; 1 works in this one.
+        jobs: taken one by one as needed, so that they need not all fit into memory.
+        workers: number of processes; 1 runs the jobs in this one.
 
     Raises:
         WorkError: a worker process died.
@@ -63,8 +63,8 @@ def run_jobs(
     if workers <= 1:
         yield map(function, jobs)
         return
-    # Forked workers start at once and need no importable main module; elsewhere forking is not
-    # safe or not there, and the platform's own default is right.
+    # Forked workers start at once and need no importable main module; elsewhere forking is
+    # unsafe or not available, and the platform's default is used.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     pool = ProcessPoolExecutor(
         workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
@@ -97,11 +97,11 @@ def _begin(parent: int) -> None:
     # Ctrl-C reaches the whole process group: only the parent reacts, and ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
 
 
-def _leave_with(parent: int) -> None:
-    """End this worker when its parent is gone: a killed one cannot end its workers."""
+def _exit_with_parent(parent: int) -> None:
+    """End this worker when its parent is gone: a killed parent cannot end its workers."""
     while os.getppid() == parent:
         time.sleep(0.2)
     os._exit(1)

@@ -34,7 +34,7 @@ _ONTONOTES = (
 
 @dataclass(frozen=True)
 class Tagged:
-    """A sentence as a tagger sees it."""
+    """A sentence with the words and tags of a tagger."""
 
     words: Sequence[str]  # its words, without white space
     tags: Sequence[str]  # a universal part of speech (UPOS) for each word
@@ -121,7 +121,7 @@ def surfaces(side: TextSide, words: Sequence[str]) -> list[str]:
 
 
 def number_entities(entities: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the number of the entity of each word, from 1 (0 for none), and its type."""
+    """Return the number of each word's entity, from 1 (0 for none), and its type."""
     numbered: list[tuple[int, str]] = []
     number, last = 0, ""
     for entity in entities:
@@ -162,7 +162,7 @@ def gold_lines(
     `gold` is that of the whole split; `words` are those of the pairs at `positions`.
 
     Returns:
-        The lines, by the ending of their file, and how many pairs got an empty line.
+        The lines, by the ending of their file, and the number of pairs with an empty line.
     """
     alignments: list[str] = []
     tags: list[str] = []

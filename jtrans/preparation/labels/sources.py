@@ -1,4 +1,4 @@
-"""Where labels come from: spaCy, or a CoNLL-U file."""
+"""The sources of labels: spaCy, or a CoNLL-U file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCH = 256
 
 
 def check_labels(name: str) -> None:
-    """Check "spacy:MODEL" or "conllu:FILE", as far as that is cheap.
+    """Check "spacy:MODEL" or "conllu:FILE" without loading it.
 
     Raises:
         ConfigError: it is neither of them, or spaCy is not installed.
@@ -44,7 +44,7 @@ def check_labels(name: str) -> None:
 
 @functools.lru_cache(maxsize=1)
 def open_labels(name: str) -> SpacyLabels | ConlluLabels:
-    """Open "spacy:MODEL" or "conllu:FILE"; the last one stays open.
+    """Open "spacy:MODEL" or "conllu:FILE"; the last one is cached.
 
     Raises:
         ConfigError: spaCy or its model is not installed.
@@ -56,7 +56,7 @@ def open_labels(name: str) -> SpacyLabels | ConlluLabels:
 
 
 def labels_digest(name: str) -> str:
-    """Return what, besides its name, distinguishes a source of labels."""
+    """Return the digest of a CoNLL-U file, or the version of spaCy."""
     kind, _, value = name.partition(":")
     if kind == "conllu":
         return file_digest(Path(value))
@@ -140,7 +140,7 @@ def read_conllu(path: Path) -> Iterator[Tagged]:
     """Yield the sentences of a CoNLL-U file.
 
     Raises:
-        CorpusError: it cannot be read, or a line is not CoNLL-U; it is named.
+        CorpusError: it cannot be read, or a line is not CoNLL-U; the error names it.
     """
     tokens: list[tuple[str, str, str]] = []  # word, tag and entity
     covered = 0  # the last word that belongs to a token of several words
@@ -172,8 +172,8 @@ def read_conllu(path: Path) -> Iterator[Tagged]:
         elif int(first) > covered:
             tokens.append((word, tag, entity))
         elif waiting:
-            whole, _, known = tokens[-1]
-            tokens[-1], waiting = (whole, tag, entity if known == "O" else known), False
+            token, _, known = tokens[-1]
+            tokens[-1], waiting = (token, tag, entity if known == "O" else known), False
 
 
 def _entity(misc: str) -> str:
