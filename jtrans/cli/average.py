@@ -12,7 +12,7 @@ from jtrans.errors import usage_error
 def average(
     run: str = argument("RUN", "A folder, a name, or @last."),
     last: int | None = option("Number of newest checkpoints.", shown="5"),
-    steps: str | None = option("The checkpoints of these updates instead.", "N,N,..."),
+    steps: str | None = option("Checkpoints at these updates instead.", "N,N,..."),
     name: str = option("Name of the new checkpoint.", default="average"),
     as_json: bool = JSON,
 ) -> None:
@@ -48,6 +48,6 @@ def _parse(steps: str | None) -> list[int] | None:
     parts = [part.strip() for part in steps.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise usage_error(
-            f"--steps needs numbers of updates, not {steps!r}", "for example --steps 1000,2000"
+            f"--steps needs update numbers, not {steps!r}", "for example --steps 1000,2000"
         )
     return [int(part) for part in parts]

@@ -51,7 +51,7 @@ def prepare(
     quick: bool = flag("--quick", f"Only {QUICK_PAIRS:,} training pairs."),
     as_json: bool = JSON,
 ) -> None:
-    """Measure the steps of `jtrans prepare`: time, share, memory. Leaves nothing behind.
+    """Measure the steps of `jtrans prepare`: time, share, memory. Keeps no files.
 
     [bold]Examples[/bold]
 
@@ -100,7 +100,7 @@ def train(
     ),
     as_json: bool = JSON,
 ) -> None:
-    """Measure training: rates, share of the arithmetic peak, padding, memory. Keeps nothing.
+    """Measure training: speed, share of peak arithmetic, padding, memory. Keeps no files.
 
     [bold]Examples[/bold]
 
@@ -170,7 +170,7 @@ def _show_training(recipe: str, measured: TrainMeasurement) -> None:
             "arithmetic",
             f"{measured.flops_per_second / 1e9:,.0f} GFLOP/s of the model, "
             f"{_share(measured.product_share)} of the "
-            f"{measured.product_flops_per_second / 1e9:,.0f} that matrix products alone reach",
+            f"{measured.product_flops_per_second / 1e9:,.0f} of matrix products alone",
         ],
         ["padding", f"{padding}, in an epoch of {measured.pairs:,} pairs"],
         *([] if peak is None else [["memory", f"{peak / 2**20:,.0f} MiB at most"]]),
@@ -184,7 +184,7 @@ def _show_training(recipe: str, measured: TrainMeasurement) -> None:
 
 
 def _shortened(corpus: Corpus) -> Corpus:
-    """Return the corpus with the first pairs of train only."""
+    """Return the corpus with only the first training pairs."""
     from dataclasses import fields, replace
 
     train = corpus.splits["train"]

@@ -20,7 +20,7 @@ bpe = command_group(
 
 @bpe.command()
 def learn(
-    merges: int = option("How many merges to learn.", default=..., min=1),
+    merges: int = option("Number of merges to learn.", default=..., min=1),
     inputs: list[Path] = option(
         "UTF-8 text with spaces between words; repeat it for joint BPE.",
         "FILE",
@@ -65,9 +65,9 @@ def learn(
 
 @bpe.command()
 def apply(codes: Path = option("File of learned merges.", "CODES", default=...)) -> None:
-    """Split the words of standard input into pieces, on standard output.
+    """Split the words of standard input into subwords, on standard output.
 
-    A piece that is not the last of its word ends in @@.
+    A subword that is not the last of its word ends in @@.
 
     [bold]Examples[/bold]
 

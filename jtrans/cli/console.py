@@ -28,7 +28,7 @@ settings = Settings()
 
 
 def show_log(*, is_shown: bool) -> None:
-    """Show the log of the package on stderr, with milliseconds since the start; or hide it."""
+    """Show the package's log on stderr, with milliseconds since the start, or hide it."""
     log = logging.getLogger("jtrans")
     log.handlers.clear()
     if is_shown:
@@ -39,7 +39,7 @@ def show_log(*, is_shown: bool) -> None:
 
 
 def is_plain(stream: Any) -> bool:
-    """Say whether `stream` takes plain lines only: no terminal, NO_COLOR or TERM=dumb."""
+    """Return whether `stream` needs plain lines: not a terminal, NO_COLOR or TERM=dumb."""
     return (
         not stream.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM", "dumb") == "dumb"
     )
@@ -74,7 +74,7 @@ def warn(text: str) -> None:
 
 
 def next_step(command: str) -> None:
-    """Name the next sensible command, after a command that made something."""
+    """Suggest the next command, after a command that wrote results."""
     talk(f"Next: {command}")
 
 
@@ -110,7 +110,7 @@ def print_table(
     table = Table(box=None, pad_edge=False, header_style="bold")
     for i, name in enumerate(columns):
         side: Literal["left", "right"] = "right" if name in right else "left"
-        # names, which come first, are there to be copied: in one piece, if there is room
+        # names, in the first column, are meant to be copied: do not wrap them if there is room
         min_width = min(24, max(len(row[0]) for row in [columns, *rows])) if i == 0 else None
         table.add_column(name, justify=side, overflow="fold", min_width=min_width)
     for line in rows:
@@ -129,7 +129,7 @@ class TerminalProgress:
         self._warned: set[str] = set()
 
     def say(self, label: str, text: str) -> None:
-        """Show a finished line, with its label in a column of its own."""
+        """Show a line with its label in a column of its own."""
         self._close()
         talk(f"{label:<12} {text}" if label else text)
 
@@ -173,11 +173,11 @@ _FIGURES_WIDTH = 52
 
 
 class _PlainLines:
-    """Shows how far a task is without a bar: a line now and then.
+    """Shows the progress of a task without a bar: an occasional line.
 
     Args:
         task: its name.
-        begin: the count it starts from; a resumed download starts in the middle.
+        begin: the initial count; a resumed download starts in the middle.
         unit: see `jtrans.progress.Progress.advance`.
     """
 
@@ -189,7 +189,7 @@ class _PlainLines:
         self._started = self._last = time.monotonic()
 
     def advance(self, done: int, total: int | None) -> None:
-        """Write a line, unless the last one was just written."""
+        """Write a line, unless the last one is recent."""
         now = time.monotonic()
         if now - self._last > self.SECONDS_BETWEEN:
             self._last = now
@@ -215,7 +215,7 @@ def _amount(count: int, unit: str) -> str:
 
 
 def _live_bar(unit: str, *, is_open: bool) -> RichProgress:
-    """Build a bar; if the end of the task `is_open`, it shows the time since the start."""
+    """Build a bar; if the total is unknown (`is_open`), it shows the elapsed time."""
     from rich import progress
     from rich.table import Column
 
@@ -228,7 +228,7 @@ def _live_bar(unit: str, *, is_open: bool) -> RichProgress:
         else [progress.TimeRemainingColumn(), progress.TextColumn("left")]
     )
     console = rich_console(stderr=True)
-    room = console.width - _FIGURES_WIDTH  # a long name is cut, the figures never
+    room = console.width - _FIGURES_WIDTH  # long names are cut, numbers never
     name = Column(overflow="ellipsis", no_wrap=True, max_width=max(room, 12))
     return progress.Progress(
         progress.TextColumn("{task.description}", table_column=name, markup=False),

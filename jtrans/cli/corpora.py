@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def corpora(
-    name: str | None = argument("NAME", "Show all about this corpus.", default=None),
+    name: str | None = argument("NAME", "Show the details of this corpus.", default=None),
     as_json: bool = JSON,
 ) -> None:
-    """List the corpora that `jtrans prepare NAME` knows, or show one.
+    """List the corpora for `jtrans prepare NAME`, or show the details of one.
 
     [bold]Examples[/bold]
 
@@ -41,12 +41,12 @@ def corpora(
     if as_json:
         console.print_json({"corpora": [_as_json(entry) for entry in entries]})
         return
-    columns = ["corpus", "sentences", "download", "here", "licence", "what it is"]
+    columns = ["corpus", "sentences", "download", "here", "licence", "description"]
     console.print_table(columns, [_row(entry) for entry in entries], right=columns[1:3])
     one_way = [entry.name for entry in entries if not entry.both_ways]
     example = next(entry.name for entry in entries if entry.both_ways)
     console.talk(
-        f"Each has the other direction, too ({example}: {swap_name(example)}), "
+        f"Each is available in the other direction, too ({example}: {swap_name(example)}), "
         f"except {', '.join(one_way)}."
     )
     console.next_step(f"jtrans prepare {entries[0].name}")
@@ -84,7 +84,7 @@ def _prepared(entry: Entry) -> Path | None:
 
 
 def _downloaded(entry: Entry, source: OriginalFile) -> tuple[Path, str] | None:
-    """Return where a file is that was downloaded, and its sha256 on arrival."""
+    """Return the path of a downloaded file and its sha256 when it was downloaded."""
     from jtrans.corpora.download.fetch import downloads_folder, present, recorded
 
     folder = downloads_folder() / entry.folder
@@ -98,7 +98,7 @@ def _details(entry: Entry) -> list[list[str]]:
     sentences = " · ".join(f"{split} {count:,}" for split, count in entry.sentences.items())
     options = ", ".join(f"{key} = {value}" for key, value in entry.options.items())
     rows = [
-        ["what it is", entry.title],
+        ["description", entry.title],
         ["languages", "-".join(entry.languages)],
         ["sentences", sentences],
         ["origin", entry.origin],
@@ -128,13 +128,13 @@ def _read_from(part: SplitPart) -> str:
 
 
 def _source_rows(entry: Entry, source: OriginalFile) -> list[list[str]]:
-    """Show where a file comes from, how it is checked, and whether it is here."""
+    """Show the mirrors of a file, its checksums, and its local path if it is downloaded."""
     rows = [["file", f"{source.file}{f': {source.title}' if source.title else ''}"]]
     for mirror in source.mirrors:
         size = f" ({mirror.size:,} bytes)" if mirror.size else ""
         rows.append(["  from", f"{mirror.url}{size}"])
-        known = mirror.sha256 or "not known: the first download records it"
-        rows.append(["  sha256", known])
+        checksum = mirror.sha256 or "unknown: the first download records it"
+        rows.append(["  sha256", checksum])
     if here := _downloaded(entry, source):
         rows.append(["  here", "{} (sha256 {})".format(*here)])
     return rows

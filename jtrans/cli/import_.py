@@ -1,4 +1,4 @@
-"""`jtrans import`: checkpoints of other programs as runs."""
+"""`jtrans import`: convert checkpoints of other programs to runs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def import_(
     target_dict: Path = option("Target dictionary, such as dict.en.txt.", "FILE", default=...),
     run: Path = option("Folder of the new run.", "DIR", default=...),
     bpe_codes: Path | None = option(
-        "BPE codes of both sides; without them, input and output are pieces.", "FILE"
+        "BPE codes of both sides; without them, input and output are subwords.", "FILE"
     ),
     as_json: bool = JSON,
 ) -> None:
-    r"""Turn a checkpoint of another program into a run that translates and scores like any other.
+    r"""Convert a checkpoint of another program to a run that works like any other.
 
     [bold]Examples[/bold]
 

@@ -87,7 +87,7 @@ def _version(package: str) -> str | None:
 def _devices() -> list[str]:
     """Describe every device; the CPU's line names the matmul backend.
 
-    Called once a process: it chooses the backend twice, and leaves the one for training in use.
+    Call it once per process: it chooses the backend twice and leaves the training one active.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Lines to translate: from a file, typed at a prompt, or from a pipe as they come."""
+"""Lines to translate: from a file, typed at a prompt, or from a pipe as they arrive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jtrans.errors import CorpusError
 
 # Sorting by length pays within a chunk, and output comes after each chunk.
 CHUNK_LINES = 2048
-# How long a chunk waits for more lines of a pipe once it has some.
+# How long a non-empty chunk waits for more lines from a pipe.
 LINGER_SECONDS = 0.05
 _END = b""
 
@@ -22,14 +22,14 @@ _END = b""
 class LineInput:
     """Chunks of raw lines, read once.
 
-    A file is read and checked as a whole, so that a bad one is refused at once. A pipe is read as
-    it flows: the lines that have arrived form a chunk, so that a slow writer gets prompt answers.
+    A file is read and checked as a whole, so that a bad file is refused at once. A pipe is
+    streamed: the lines that have arrived form a chunk, so that a slow writer gets prompt output.
 
     Args:
         name: a path, or ``-`` for standard input.
 
     Raises:
-        CorpusError: the file is missing, or no UTF-8 text.
+        CorpusError: the file is missing, or not UTF-8 text.
     """
 
     def __init__(self, name: str) -> None:
@@ -43,14 +43,14 @@ class LineInput:
 
     @property
     def total(self) -> int | None:
-        """The number of lines, where that is known."""
+        """The number of lines, None if unknown."""
         return None if self.lines is None else len(self.lines)
 
     def chunks(self) -> Iterator[list[str]]:
-        """Yield the lines, some at a time.
+        """Yield the lines in chunks.
 
         Raises:
-            CorpusError: a line from a pipe is no UTF-8 text.
+            CorpusError: a line from a pipe is not UTF-8 text.
         """
         if self.lines is not None:
             for start in range(0, len(self.lines), CHUNK_LINES):
@@ -65,7 +65,7 @@ class LineInput:
 
 
 def _typed() -> Iterator[list[str]]:
-    """Yield one line at a time, asked for at a terminal, until end of file (Ctrl-D)."""
+    """Prompt for lines on a terminal and yield each, until end of file (Ctrl-D)."""
     while True:
         print("> ", end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
@@ -76,7 +76,7 @@ def _typed() -> Iterator[list[str]]:
 
 
 def _piped(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield the lines that have arrived since the last chunk, a full chunk at most."""
+    """Yield the lines that have arrived since the last chunk, at most a full chunk."""
     lines: queue.Queue[bytes] = queue.Queue(maxsize=2 * CHUNK_LINES)
     threading.Thread(target=_fill, args=(stream, lines), daemon=True).start()
     while (line := lines.get()) != _END:

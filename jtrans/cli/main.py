@@ -1,4 +1,4 @@
-"""`jtrans`: the top command, the table of its commands, and the only place that shows errors."""
+"""`jtrans`: the top-level command, the table of commands, and the display of errors."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-# Some versions of Typer have their own copy of click: get the class through a public one.
+# Some versions of Typer include a copy of click: get the class through a public one.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class Group(TyperGroup):
-    """The top command, which suggests the nearest command for an unknown name."""
+    """The top-level command, which suggests the nearest command for an unknown name."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command, or refuse with the nearest name."""
@@ -81,7 +81,7 @@ def _top(
 ) -> None:
     """Neural machine translation with joint source-target representations.
 
-    The whole job: prepare a corpus, train, translate, score. Start with: jtrans quickstart
+    Prepare a corpus, train, translate, score and analyze. To start: jtrans quickstart
     """
     console.settings.quiet = quiet
     console.show_log(is_shown=verbose)
@@ -152,7 +152,7 @@ def _run(arguments: list[str]) -> int:
     try:
         outcome: Any = build_app()(args=arguments, prog_name="jtrans", standalone_mode=False)
     except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):  # for which Typer exits with 1
+        if isinstance(leaving.__context__, BrokenPipeError):  # Typer turns it into exit code 1
             raise leaving.__context__ from None
         raise
     return outcome if isinstance(outcome, int) else 0
@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> None:
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     signal.signal(signal.SIGTERM, _terminated)
-    # idle threads of torch that spin make a run many times slower on a busy machine
+    # spinning idle threads of torch make a run many times slower on a busy machine
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     debug = "--debug" in arguments
     as_json = "--json" in arguments
@@ -181,7 +181,7 @@ def main(arguments: list[str] | None = None) -> None:
         print("interrupted", file=sys.stderr)
         code = 130
     except BrokenPipeError:
-        # whoever reads our output has quit (head, less): not our failure
+        # the reader of our output has quit (head, less): not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:
@@ -195,7 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _as_error(error: Exception) -> JtransError:
-    """Return what the user sees of an exception that nobody has caught."""
+    """Return the error to show for an uncaught exception."""
     from pathlib import Path
 
     from jtrans.files import disk_errors
@@ -206,7 +206,9 @@ def _as_error(error: Exception) -> JtransError:
         return WorkError("out of memory", kind="work.memory")
     if not isinstance(error, OSError):
         unexpected = InternalError(f"{type(error).__name__}: {error}")
-        unexpected.hint = "this is a bug: please report it with what --debug and jtrans info print"
+        unexpected.hint = (
+            "this is a bug: please report it with the output of --debug and jtrans info"
+        )
         return unexpected
     try:
         with disk_errors(Path(str(error.filename or ""))):

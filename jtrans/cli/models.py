@@ -8,8 +8,8 @@ from jtrans.cli import console
 from jtrans.cli.options import JSON, argument
 from jtrans.errors import ConfigError
 
-# Sizes are those of the published setting where there is one (Li et al. 2020, table 1), and
-# always with its German and English dictionaries.
+# Sizes are for the published setting if there is one (Li et al. 2020, table 1), and always
+# with its German and English dictionaries.
 _CORPUS = "iwslt14-de-en"
 _VOCABULARIES = 8848, 6632
 _WITH = f"with vocabularies of {_VOCABULARIES[0]:,} and {_VOCABULARIES[1]:,} tokens"
@@ -19,7 +19,7 @@ def models(
     name: str | None = argument("NAME", "Show the options of this system.", default=None),
     as_json: bool = JSON,
 ) -> None:
-    """List the systems, or show the size and the options of one.
+    """List the systems, or show the size and options of one.
 
     [bold]Examples[/bold]
 
@@ -40,16 +40,16 @@ def _list(*, as_json: bool) -> None:
     for name in system_configs():
         try:
             systems.append(_describe(name))
-        except ConfigError as error:  # one that cannot be used must not hide the others
+        except ConfigError as error:  # an unusable system must not hide the others
             broken.append({"name": name, "message": error.message})
             console.warn(f"{error.message} ({error.where}); {error.hint}")
     if as_json:
         console.print_json({"systems": systems, "broken": broken})
         return
-    columns = ["system", "parameters", "what it is", "paper"]
+    columns = ["system", "parameters", "description", "paper"]
     rows = [[s["name"], _count(s["parameters"]), s["summary"], s["paper"]] for s in systems]
     console.print_table(columns, rows, right=["parameters"])
-    console.talk(f"Parameters of the {_CORPUS} recipe, or else by default, {_WITH}")
+    console.talk(f"Parameters of the {_CORPUS} recipe, otherwise of the default, {_WITH}")
     console.next_step(f"jtrans models {systems[-1]['name']}")
 
 
@@ -60,12 +60,12 @@ def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: boo
     setting = f"in {system['recipe']}" if system["recipe"] else "by default"
     size = f"{_count(system['parameters'])} parameters {setting}, {_WITH}"
     rows = [
-        ["what it is", system["summary"]],
+        ["description", system["summary"]],
         ["paper", system["paper"]],
         ["size", "depends on options without a default" if system["parameters"] is None else size],
     ]
     if system["distribution"] != "jtrans":
-        rows.append(["brought by", system["distribution"]])
+        rows.append(["provided by", system["distribution"]])
     console.print_table(["system", system["name"]], rows)
     print()
     rows = [[f"model.{o['name']}", _shown(o["default"]), o["values"]] for o in options]
@@ -74,10 +74,10 @@ def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: boo
 
 
 def _describe(name: str) -> dict[str, Any]:
-    """Return what is said about a system.
+    """Return the description of a system.
 
     Raises:
-        ConfigError: there is none of that name, or it cannot be used.
+        ConfigError: there is no such system, or it cannot be used.
     """
     from jtrans.config import recipe_names
     from jtrans.models.zoo import SystemEntry, system_configs
@@ -91,7 +91,7 @@ def _describe(name: str) -> dict[str, Any]:
     except Exception as error:
         if isinstance(system, SystemEntry) or isinstance(error, ConfigError):
             raise
-        raise ConfigError(  # code of others may fail in any way
+        raise ConfigError(  # third-party code may fail in any way
             f"the system {name} of {system.distribution} cannot be built: "
             f"{type(error).__name__}: {error}",
             where="its default configuration",
@@ -110,7 +110,7 @@ def _describe(name: str) -> dict[str, Any]:
 
 
 def _parameters(name: str, recipe: str | None) -> int | None:
-    """Count the parameters; no memory is taken for them. None where sizes have no default."""
+    """Count the parameters without allocating them; None if sizes have no default."""
     import torch
 
     from jtrans.config import load_config
@@ -146,7 +146,7 @@ def _options(name: str) -> list[dict[str, Any]]:
 def _values(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return " | ".join(_shown(value) for value in get_args(annotation))
-    names = {bool: "true | false", int: "a whole number", float: "a number", str: "a text"}
+    names = {bool: "true | false", int: "an integer", float: "a number", str: "a string"}
     return names.get(annotation, str(annotation))
 
 
@@ -155,7 +155,7 @@ def _count(parameters: int | None) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as TOML has it."""
+    """Return a value in TOML notation."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
 """Options that several commands share, and groups of options as one parameter.
 
-A command names a group as one parameter, such as ``study: StudyOptions``; `grouped` spreads it
-into one option a field, as Typer wants them.
+A command declares a group as one parameter, such as ``study: StudyOptions``; `grouped` expands it
+into one option per field, as Typer requires.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ def option(
     """Declare an option as the default of its parameter.
 
     Args:
-        text: its help.
-        metavar: what it takes, as the help shows it.
-        shown: its default as the help shows it, where that is not its value.
-        panel: where it is in the help.
-        default: ... for none, an option that must be given.
-        names: only if they differ from that of the parameter.
-        more: arguments of Typer.
+        text: the help text.
+        metavar: the form of the value in the help.
+        shown: the default in the help, if it differs from the value.
+        panel: the section of the help.
+        default: the value, or ... if the option is required.
+        names: only if they differ from the name of the parameter.
+        more: further arguments for Typer.
     """
     more |= {"help": text, "metavar": metavar, "rich_help_panel": panel}
     return typer.Option(default, *names, show_default=shown or True, **more)
 
 
 def flag(name: str, text: str, panel: str | None = None, shown: str | None = None) -> Any:
-    """Declare an option that takes no value; its default is False, or None `shown` as this."""
+    """Declare an option without a value; its default is False, or None if `shown` is given."""
     return option(text, None, shown, panel, default=None if shown else False, names=[name])
 
 
 def argument(metavar: str, text: str, default: Any = ...) -> Any:
-    """Declare an argument, which must be given if it has no default."""
+    """Declare an argument, which is required if it has no default."""
     return typer.Argument(default, metavar=metavar, help=text)
 
 
@@ -73,8 +73,8 @@ def device_option(panel: str | None = None) -> Any:
     return option("auto, cpu, cuda or mps.", None, "auto", panel)
 
 
-CHECKPOINT = option("Which checkpoint.", "best|last|average|STEP", panel=SEARCH, default="best")
-BEAM = option("Hypotheses kept.", None, "the run's, 5", SEARCH)
+CHECKPOINT = option("Checkpoint to use.", "best|last|average|STEP", panel=SEARCH, default="best")
+BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
 BATCH_TOKENS = option("Source tokens in a batch.", None, "1024", MACHINE, min=1)
 PRECISION = option("auto, fp32 or bf16.", panel=MACHINE, default="auto")
 JSON = flag("--json", "Print one JSON object on stdout.")
@@ -82,11 +82,11 @@ SETTINGS = option("Change a setting; may repeat.", "KEY=VALUE", names=["--set"])
 DEVICE = device_option(MACHINE)
 VALID = option("Validation files.", "PREFIX")
 LANGUAGES = option("Such as de-en.", "SOURCE-TARGET")
-WORKERS = option("Processes.", None, "one for each processor", min=1)
+WORKERS = option("Processes.", None, "one per processor", min=1)
 
 
 def command_group(name: str, text: str, *examples: str) -> typer.Typer:
-    """Return an application for a command that has commands of its own."""
+    """Return an application for a command with subcommands."""
     lines = "".join(f"\n\n  {example}" for example in examples)
     return typer.Typer(
         name=name,
@@ -99,7 +99,7 @@ def command_group(name: str, text: str, *examples: str) -> typer.Typer:
 
 @dataclass_transform(frozen_default=True)
 def option_group(cls: type[Group]) -> type[Group]:
-    """Make a class whose fields are options a frozen dataclass; the defaults are theirs."""
+    """Turn a class whose fields are options into a frozen dataclass with their defaults."""
     cls.OPTIONS = {name: vars(cls)[name] for name in cls.__annotations__}  # type: ignore[attr-defined]
     for name, declared in cls.OPTIONS.items():  # type: ignore[attr-defined]
         setattr(cls, name, declared.default)
@@ -109,10 +109,10 @@ def option_group(cls: type[Group]) -> type[Group]:
 def grouped(
     *, without: Collection[str] = ()
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Spread every parameter of a command that is a group of options into its options.
+    """Expand every parameter of a command that is an option group into its options.
 
     Args:
-        without: options of the groups that this command does not have.
+        without: options of the groups that this command does not take.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -150,7 +150,7 @@ def _options_of(group: Any, without: Collection[str]) -> list[inspect.Parameter]
 
 @option_group
 class DecodingOptions:
-    """Which checkpoint translates, how it searches, and on what machine."""
+    """Options for decoding: the checkpoint, the search, the device."""
 
     checkpoint: str = CHECKPOINT
     beam: int | None = BEAM
@@ -161,7 +161,7 @@ class DecodingOptions:
         "logP / |Y|^a or logP / ((5 + |Y|) / 6)^a.", "power|gnmt", "the run's, power", SEARCH
     )
     max_length: str | None = option(
-        "Most target tokens; S source tokens, </s> counted in both.",
+        "Most target tokens; S: source tokens; both count </s>.",
         "N, S+N or N*S+M",
         "the run's, S+50",
         SEARCH,
@@ -171,10 +171,10 @@ class DecodingOptions:
     precision: str = PRECISION
 
     def choices(self, **search: Any) -> DecodingChoices:
-        """Return what the options choose, with further search options.
+        """Return the choices that the options make, with further search options.
 
         Raises:
-            DecodingError: no such precision.
+            DecodingError: an unknown precision.
         """
         from jtrans.decoding.options import DecodingChoices
 
@@ -191,10 +191,10 @@ class DecodingOptions:
 
 
 def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
-    """Refuse a value that is not one of the valid ones.
+    """Refuse an invalid value.
 
     Raises:
-        DecodingError: naming the nearest one.
+        DecodingError: with the nearest valid value.
     """
     if value not in valid:
         raise DecodingError(

@@ -1,4 +1,4 @@
-"""`jtrans prepare`: a corpus of the catalogue, or a user's own files, made ready for training."""
+"""`jtrans prepare`: prepare a catalogue corpus or the user's own files for training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jtrans.errors import usage_error
 if TYPE_CHECKING:
     from jtrans.data.prepared import PreparedCorpus
 
-TEXT, CLEANING = "Words and pieces", "Cleaning of train"
+TEXT, CLEANING = "Segmentation", "Cleaning of the training data"
 
 
 def _drop_flag(name: str, text: str) -> Any:
@@ -32,7 +32,7 @@ def _drop_flag(name: str, text: str) -> Any:
 
 @option_group
 class TextOptions:
-    """How text becomes pieces, and which pairs stay, named like `PrepareOptions`."""
+    """Options for segmentation and cleaning, named like the fields of `PrepareOptions`."""
 
     segment: str | None = option(
         "moses, moses-escaped, jieba, whitespace, character or auto.", None, "auto", TEXT
@@ -41,7 +41,7 @@ class TextOptions:
     target_segment: str | None = option("The same for the target only.", panel=TEXT)
     lowercase: bool | None = flag("--lowercase/--cased", "Case.", TEXT, "cased")
     truecase: bool | None = option(
-        "Write the first word of a sentence as within sentences; output restores it.",
+        "Write the first word of a sentence as it is written within sentences; output restores it.",
         panel=TEXT,
         names=["--truecase"],
     )
@@ -64,7 +64,7 @@ class TextOptions:
         "Longest side of a pair, in words.", None, "175", CLEANING, min=1
     )
     max_ratio: float | None = option(
-        "How many times longer one side may be.", None, "1.5", CLEANING, min=1
+        "Largest length ratio of the two sides.", None, "1.5", CLEANING, min=1
     )
     deduplicate: bool | None = flag(
         "--deduplicate/--no-deduplicate", "Keep each pair once.", CLEANING, "deduplicate"
@@ -100,8 +100,8 @@ def prepare(
     *,
     name: str | None = argument("NAME", "A corpus of `jtrans corpora`.", default=None),
     train: list[str] | None = option(
-        "PREFIX.de and PREFIX.en, plain or packed; or one .tsv, .tmx, .jsonl; may repeat. "
-        "Or folders made by jtrans prepare, to be merged.",
+        "PREFIX.de and PREFIX.en, plain or compressed; or one .tsv, .tmx, .jsonl; may repeat. "
+        "Or prepared corpora to merge.",
         "PREFIX",
     ),
     valid: str | None = VALID,
@@ -109,16 +109,18 @@ def prepare(
         "Test files; may repeat. PREFIX.0.en, PREFIX.1.en ...: several references.", "PREFIX"
     ),
     languages: str | None = LANGUAGES,
-    out: Path | None = option("Folder to make.", "DIR", "data/prepared/NAME, with NAME"),
+    out: Path | None = option("Folder to write.", "DIR", "data/prepared/NAME, with NAME"),
     originals: Path | None = option(
-        "Take the original files of NAME from here, and download nothing.", "DIR", names=["--from"]
+        "Read the original files of NAME from here instead of downloading them.",
+        "DIR",
+        names=["--from"],
     ),
     text: TextOptions,
     workers: int | None = WORKERS,
     force: bool = flag("--force", "Replace another prepared corpus in --out."),
     as_json: bool = JSON,
 ) -> None:
-    """Make a corpus ready for training: segment, clean, learn BPE, encode.
+    """Prepare a corpus for training: segment, clean, learn BPE, encode.
 
     [bold]Examples[/bold]
 
@@ -142,13 +144,13 @@ def prepare(
         return
     if name is None and originals is not None:
         raise usage_error(
-            "--from goes with the NAME of a corpus",
+            "--from needs the NAME of a corpus",
             "jtrans prepare NAME --from DIR; jtrans corpora lists the names",
         )
     own = [option for option, value in files.items() if value]
     if name is not None and own:
         raise usage_error(
-            f"--{own[0]} does not go with NAME ({name}): give one or the other",
+            f"--{own[0]} cannot be combined with NAME ({name})",
             f"jtrans prepare {name}",
         )
     prepared = prepare_corpus(
@@ -171,7 +173,7 @@ def _is_prepared(path: str) -> bool:
 def _merge_parts(
     train: list[str], given: dict[str, Any], out: Path | None, *, force: bool
 ) -> PreparedCorpus:
-    """Merge prepared corpora, which have decided all that the other options are about."""
+    """Merge prepared corpora, which already determine most of the other options."""
     from jtrans.preparation.merge import merge_prepared
 
     text = [path for path in train if not _is_prepared(path)]
@@ -184,8 +186,8 @@ def _merge_parts(
     extra = [name for name, value in given.items() if value not in (None, []) and name != "train"]
     if extra:
         raise usage_error(
-            f"--{extra[0].replace('_', '-')} does not go with prepared corpora as --train: "
-            "they have settled it",
+            f"--{extra[0].replace('_', '-')} cannot be combined with prepared corpora as --train: "
+            "they already determine it",
             "leave it out, or prepare the parts again with it",
         )
     if out is None:

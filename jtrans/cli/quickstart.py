@@ -1,4 +1,4 @@
-"""`jtrans quickstart`: everything once on the built-in corpus, for a first look."""
+"""`jtrans quickstart`: all steps on the built-in corpus, for a first look."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 CORPUS = "grammar-de-en"
 DATA = "data"  # the prepared corpus in the folder of a quickstart
-# Recipe, and the share of the time it trains: a joint model needs more to show what it can do.
+# Recipe, and its share of the time: a joint model needs longer to reach a useful quality.
 RECIPES = {"demo/transformer": 0.20, "demo/reformer-fast": 0.60}
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class TranslatedExample:
-    """One test sentence, its reference, and what each system makes of it."""
+    """One test sentence, its reference, and each system's translation."""
 
     source: str
     reference: str
@@ -34,9 +34,9 @@ class TranslatedExample:
 
 
 def quickstart(
-    out: Path = option("Where everything goes.", "DIR", default=Path("runs/quickstart")),
+    out: Path = option("Folder for all results.", "DIR", default=Path("runs/quickstart")),
     minutes: float = option(
-        "Time for all of it; more gives better translations.", default=5.0, min=0.1
+        "Total time; more time gives better translations.", default=5.0, min=0.1
     ),
     device: str | None = device_option(),
     as_json: bool = JSON,
@@ -78,17 +78,17 @@ def quickstart(
         console.print_json({**report.to_json(), **rest})
     else:
         report.print()
-        print("BLEU and chrF2 compare with a human reference, 0 to 100: more is better.")
+        print("BLEU and chrF2 compare with a reference, 0 to 100: higher is better.")
         _print(examples)
-        print(f"\nAll figures, and where each system looks: {page}")
+        print(f"\nAll figures and an attention explorer: {page}")
     _say_next(runs)
 
 
 def _check_place(out: Path) -> None:
-    """Refuse a folder that holds other things than an earlier quickstart.
+    """Refuse a folder with contents that are not from an earlier quickstart.
 
     Raises:
-        ConfigError: saying what is there.
+        ConfigError: listing the contents.
     """
     if out.exists() and not out.is_dir():
         raise ConfigError(
@@ -96,12 +96,12 @@ def _check_place(out: Path) -> None:
             hint="choose another folder: --out runs/first",
             kind="command.place",
         )
-    # the corpus comes first: before it is complete there is only the folder of its making
+    # the corpus comes first: until it is complete there is only its work folder
     others = sorted(path.name for path in out.glob("*") if path.name != f".{DATA}.work")
     if others and not _is_ours(out / DATA):
         shown = ", ".join(others[:3]) + (" ..." if len(others) > 3 else "")
         raise ConfigError(
-            f"{out} is not empty, and no earlier quickstart is in it: {shown}",
+            f"{out} is not empty and does not hold an earlier quickstart: {shown}",
             hint="choose a new folder, or that of a quickstart to continue: --out runs/first",
             kind="command.place",
         )
@@ -123,8 +123,8 @@ def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | Non
     from jtrans.nn.device import has_fast_bf16, resolve_device
     from jtrans.runs import Run
 
-    # a prescribed time, not a number of epochs: the machine decides how far it gets
-    is_fast = has_fast_bf16(resolve_device(device))  # then it learns twice as much in the time
+    # limit time, not epochs: the speed of the machine is not known
+    is_fast = has_fast_bf16(resolve_device(device))  # twice as many updates in the same time
     limits = {
         "training.max_minutes": minutes,
         "training.max_epochs": 1000,
@@ -133,13 +133,13 @@ def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | Non
     folder = out / recipe.rpartition("/")[2]
     _, exit_code = train_with_table(recipe, data=data, run=folder, set=limits, device=device)
     if exit_code is not None:
-        console.talk("stopped; the same command goes on from here")
+        console.talk("stopped; run the same command again to continue")
         raise typer.Exit(exit_code)
     return Run.open(folder)
 
 
 def _examples(study: Study) -> list[TranslatedExample]:
-    """Show test sentences of middle length, with the translations that were scored."""
+    """Return test sentences of medium length with the translations that were scored."""
     by_length = sorted(range(len(study)), key=lambda line: len(study.source_lines[line]))
     chosen = [by_length[len(by_length) * (2 + part) // 6] for part in range(EXAMPLES)]
     return [

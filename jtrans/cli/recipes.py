@@ -1,4 +1,4 @@
-"""`jtrans recipes`: the published settings that come with jtrans, to read, train or change."""
+"""`jtrans recipes`: list, print and copy the recipes included in jtrans."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _SECTION = re.compile(r"\[(\w+)\]\s*")
 _KEY = re.compile(r"(\w+)\s*=")
 _COMMENTED = re.compile(r"(\S.*?)\s+(# .*)")
 _EXTENDS = re.compile(r'^extends = "(.+)"\n+', flags=re.MULTILINE)
-_COMMENT_COLUMN = 40  # longer lines do not push the comments of the others to the right
+_COMMENT_COLUMN = 40  # longer lines do not shift the comments of the others
 
 
 def recipes(
     name: str | None = argument("NAME", "Print this recipe as TOML.", default=None),
-    copy: Path | None = option("Write it to this new .toml file instead.", "DEST"),
+    copy: Path | None = option("Write the recipe to this new .toml file instead.", "DEST"),
     as_json: bool = JSON,
 ) -> None:
-    """List the recipes, print one, or copy one to change it.
+    """List the recipes, print one, or copy one to edit.
 
     [bold]Examples[/bold]
 
@@ -52,14 +52,14 @@ def recipes(
 
 
 def description(text: str) -> str:
-    """Return the one line that says what a recipe is: its first comment."""
+    """Return the one-line description of a recipe: its first comment."""
     return text.partition("\n")[0].removeprefix("#").strip()
 
 
 def recipe_text(name: str) -> str:
     """Return a recipe as one complete TOML text with its comments.
 
-    What it shares with other recipes (`extends`) is written into it, so that it stands alone.
+    Settings it inherits (`extends`) are written into it, so that it is self-contained.
 
     Raises:
         ConfigError: there is no such recipe.
@@ -76,7 +76,7 @@ def recipe_text(name: str) -> str:
 
 
 def _compose(shared: str, own: str) -> str:
-    """Put the lines of `own` over those of `shared`, section by section, comments kept."""
+    """Override the lines of `shared` by those of `own`, section by section, with comments."""
     shared_head, shared_sections = _sections(shared)
     head, own_sections = _sections(own)
     names = list(dict.fromkeys(["data", "model", *shared_sections, *own_sections]))
@@ -93,7 +93,7 @@ def _compose(shared: str, own: str) -> str:
 
 
 def _aligned(lines: list[str]) -> list[str]:
-    """Put the comments of some lines below each other."""
+    """Align the comments of some lines."""
     split = [match.groups() if (match := _COMMENTED.fullmatch(line)) else None for line in lines]
     lengths = [len(each[0]) for each in split if each and len(each[0]) <= _COMMENT_COLUMN]
     width = max(lengths, default=0)
@@ -127,7 +127,7 @@ def _list(*, as_json: bool) -> None:
     if as_json:
         console.print_json({"recipes": entries})
         return
-    console.print_table(["recipe", "what it is"], [list(entry.values()) for entry in entries])
+    console.print_table(["recipe", "description"], [list(entry.values()) for entry in entries])
     console.next_step(f"jtrans recipes {entries[0]['name']}")
 
 

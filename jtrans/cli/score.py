@@ -1,4 +1,4 @@
-"""`jtrans score`: how good translations are, and how probable a run finds given ones."""
+"""`jtrans score`: scores of translations, and a run's probabilities of given translations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SEVERAL = ("--hyp", "--ref")
 
 
 class Command(TyperCommand):
-    """The command, with several values after one --hyp or --ref."""
+    """The command, allowing several values after one --hyp or --ref."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Turn ``--hyp A B`` into ``--hyp A --hyp B``, then parse as usual."""
@@ -52,25 +52,25 @@ class Command(TyperCommand):
 
 @option_group
 class ScoreOptions:
-    """What is scored: runs on a test set, translations that a run is given, or files."""
+    """The input: runs on a test set, given translations for a run, or files."""
 
     runs: list[str] | None = argument("RUN", "Runs; the first is the baseline.", default=None)
     split: str = split_option()
-    metric: str | None = option("Which scores.", "NAME,...", f"{METRICS}; files: no multi-bleu")
+    metric: str | None = option("Metrics.", "NAME,...", f"{METRICS}; files: no multi-bleu")
     data: Path | None = data_option()
     lowercase: bool | None = flag(
-        "--lowercase/--cased", "Compare without case.", shown="as the run writes; files: cased"
+        "--lowercase/--cased", "Compare without case.", shown="the run's case; files: cased"
     )
     force: str | None = option(
-        "Translations whose probability the run gives, line by line.", "FILE", panel=FORCE
+        "Print the run's log-probability of these translations, line by line.", "FILE", panel=FORCE
     )
-    src: str | None = option("Their source lines; with --hyp only counted.", "FILE", panel=FORCE)
-    hyp: list[str] | None = option("Translations, a file a system.", "FILE...", panel=FILES)
-    ref: list[str] | None = option("References, a file a set.", "FILE...", panel=FILES)
+    src: str | None = option("Source lines; with --hyp only counted.", "FILE", panel=FORCE)
+    hyp: list[str] | None = option("Translations, one file per system.", "FILE...", panel=FILES)
+    ref: list[str] | None = option("References, one file per set.", "FILE...", panel=FILES)
     languages: str | None = option(
         "The target chooses sacreBLEU's tokenizer.",
         "SOURCE-TARGET",
-        "the ending of the reference file",
+        "the suffix of the reference file",
         FILES,
     )
 
@@ -78,24 +78,24 @@ class ScoreOptions:
         """Refuse a mixture of the three uses.
 
         Raises:
-            ConfigError: options that do not go together, or nothing to score.
+            ConfigError: options that cannot be combined, or nothing to score.
         """
         if self.hyp or self.ref:
             if not (self.hyp and self.ref):
-                raise usage_error("--hyp and --ref belong together", "--hyp FILE --ref FILE")
+                raise usage_error("--hyp and --ref must be given together", "--hyp FILE --ref FILE")
             if self.runs or self.force:
                 raise usage_error(
                     "runs and files of translations cannot be scored together",
-                    "jtrans translate RUN --output FILE makes a file of a run's translations",
+                    "jtrans translate RUN --output FILE writes a run's translations to a file",
                 )
         elif not self.runs:
             raise usage_error("nothing to score", "jtrans score RUN, or --hyp FILE --ref FILE")
         elif (self.force is None) != (self.src is None):
             raise usage_error(
-                "--force and --src belong together", "--force HYPOTHESES --src SOURCE"
+                "--force and --src must be given together", "--force HYPOTHESES --src SOURCE"
             )
         elif self.force and len(self.runs) > 1:
-            raise usage_error("--force takes one run", "run it once for each")
+            raise usage_error("--force takes a single run", "score each run separately")
 
     def metrics(self, default: str) -> list[str]:
         """Return the names of the metrics.
@@ -113,7 +113,7 @@ class ScoreOptions:
 def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON) -> None:
     """Score translations: of runs on a test set, or of files.
 
-    Several systems are compared with the first one by paired bootstrap.
+    Several systems are compared with the first by paired bootstrap.
 
     [bold]Examples[/bold]
 
@@ -170,7 +170,7 @@ def _split(lines: Sequence[str]) -> list[list[str]]:
 
 
 def _read_aligned(names: Sequence[str]) -> list[list[str]]:
-    """Read files, all with as many lines as the first."""
+    """Read files, which must all have as many lines as the first."""
     from jtrans.corpora.lines import read_line_file
 
     texts: list[list[str]] = []
@@ -189,14 +189,14 @@ def _read_aligned(names: Sequence[str]) -> list[list[str]]:
 
 
 def _target_language(languages: str | None, reference: str) -> str:
-    """Return the language named, or the ending of the reference file, or English."""
+    """Return the given target language, else the suffix of the reference file, else English."""
     if languages is None:
         ending = Path(reference.removesuffix(".gz")).suffix.removeprefix(".")
         return ending if re.fullmatch("[a-z]{2}", ending) else "en"
     source, dash, target = languages.partition("-")
     if not (source and dash and target):
         raise ConfigError(
-            f"languages {languages!r} are no pair", where="--languages", hint="--languages de-en"
+            f"languages {languages!r} are not a pair", where="--languages", hint="--languages de-en"
         )
     return target
 
@@ -209,7 +209,7 @@ def _show(report: ScoreReport, as_json: bool) -> None:
     missed = [band for band in report.bands if not band.is_held]
     for band in missed:
         console.warn(
-            f"{band.system}: {band.metric} {band.value:.2f} is outside the expected "
+            f"{band.system}: {band.metric} {band.value:.2f} is outside the expected range "
             f"{band.low} to {band.high}"
         )
     if missed:

@@ -1,4 +1,4 @@
-"""How scores look: a table with sentences below it, or one JSON object."""
+"""The output of scores: a table with sentences below it, or one JSON object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RUN_COLUMNS = {"parameters": "parameters", "tokens_per_second": "tokens/s"}  # k
 
 @dataclass(frozen=True)
 class Band:
-    """A score that the run's configuration expects, and the one it got."""
+    """The range of a score that the run's configuration expects, and the actual score."""
 
     system: str
     metric: str
@@ -36,7 +36,7 @@ class Band:
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """All there is to show.
+    """Everything that is shown.
 
     Args:
         evaluation: the scores, the baseline first.
@@ -78,7 +78,7 @@ class ScoreReport:
         }
 
     def print(self) -> None:
-        """Print the table, then what it means in sentences."""
+        """Print the table, then its interpretation in sentences."""
         evaluation = self.evaluation
         known = [
             name
@@ -95,7 +95,7 @@ class ScoreReport:
             right=list(RUN_COLUMNS.values()),
         )
         for pair in evaluation.paired:
-            if pair.metric == evaluation.paired[0].metric:  # stars show it for the others
+            if pair.metric == evaluation.paired[0].metric:  # stars mark the others
                 print(pair.describe())
         for group in self._seed_groups:
             print(self._group_sentence(group))
@@ -103,7 +103,7 @@ class ScoreReport:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
             print(
                 f"multi-bleu: tokenised BLEU on each system's own words{number}; "
-                "compare with papers only"
+                "only for comparison with papers"
             )
         for signature in evaluation.signatures:
             print(signature)
@@ -152,9 +152,9 @@ def report_on_runs(
         split: of the prepared corpus, which must hold the same text for all runs; all its
             references are used.
         metrics: out of `ALL_METRICS`.
-        decoding: checkpoint and search.
+        decoding: the checkpoint and the search.
         data: a prepared corpus to use instead of the one each run was trained on.
-        lowercase: compare without case; None: when a run writes lower case.
+        lowercase: compare without case; None: if a run writes lower case.
 
     Raises:
         JtransError: no corpus, no such split, different texts or references, no checkpoint.

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request to stop that long work honours when it can save its state."""
+"""Ctrl-C and SIGTERM as requests to stop, which long work honours when it can save its state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jtrans.cli import console
 
 
 class StopSignals:
-    """Inside the block, the first SIGINT or SIGTERM sets a flag; a second one stops at once."""
+    """Within the block, the first SIGINT or SIGTERM sets a flag; the second stops at once."""
 
     def __init__(self) -> None:
         self._number: int | None = None
@@ -23,12 +23,12 @@ class StopSignals:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Restore the handlers from before."""
+        """Restore the previous handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def are_set(self) -> bool:
-        """Say whether a signal has come."""
+        """Return whether a signal was received."""
         return self._number is not None
 
     @property
@@ -42,4 +42,4 @@ class StopSignals:
                 raise KeyboardInterrupt
             raise SystemExit(128 + number)
         self._number = number
-        console.talk("stopping after this update; repeat it to stop at once")
+        console.talk("stopping after this update; interrupt again to stop at once")

@@ -20,8 +20,8 @@ START = "Start and end"
 REASONS = {
     "max_epochs": "all epochs are done",
     "max_updates": "all updates are done",
-    "max_minutes": "the time is used up",
-    "patience": "no better validation for too long",
+    "max_minutes": "the time is up",
+    "patience": "validation has stopped improving",
     "floor": "the learning rate has fallen to its floor",
 }
 
@@ -81,7 +81,7 @@ def train(
 
 
 def _close(result: Result) -> None:
-    """Say how training ended and what to do next."""
+    """Report how training ended and suggest the next command."""
     from jtrans.cli.train_table import duration
 
     name = shlex.quote(str(result.run))
@@ -112,7 +112,7 @@ def _close(result: Result) -> None:
         )
     if result.splits:
         console.talk(
-            f"{result.splits:,} micro-batches did not fit into memory and were done in halves"
+            f"{result.splits:,} micro-batches did not fit into memory and were split in half"
         )
     console.next_step(f"jtrans translate {name}")
 
@@ -144,7 +144,7 @@ def _estimate(config: Config, data: Path, device: str | None, *, as_json: bool) 
         ),
         ("memory", f"{estimate.memory_bytes / 2**20:,.0f} MiB with the largest micro-batch"),
         ("rate", rate),
-        ("time", f"{duration(estimate.epoch_seconds)} an epoch, without validation"),
+        ("time", f"{duration(estimate.epoch_seconds)} per epoch, without validation"),
     ]
     if estimate.total_seconds is not None:
         rows.append(("", f"{duration(estimate.total_seconds)} until the first limit"))

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 HEADER = " epoch  update   train   valid     ppl    BLEU    tok/s    time"
 REFRESH_SECONDS = 0.5  # drawing costs time that training could use
-PLAIN_SECONDS = 60.0  # between two lines where there is no terminal
+PLAIN_SECONDS = 60.0  # between two lines without a terminal
 
 
 class TrainTable(TrainingEvents):
-    """Draws the events of training on stderr."""
+    """Shows training events on stderr."""
 
     def __init__(self) -> None:
         self._is_plain = console.is_plain(sys.stderr)
@@ -44,7 +44,7 @@ class TrainTable(TrainingEvents):
         self._is_headed = False
 
     def update(self, advance: Advance) -> None:
-        """Move the bar; without a terminal, write a line a minute."""
+        """Update the bar; without a terminal, write one line per minute."""
         now = time.monotonic()
         wait = PLAIN_SECONDS if self._is_plain else REFRESH_SECONDS
         if self._is_quiet or now - self._drawn_at < wait:
@@ -59,16 +59,16 @@ class TrainTable(TrainingEvents):
         self._draw(text, advance.update / advance.total if advance.total else None)
 
     def split(self, sentences: int, size: int) -> None:
-        """Warn that a micro-batch was too large; smaller ones from the start would be faster."""
+        """Warn that a micro-batch was too large; a smaller limit would be faster."""
         self._line(
-            f"Out of memory with a micro-batch of {sentences:,} pairs (size {size:,}): done in "
-            "halves, same gradient. Smaller from the start: training.micro_batch_joint or "
+            f"Out of memory with a micro-batch of {sentences:,} pairs (size {size:,}): split in "
+            "half, same gradient. To limit the size: training.micro_batch_joint or "
             "training.micro_batch_tokens",
             "yellow",
         )
 
     def validating(self, done: int, total: int | None) -> None:
-        """Show the progress of the translations of a validation."""
+        """Show how many validation sentences are translated."""
         now = time.monotonic()
         if self._is_quiet or self._is_plain or now - self._drawn_at < REFRESH_SECONDS:
             return
@@ -132,7 +132,7 @@ def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int |
 
 
 def duration(seconds: float) -> str:
-    """Return minutes and seconds, with hours when there are any: 1:22, 2:03:45."""
+    """Return minutes and seconds, preceded by hours if there are any: 1:22, 2:03:45."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -30,7 +30,7 @@ def translate(
         "Text to translate.", "FILE|-", default="-", panel=TEXT, names=["--input", "-i"]
     ),
     output_file: str = option(
-        "Where it goes.", "FILE|-", default="-", panel=TEXT, names=["--output", "-o"]
+        "File for the translations.", "FILE|-", default="-", panel=TEXT, names=["--output", "-o"]
     ),
     input_format: str = option(
         "jsonl: objects with a field `source`; other fields are passed through.",
@@ -51,9 +51,9 @@ def translate(
         "Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.", default=1, panel=SEARCH
     ),
 ) -> None:
-    """Translate raw text, one line per line: order and empty lines are kept.
+    """Translate raw text line by line, preserving order and empty lines.
 
-    From a pipe it streams; on a terminal it prompts.
+    Input from a pipe is streamed; on a terminal, you are prompted for lines.
 
     [bold]Examples[/bold]
 
@@ -89,7 +89,7 @@ def translate(
 
 
 class _Counted(console.TerminalProgress):
-    """Translates chunks and adds up lines, tokens and time; the bar shows the whole file."""
+    """Translates chunks and counts lines, tokens and time; the bar shows the whole file."""
 
     def __init__(self, total: int | None) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ def _json_item(line: str, number: int, name: str) -> _Item:
     else:
         if isinstance(fields, dict) and isinstance(fields.get("source"), str):
             return _Item(number, fields["source"], fields)
-        fault = "no object with a text field `source`"
+        fault = "not an object with a string field `source`"
     raise CorpusError(
         f"line {number + 1:,} of {name} is {fault}",
         where=f"{name}:{number + 1}",
@@ -152,7 +152,7 @@ def _json_item(line: str, number: int, name: str) -> _Item:
 
 @contextlib.contextmanager
 def _output(name: str) -> Iterator[TextIO]:
-    """Open where translations go; a file appears complete or not at all."""
+    """Open the output; a file appears complete or not at all."""
     if name == "-":
         yield sys.stdout
         return

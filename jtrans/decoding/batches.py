@@ -1,4 +1,4 @@
-"""Which sentences are decoded together: of similar length, within a budget."""
+"""Group sentences of similar length into batches within a budget."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from jtrans.errors import DecodingError
 # Padded source tokens of a batch. Measured with beam 5 and sentences of 15 tokens on one CPU core,
 # Transformer of 6 + 6 layers: 28, 37, 39, 41 sentences/s at 256, 512, 1024, 2048.
 BATCH_TOKENS = 1024
-# Joint models remember S vectors for each target position, so a batch of them costs B*S*T, and
+# Joint models cache S vectors for each target position, so a batch costs B*S*T, and
 # T is about S: a budget of n tokens holds n * JOINT_LENGTH positions. Small batches are no slower
-# there: a Reformer-fast gave 18.2, 17.0, 16.1, 15.7 sentences/s at the same four sizes.
+# with them: a Reformer-fast decoded 18.2, 17.0, 16.1, 15.7 sentences/s at the same four sizes.
 JOINT_LENGTH = 10
 
 
@@ -25,15 +25,15 @@ def by_length(
     Args:
         lengths: source tokens of each sentence.
         batch_tokens: most padded tokens of a batch; a longer sentence is a batch of its own.
-        is_joint: whether memory grows with source times target.
-        costs: what counts against the budget, where that is not the source length.
+        is_joint: whether memory grows with source times target length.
+        costs: tokens of each sentence that count against the budget; default: source length.
 
     Raises:
         DecodingError: a budget below 1.
     """
     if batch_tokens < 1:
         raise DecodingError(
-            f"a batch of {batch_tokens} tokens holds no sentence",
+            f"a batch of {batch_tokens} tokens cannot hold a sentence",
             hint=f"--batch-tokens {BATCH_TOKENS}",
             kind="decoding.option",
         )
@@ -42,7 +42,7 @@ def by_length(
     batches: list[list[int]] = []
     for index in order.tolist():
         longest = int(sizes[batches[-1][0]]) if batches else 0
-        if is_joint:  # the budget of tokens shrinks with their length
+        if is_joint:  # the token budget shrinks with the length
             longest = max(longest, longest * longest // JOINT_LENGTH)
         if batches and (len(batches[-1]) + 1) * longest <= batch_tokens:
             batches[-1].append(index)

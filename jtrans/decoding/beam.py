@@ -1,9 +1,9 @@
 """Beam search over the model contract: `begin`, `step`, `project`, `select`, nothing else.
 
-At every step the best 2k of the k V continuations of a sentence are considered (k the beam). One
-that ends in ``</s>`` and is among the first k is final; the first k of the others live on. A
-sentence is done when k hypotheses are final (the *count* rule of the reference) or at its length
-limit, where ``</s>`` is forced. Done sentences leave the batch.
+At every step the best 2k of the k V continuations of a sentence are considered (beam size k). A
+continuation that ends in ``</s>`` and is among the first k is final; the first k of the others
+survive. A sentence is done when k hypotheses are final (the *count* rule of the original code) or
+at its length limit, where ``</s>`` is forced. Finished sentences leave the batch.
 
 Everything stays in tensors on the device: tokens, back-pointers and log-probabilities are written
 to a trace, and hypotheses are read from it once, at the end.
@@ -24,11 +24,11 @@ from jtrans.decoding.trace import Hypothesis, Trace
 from jtrans.models.base import State, TranslationModel
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
-# The maximum over 8 parts of the vocabulary first, then the best columns: a quarter of the time
-# of one topk over everything on a CPU. Vocabularies are multiples of 8.
+# The maximum over 8 parts of the vocabulary first, then the best columns: on a CPU, a quarter of
+# the time of one topk over everything. Vocabulary sizes are multiples of 8.
 PARTS = 8
-# Asking a GPU whether sentences are done means waiting for it: only every few steps.
-STEPS_BETWEEN_QUESTIONS = 4
+# Checking on a GPU whether sentences are done means waiting for it: only every few steps.
+STEPS_BETWEEN_CHECKS = 4
 
 
 def beam_search(
@@ -49,7 +49,7 @@ def beam_search(
         For each sentence up to `options.nbest` hypotheses, best score first.
 
     Raises:
-        DecodingError: the model gives no usable probabilities.
+        DecodingError: the model's probabilities are not finite.
     """
     with torch.no_grad():
         limits = [options.limit(length) for length in source_mask.sum(1).tolist()]
@@ -61,11 +61,11 @@ def beam_search(
 
 @dataclass
 class _Continuations:
-    """The best continuations of each sentence, best first; -inf where there is none."""
+    """The best continuations of each sentence, best first; missing ones have -inf."""
 
     total: Tensor  # summed log-probability with this token, [A, 2k]
     log_prob: Tensor  # of the token alone, [A, 2k]
-    parent: Tensor  # which hypothesis of the sentence it continues, [A, 2k]
+    parent: Tensor  # the hypothesis of the sentence that it continues, [A, 2k]
     token: Tensor  # [A, 2k]
 
 
@@ -100,7 +100,7 @@ class _Search:
         ]
 
     def advance(self) -> None:
-        """Read one more token of every hypothesis and choose the best continuations."""
+        """Advance every hypothesis by one token and choose the best continuations."""
         log_probs = self._allowed(self._log_probs())
         best = best_continuations(log_probs, self.total, 2 * self.options.beam)
         self._finish(best)
@@ -120,7 +120,7 @@ class _Search:
         return each[0].view(A, h, -1)
 
     def _allowed(self, log_probs: Tensor) -> Tensor:
-        """Rule out the tokens that must not come next, in place."""
+        """Exclude the tokens that must not come next, in place."""
         log_probs[..., PAD] = -math.inf
         log_probs[..., SPARE] = -math.inf
         is_last = self.step + 1 >= self.next_limit
@@ -136,17 +136,17 @@ class _Search:
         return log_probs
 
     def _finish(self, best: _Continuations) -> None:
-        """Record the hypotheses that end now and mark the sentences that are done."""
+        """Record the hypotheses that end at this step and mark the sentences that are done."""
         k = self.options.beam
         ends = (best.token[:, :k] == EOS) & best.total[:, :k].isfinite() & ~self.done[:, None]
-        # the reference keeps the first k to end, in the order of their rank
+        # the original code takes the first k to end, in order of rank
         ends &= self.final_count[:, None] + ends.cumsum(1) <= k
         self.final_count += ends.sum(1)
         self.trace.end(self.step, self.active, ends, best.parent[:, :k], best.log_prob[:, :k])
         self.done |= (self.final_count >= k) | (self.limit <= self.step + 1)
 
     def _continue(self, best: _Continuations) -> None:
-        """Keep the first k continuations that do not end, of the sentences that go on."""
+        """Keep the first k continuations that do not end, in every unfinished sentence."""
         k, h = self.options.beam, self.total.shape[1]
         chosen = (best.token == EOS).to(torch.uint8).argsort(dim=1, stable=True)[:, :k]
         self.total = best.total.gather(1, chosen)
@@ -172,10 +172,10 @@ class _Search:
             self.states = [state.select(rows) for state in self.states]
 
     def _sentences_left(self) -> Tensor | None:
-        """Return the rows of the sentences that go on; None for all of them, or if not checked."""
+        """Return the rows of unfinished sentences; None for all rows, or if not checked."""
         is_end = self.step + 1 >= self.trace.steps
         if not (
-            self.asks_every_step or is_end or self.step % STEPS_BETWEEN_QUESTIONS == 0
+            self.asks_every_step or is_end or self.step % STEPS_BETWEEN_CHECKS == 0
         ) or not bool(self.done.any()):
             return None
         return (~self.done).nonzero()[:, 0]
@@ -195,7 +195,7 @@ def best_continuations(log_probs: Tensor, total: Tensor, count: int) -> _Continu
     Args:
         log_probs: of the next token, [A, h, V].
         total: summed log-probability of each hypothesis, [A, h].
-        count: how many; where there are fewer, the rest has the total -inf.
+        count: how many; if there are fewer, the rest have total -inf.
     """
     A, h, V = log_probs.shape
     is_wide = V % PARTS == 0 and h * (V // PARTS) >= 4 * count
@@ -217,7 +217,7 @@ def _best_of_all(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tensor, 
 
 
 def _best_by_columns(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Do the same through the best columns: exact, because each of the best is in one."""
+    """Do the same within the best columns: exact, because they contain all of the best."""
     A, h, V = log_probs.shape
     width = V // PARTS
     peaks = log_probs.view(A, h, PARTS, width).amax(2) + total[:, :, None]  # [A, h, width]

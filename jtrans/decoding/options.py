@@ -1,7 +1,7 @@
-"""What a user can choose about decoding. Loads no torch, so that wrong values fail at once.
+"""Options for decoding. Does not import torch, so that wrong values fail at once.
 
-`SearchOptions` says how to search; `DecodingChoices` holds all that a command line decides. The
-two are the one way from a run's own settings and a user's options to a search.
+`SearchOptions` configures the search; `DecodingChoices` holds everything the command line chooses.
+Every search gets its options from a run's own settings and the user's through these two.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
-# Memory grows with the beam (3.7 GB at 500 for a batch of the demo's small model), quality does
-# not: beyond some dozens it falls. A wider one is a typing error.
+# Memory grows with the beam (3.7 GB at 500 for a batch of the demo's small model); quality does
+# not and falls beyond a few dozen. A wider beam is taken for a typing error.
 WIDEST_BEAM = 200
 
 _NUMBER = re.compile(r"(?P<plus>\d+)")
@@ -31,7 +31,7 @@ class SearchOptions:
     """How to search for translations.
 
     Args:
-        beam: live hypotheses of a sentence, and the number of finished ones that ends its search;
+        beam: live hypotheses per sentence, and the number of finished ones that ends its search;
             at most `WIDEST_BEAM`.
         length_penalty: exponent of the length in the score.
         length_penalty_form: ``power`` divides the log-probability by |Y|^a, ``gnmt`` by
@@ -39,8 +39,8 @@ class SearchOptions:
         max_length: most target tokens, ``</s>`` counted: a number, ``S+50`` or ``2*S+10``,
             S being the number of source tokens with ``</s>``. At the limit ``</s>`` is forced.
         nbest: hypotheses returned per sentence.
-        min_length: fewest target tokens before ``</s>``; 1 as in the reference: the empty
-            translation is not offered.
+        min_length: fewest target tokens before ``</s>``; 1 as in the original code, which excludes
+            the empty translation.
 
     Raises:
         DecodingError: a value that cannot be used.
@@ -55,7 +55,7 @@ class SearchOptions:
 
     @classmethod
     def from_config(cls, config: Config, **chosen: Any) -> SearchOptions:
-        """Return a configuration's own search options, with the chosen ones (not None) instead.
+        """Return a configuration's search options, overridden by `choices` that are not None.
 
         Raises:
             DecodingError: a value that cannot be used.
@@ -89,7 +89,7 @@ class SearchOptions:
                 name_hint(self.length_penalty_form, LENGTH_PENALTY_FORMS),
             )
         if self.min_length < 0:
-            raise _refusal(f"least length {self.min_length} is less than 0", "0 or more")
+            raise _refusal(f"minimum length {self.min_length} is less than 0", "0 or more")
         self.limit(1)
 
     def limit(self, source_length: int) -> int:
@@ -115,20 +115,22 @@ class SearchOptions:
                 "a number (200), S+50 or 2*S+10, S being the source length",
             )
         if factor == 0.0 and plus == 0:
-            raise _refusal(f"the length limit {self.max_length!r} allows no token", "S+50")
+            raise _refusal(
+                f"the length limit {self.max_length!r} does not allow a single token", "S+50"
+            )
         return factor, plus
 
 
 @dataclass(frozen=True)
 class DecodingChoices:
-    """All that a user chooses about how runs decode; None leaves it to the run or the machine.
+    """The user's choices for decoding with runs; None leaves them to the run or the machine.
 
     Args:
-        checkpoint: which one of every run.
-        device: by name.
+        checkpoint: the checkpoint of every run.
+        device: its name.
         precision: ``auto``, ``fp32`` or ``bf16``.
         batch_tokens: source tokens in a batch.
-        search: `SearchOptions` by name that replace those of the run; None leaves the run's.
+        search: `SearchOptions` by name that override those of the run; None leaves the run's.
     """
 
     checkpoint: str = "best"
@@ -142,7 +144,7 @@ class DecodingChoices:
         return SearchOptions.from_config(run.config(system_configs()), **self.search)
 
     def check(self, runs: Sequence[Run]) -> None:
-        """Refuse what can be refused before torch is loaded.
+        """Check everything that can be checked before torch is loaded.
 
         Raises:
             JtransError: a search option that cannot be used, or a run without the checkpoint.

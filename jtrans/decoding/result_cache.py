@@ -1,8 +1,8 @@
-"""The result cache: what a checkpoint gave for a split, computed once and stored in its run.
+"""The result cache: results of a checkpoint on a split, computed once and stored in its run.
 
-A file counts only for the very weights, text and options it was made from: its *identity*, which
-is stored beside the content. The name of the file holds split, checkpoint and a short digest of
-the options, so that results with other options live side by side.
+A file is valid only for the weights, text and options it was computed from: its *identity*, which
+is stored beside the content. The file name contains the split, the checkpoint and a short digest
+of the options, so that results with different options coexist.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class CachedResult:
 
     Args:
         path: of the file.
-        identity: all that decides the result.
+        identity: everything the result depends on.
     """
 
     path: Path
     identity: Mapping[str, Any]
 
     def read(self) -> dict[str, Any] | None:
-        """Return the content, None where it is missing, damaged or of another identity."""
+        """Return the content; None if it is missing, damaged or of another identity."""
         try:
             if self.path.suffix == ".json":
                 content = dict(read_json(self.path))
@@ -53,7 +53,7 @@ class CachedResult:
         return content if identity == self.identity else None
 
     def write(self, content: Mapping[str, Any], progress: Progress) -> None:
-        """Store the content; where the run cannot be written, only warn."""
+        """Store the content; if the run cannot be written, only warn."""
         try:
             if self.path.suffix == ".json":
                 write_json(self.path, {**self.identity, **content})
@@ -75,7 +75,7 @@ def cached_translations(
 ) -> CachedResult:
     """Return the place of a run's translations: ``test.step-00012000.1a2b3c4d.json``.
 
-    `source` are the raw source lines of the split, `precision` is as the user asked for it.
+    `source` are the raw source lines of the split, `precision` is the user's choice.
     """
     identity = {
         "format": FORMAT,
@@ -94,7 +94,7 @@ def cached_measurement(
 ) -> CachedResult:
     """Return the place of a measurement: ``test.step-00012000.alignment.1a2b3c4d.npz``.
 
-    `text` is all the text it is made on, `options` are all else that decides the result.
+    `text` is all the text it is computed on, `options` everything else the result depends on.
     """
     identity = {
         "format": FORMAT,

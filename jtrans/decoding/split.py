@@ -1,4 +1,4 @@
-"""The translations of a whole split, as the result cache holds them."""
+"""The translations of a whole split, as stored in the result cache."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SplitTranslation:
-    """What a run gave for the source lines of a split.
+    """A run's translations of the source lines of a split.
 
     Args:
         lines: raw text, one per source line.
         words: the same before detokenisation.
-        tokens: target tokens, ``</s>`` counted.
-        seconds: how long it took.
+        tokens: number of target tokens, including ``</s>``.
+        seconds: the time taken.
     """
 
     lines: list[str]
@@ -32,7 +32,7 @@ class SplitTranslation:
 
     @classmethod
     def read(cls, cached: CachedResult) -> SplitTranslation | None:
-        """Return what is in the cache, None where it is incomplete."""
+        """Return the cached content, None if it is incomplete."""
         content = cached.read() or {}
         try:
             return cls(*(content[item.name] for item in fields(cls)))

@@ -1,4 +1,4 @@
-"""Teacher-forced scores: how probable a model finds given translations, token by token."""
+"""Teacher-forced scores: a model's probabilities of given translations, token by token."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class TeacherForcedScores:
     """The tokens of one given translation, EOS included.
 
     Args:
-        log_probs: of each token given the true ones before it.
-        hits: whether each token is the most probable one at its place.
+        log_probs: of each token given the true tokens before it.
+        hits: whether each token is the most probable at its position.
     """
 
     log_probs: list[float]
@@ -41,14 +41,15 @@ def teacher_forced_scores(
 ) -> list[TeacherForcedScores]:
     """Score every target token given the true tokens before it.
 
-    No label smoothing; the sum over a sentence is the log-probability that beam search reports.
+    There is no label smoothing; the sum over a sentence is the log-probability that beam search
+    reports.
 
     Args:
         model: in evaluation mode.
         sources: source ids, each ending in EOS.
         targets: target ids, each ending in EOS.
         precision: "fp32" or "bf16".
-        progress: for reporting how many sentences are done.
+        progress: receives the number of sentences done.
 
     Returns:
         One result per sentence, with a value per target token, EOS included, in the order given.

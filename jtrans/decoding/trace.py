@@ -17,13 +17,13 @@ from jtrans.text.vocabulary import EOS
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One translation as the search found it.
+    """A translation produced by the search.
 
     Args:
         tokens: target ids, EOS included.
-        score: what hypotheses are ranked by: the length-normalised log-probability.
+        score: the length-normalised log-probability, by which hypotheses are ranked.
         log_prob: sum of `token_log_probs`.
-        token_log_probs: of each token given those before it.
+        token_log_probs: of each token given the tokens before it.
     """
 
     tokens: list[int]
@@ -36,7 +36,7 @@ class Trace:
     """Tokens, back-pointers and log-probabilities of a search, [steps, B, k] each, on device."""
 
     def __init__(self, steps: int, sentences: int, beam: int, device: torch.device) -> None:
-        self.steps = steps  # the most that the search can take
+        self.steps = steps  # at most this many
         shape = (steps, sentences, beam)
         self._taken = 0
         self._token = torch.empty(shape, dtype=torch.int64, device=device)
@@ -49,9 +49,9 @@ class Trace:
     def live(
         self, step: int, active: Tensor, token: Tensor, parent: Tensor, log_prob: Tensor
     ) -> None:
-        """Write the hypotheses of the sentences `active`, [A], that live on after `step`.
+        """Write the hypotheses of the sentences `active`, [A], that survive `step`.
 
-        These are their tokens, the hypothesis of the step before that each one continues, and
+        Given are their tokens, the hypotheses of the previous step that they continue, and
         the tokens' log-probabilities, [A, k] each.
         """
         self._taken = step + 1
@@ -62,7 +62,7 @@ class Trace:
     def end(
         self, step: int, active: Tensor, ends: Tensor, parent: Tensor, log_prob: Tensor
     ) -> None:
-        """Write the hypotheses whose ``</s>`` comes at `step`: where `ends`, [A, k]."""
+        """Write the hypotheses that end at `step`: those where `ends`, [A, k]."""
         self._ends[step].index_copy_(0, active, ends)
         self._end_parent[step].index_copy_(0, active, parent)
         self._end_log_prob[step].index_copy_(0, active, log_prob)
@@ -71,7 +71,7 @@ class Trace:
         """Return the n best finished hypotheses of every sentence, best first.
 
         Raises:
-            DecodingError: a sentence has none, as with probabilities that are not numbers.
+            DecodingError: a sentence has none, for example because probabilities are nan.
         """
         step, sentence, rank = (axis.cpu().numpy() for axis in self._ends.nonzero(as_tuple=True))
         tokens, log_probs = self._follow(step, sentence, rank)
@@ -86,8 +86,8 @@ class Trace:
         for hypotheses in finished:
             if not hypotheses:
                 raise DecodingError(
-                    "the model gives no usable probabilities (nan or infinite)",
-                    hint="its training diverged or the checkpoint is damaged: use another one",
+                    "the model's probabilities are nan or infinite",
+                    hint="its training diverged or the file is damaged: use another checkpoint",
                     kind="decoding.not-finite",
                     exit_code=1,
                 )

@@ -1,4 +1,4 @@
-"""Raw text in, raw text out: the lines in their order, empty ones kept."""
+"""Translate raw text to raw text, preserving the order of lines and empty lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jtrans.progress import Progress, Silent
 from jtrans.runs import WEIGHTS, Run
 from jtrans.text.pipeline import TextPipeline
 
-# Time and memory grow with the square of the length, so one endless line must not stop a file.
+# Time and memory grow with the square of the length: one very long line must not stop a file.
 LONGEST_SOURCE = 1024
 
 
@@ -31,10 +31,10 @@ class Translation:
 
     Args:
         text: raw text.
-        score: what the n-best list is ranked by, the length-normalised log-probability.
+        score: the length-normalised log-probability, by which the n-best list is ranked.
         log_prob: sum of `token_log_probs`.
         tokens: the model's tokens, ``</s>`` last; none for an empty line.
-        token_log_probs: of each token given those before it.
+        token_log_probs: of each token given the tokens before it.
         words: the words before detokenisation.
     """
 
@@ -60,7 +60,7 @@ def load_model(
     """Load the model of a run, in evaluation mode, without gradients.
 
     `checkpoint` is ``best``, ``last``, an update's number or the name of an average; without a
-    `device` the model is put on the machine's best.
+    `device` the machine's best device is used.
 
     Raises:
         CheckpointError: there is no such checkpoint, or it is damaged.
@@ -75,7 +75,7 @@ def load_model(
     load_weights(model, opened.weights)
     if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
         raise CheckpointError(
-            "the checkpoint holds numbers that are not finite",
+            "the checkpoint contains numbers that are not finite",
             where=str(opened.weights),
             hint="its training diverged or the file was changed: use another --checkpoint",
             kind="checkpoint.not-finite",
@@ -131,7 +131,7 @@ class Translator:
 
     Args:
         models: at least one, in evaluation mode, all on one device.
-        pipeline: of the runs the models come from.
+        pipeline: the text pipeline of the models' runs.
         options: of the search.
         batch_tokens: most padded source tokens in one batch.
         precision: "fp32" or "bf16".
@@ -145,7 +145,7 @@ class Translator:
 
     @classmethod
     def load(cls, runs: Sequence[Run], decoding: DecodingChoices) -> Translator:
-        """Load one run, or several as an ensemble; the search is that of the first.
+        """Load one run, or several as an ensemble; the search options are those of the first.
 
         Raises:
             DecodingError: the runs of an ensemble do not share their text pipeline.
@@ -190,9 +190,9 @@ class Translator:
     def teacher_forced_scores(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress = Silent()
     ) -> list[ScoredLine]:
-        """Return how probable the model finds given translations of raw lines, token by token.
+        """Return the model's log-probabilities of given translations of raw lines, token by token.
 
-        Where source and translation are both empty there is no token.
+        If source and translation are both empty, there are no tokens.
 
         Raises:
             DecodingError: there are several models.
@@ -243,7 +243,7 @@ _EMPTY = Translation("", 0.0, 0.0, [], [], [])
 
 
 def _check_ensemble(runs: Sequence[Run]) -> None:
-    """Refuse an ensemble whose models do not read and write the same tokens."""
+    """Refuse an ensemble whose models do not share source and target tokens."""
     first = runs[0].pipeline.fingerprint()
     for run in runs[1:]:
         if run.pipeline.fingerprint() != first:

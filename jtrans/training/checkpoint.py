@@ -2,7 +2,7 @@
 
     model.safetensors   weights, tied ones once
     state.safetensors   the optimiser's moments by parameter name, random generators as bytes
-    state.json          where training stands: `TrainingState`, and Python's random generator
+    state.json          the progress of training, `TrainingState`, and Python's random generator
 
 No pickle: loading a checkpoint runs no code. A checkpoint's folder appears complete or not at all.
 """
@@ -33,7 +33,7 @@ FORMAT = 1
 
 @dataclass
 class Totals:
-    """Sums over some updates."""
+    """Sums over several updates."""
 
     loss: float = 0.0  # the objective, summed over target tokens
     nll: float = 0.0  # the same without smoothing
@@ -49,14 +49,14 @@ class Totals:
 
 @dataclass
 class TrainingState:
-    """Where training stands."""
+    """The progress of training."""
 
     update: int = 0  # updates done
     epoch: int = 0  # whole epochs done
     position: int = 0  # updates done in the current epoch
     seconds: float = 0.0  # time spent training and validating, interruptions not counted
     validated: int = 0  # the update of the last validation
-    validation: dict[str, float] = field(default_factory=dict)  # what it measured
+    validation: dict[str, float] = field(default_factory=dict)  # its measurements
     # the best validation by `best_metric`: its metric, value and update
     best: dict[str, Any] | None = None
     stop_best: float | None = None  # best value of the metric of early stopping
@@ -64,16 +64,16 @@ class TrainingState:
     since_log: Totals = field(default_factory=Totals)  # sums since the last train event of the log
     since_validation: Totals = field(default_factory=Totals)  # sums since the last validation
     events: int = 0  # events logged so far
-    splits: int = 0  # micro-batches that did not fit into memory and were done in halves
+    splits: int = 0  # micro-batches that did not fit into memory and were split in half
 
     @property
     def is_validated(self) -> bool:
-        """Say whether the weights as they are have been validated."""
+        """Return whether the current weights have been validated."""
         return self.update > 0 and self.validated == self.update
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Build the state from what `dataclasses.asdict` made of one."""
+        """Build the state from the output of `dataclasses.asdict`."""
         value["since_log"] = Totals(**value["since_log"])
         value["since_validation"] = Totals(**value["since_validation"])
         return cls(**value)
@@ -112,7 +112,7 @@ def point_to_checkpoints(run: Run, state: TrainingState) -> None:
 def load_checkpoint(
     checkpoint: Checkpoint, model: TranslationModel, optimiser: Optimizer
 ) -> TrainingState:
-    """Restore model, optimiser and random generators, and return where training stood.
+    """Restore model, optimiser and random generators, and return the training state.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another model.
@@ -145,7 +145,7 @@ def load_checkpoint(
 
 
 def read_state(checkpoint: Checkpoint) -> TrainingState:
-    """Read where training stood at a checkpoint.
+    """Read the training state of a checkpoint.
 
     Raises:
         CheckpointError: state.json is missing, damaged or of another format.
@@ -154,7 +154,7 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
     path = checkpoint.folder / STATE
     if values.pop("format", None) != FORMAT:
         raise CheckpointError(
-            "the checkpoint has another format than this jtrans reads",
+            "the checkpoint has a format that this version of jtrans cannot read",
             where=str(path),
             hint="use the jtrans version that wrote it, or start over with --restart",
             kind="checkpoint.format",
@@ -167,7 +167,7 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
 
 
 def remove_surplus(run: Run, keep: KeepConfig, *, metric: str, higher_is_better: bool) -> None:
-    """Delete the checkpoints that `keep` does not cover; the measured `metric` ranks them."""
+    """Delete the checkpoints that `keep` does not cover, ranked by the validation's `metric`."""
     checkpoints = run.checkpoints()
     values: list[float | None] = []
     for checkpoint in checkpoints:
@@ -183,13 +183,13 @@ def remove_surplus(run: Run, keep: KeepConfig, *, metric: str, higher_is_better:
 def choose_checkpoints_to_keep(losses: Sequence[float | None], *, last: int, best: int) -> set[int]:
     """Choose the checkpoints to keep, as indices.
 
-    The `last` validated ones, the `best` ones, and the newest. Those saved between validations
-    only serve to resume, and are of no use once there is a newer checkpoint.
+    The `last` validated ones, the `best` ones, and the newest. Checkpoints saved between
+    validations serve only to resume and are not needed once there is a newer checkpoint.
 
     Args:
         losses: of each checkpoint, oldest first, lower is better; None without validation.
         last: how many of the newest validated ones to keep.
-        best: how many of the best ones to keep; of equal ones the older is better.
+        best: how many of the best ones to keep; the older of two equal ones is better.
     """
     validated = [index for index, loss in enumerate(losses) if loss is not None]
     ranked = sorted(validated, key=lambda index: (losses[index], index))

@@ -1,4 +1,4 @@
-"""What training would take, estimated by timing a few micro-batches: `jtrans train --dry-run`."""
+"""Estimate the cost of training by timing a few micro-batches: `jtrans train --dry-run`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ QUANTILES = (0.125, 0.375, 0.625, 0.875)  # of the micro-batches by cost: those 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What training would take."""
+    """The estimated cost of training."""
 
     system: str
-    parameters: int  # trainable numbers
+    parameters: int  # trainable parameters
     device: str  # one line about device and precision
     pairs: int  # of an epoch
     tokens: int  # target tokens of an epoch
@@ -39,7 +39,9 @@ class Estimate:
     tokens_per_second: float  # real target tokens
     positions_per_second: float | None  # padded joint positions; None for systems without them
     epoch_seconds: float  # one epoch, without validation
-    total_seconds: float | None  # until the first of the limits; None if none of them tells
+    total_seconds: (
+        float | None
+    )  # until the first of the limits; None if it cannot be told from them
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate as plain values."""
@@ -50,7 +52,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     """Estimate rate, time and memory; trains nothing and writes nothing.
 
     Raises:
-        JtransError: what `train` would refuse, it refuses, too.
+        JtransError: under the same conditions as `train`.
         WorkError: the largest micro-batch does not fit into memory.
     """
     corpus = PreparedCorpus.open(data)

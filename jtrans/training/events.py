@@ -1,4 +1,4 @@
-"""The events of training: the command line draws them, a notebook may ignore them."""
+"""Training events: the command line shows them, a notebook may ignore them."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Result:
     trained: bool  # whether any update was done this time
     # value of the best validation, its metric and its update; None without validation
     best: dict[str, Any] | None
-    validation: dict[str, float]  # what the last one measured
-    splits: int = 0  # micro-batches that did not fit into memory and were done in halves
+    validation: dict[str, float]  # the measurements of the last one
+    splits: int = 0  # micro-batches that did not fit into memory and were split in half
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values."""
@@ -67,7 +67,7 @@ class Result:
 
 
 class TrainingEvents:
-    """Receives the events of training; a subclass handles those it is interested in."""
+    """Receives training events; a subclass overrides the methods it needs."""
 
     def start(self, start: Start) -> None:
         """Training begins or continues."""
@@ -76,7 +76,7 @@ class TrainingEvents:
         """An update is done."""
 
     def split(self, sentences: int, size: int) -> None:
-        """A micro-batch did not fit into memory and is done in halves.
+        """A micro-batch did not fit into memory and is split in half.
 
         Args:
             sentences: its pairs.
@@ -84,7 +84,7 @@ class TrainingEvents:
         """
 
     def validating(self, done: int, total: int | None) -> None:
-        """So many sentences of a validation are translated."""
+        """Some more sentences of a validation are translated."""
 
     def validation(self, validation: Validation) -> None:
         """A validation is done."""

@@ -1,4 +1,4 @@
-"""Running out of memory, as an error a user can act on; and the peak of memory used."""
+"""Out-of-memory errors with advice for the user, and the peak memory in use."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from jtrans.errors import WorkError
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether an allocation failed, on a GPU or a CPU."""
+    """Return whether the error is a failed allocation, on a GPU or a CPU."""
     is_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError))
     return is_memory or "can't allocate memory" in str(error)
 
 
 @contextlib.contextmanager
 def memory_errors() -> Iterator[None]:
-    """Turn a failed allocation, where halving micro-batches could not help, into advice.
+    """Turn an allocation failure that halving micro-batches could not avoid into advice.
 
     Raises:
         WorkError: memory ran out.
@@ -31,7 +31,7 @@ def memory_errors() -> Iterator[None]:
             raise
         detail = str(error).strip().splitlines()[0] if str(error) else "no detail"
         raise WorkError(
-            f"out of memory, even with one pair in a micro-batch: {detail}",
+            f"out of memory, even with a micro-batch of one pair: {detail}",
             hint="--set training.recompute=layer needs the least memory; a smaller model, or a "
             "corpus prepared with a lower --max-length, needs less",
             kind="work.memory",

@@ -1,8 +1,8 @@
-"""Metrics of training: losses, tokens and time, added up, logged and reported as events.
+"""Training metrics: losses, tokens and time are summed, logged and reported as events.
 
-Losses come as tensors on the device and are read as numbers only when one is needed, because
+Losses stay tensors on the device and are read only when a number is needed, because
 reading makes a GPU wait. They are added one by one in the order of updates, so that the sums do
-not depend on when they were read: a resumed run logs the same values as an uninterrupted one.
+not depend on when they were read: a resumed run logs the same values as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Metrics:
         self.start_clock()
 
     def start_clock(self) -> None:
-        """Count time from now on."""
+        """Start counting time."""
         self._clock = time.monotonic()
         self._first_update = self.state.update
         self._first_seconds = self.state.seconds
@@ -62,7 +62,7 @@ class Metrics:
         """Read the losses still on the device into the sums.
 
         Raises:
-            WorkError: one is not finite.
+            WorkError: a loss is not finite.
         """
         if not self._unread:
             return
@@ -134,10 +134,10 @@ class Metrics:
         return row
 
     def advance(self, stopping: Stopping, updates_per_epoch: int) -> Advance:
-        """Return how far training is, as an event."""
+        """Return the progress of training as an event."""
         state, sums = self.state, self.state.since_validation
         total = stopping.total_updates(state, updates_per_epoch)
-        # validations take their share: the pace is that of everything since the start
+        # includes the time of validations since the start
         done = max(1, state.update - self._first_update)
         pace = (state.seconds - self._first_seconds) / done
         return Advance(

@@ -1,9 +1,9 @@
 """Gradient accumulation over the micro-batches of an update, halving those that do not fit.
 
 The loss is summed and divided once by the target tokens of the whole update, so the gradient does
-not depend on how the update is cut into micro-batches. Nothing is skipped when memory runs out:
-the gradient that the failed micro-batch has begun is discarded, its two halves are done instead,
-and from then on micro-batches of that size are halved at once.
+not depend on how the update is split into micro-batches. Nothing is skipped when memory runs out:
+the partial gradient of the failed micro-batch is discarded, its two halves are processed instead,
+and from then on micro-batches of that size are split beforehand.
 """
 
 from __future__ import annotations
@@ -81,18 +81,18 @@ class GradientAccumulator:
         return losses
 
     def _run(self, pairs: ParallelIds, indices: MicroBatch, tokens: int) -> Tensor | None:
-        """Do one micro-batch and return its losses, [2]; if it does not fit, None, and no trace."""
+        """Return the losses of a micro-batch, [2]; None, without effect, if it does not fit."""
         parameters = list(self.model.parameters())
         before = [parameter.grad for parameter in parameters]
         for parameter in parameters:
-            parameter.grad = None  # a failed micro-batch leaves half a gradient
+            parameter.grad = None  # a failed micro-batch leaves a partial gradient
         try:
             losses = self._forward_backward(pairs, indices, tokens)
         except (RuntimeError, MemoryError) as error:
             if indices.size == 1 or not is_out_of_memory(error):
                 raise
             losses = None
-        if losses is None:  # outside of the handler, whose traceback holds on to tensors
+        if losses is None:  # outside the handler, whose traceback keeps tensors alive
             for parameter, gradient in zip(parameters, before, strict=True):
                 parameter.grad = gradient
             if self.model.device.type == "cuda":

@@ -4,8 +4,8 @@ Logits are computed for real target positions only, and the loss is one formula 
 
     loss = logsumexp(l) - (1 - eps) l_r - (eps / V) sum_v l_v          (form "all")
 
-with its gradient, softmax(l) - (1 - eps) [v = r] - eps / V, written out: no table of
-log-probabilities is kept, and padding costs nothing. Statistics are in float32 at least.
+with its gradient, softmax(l) - (1 - eps) [v = r] - eps / V, written out: log-probabilities are not
+stored, and padding costs nothing. Statistics are in at least float32.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from jtrans.data.batch import Batch
 from jtrans.models.base import TranslationModel
 
 # Above this many logits (256 MB in float32) the loss is computed in chunks of target tokens whose
-# logits are computed again in the backward pass: 4,096 tokens x 32,000 words would take three
-# tables of 0.5 GB.
+# logits are recomputed in the backward pass: 4,096 tokens x 32,000 words would take three
+# tensors of 0.5 GB.
 LOGITS_AT_ONCE = 2**26
 
 
@@ -106,5 +106,5 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
 
 def precise(tensor: Tensor) -> Tensor:
-    """Return the tensor in float32 at least."""
+    """Return the tensor in at least float32."""
     return tensor if tensor.dtype == torch.float64 else tensor.float()

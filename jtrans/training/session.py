@@ -32,8 +32,8 @@ from jtrans.runs import WEIGHTS, Run
 from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.trainer import Trainer
 
-# Settings that cannot change within a run: another value would make it a different run, or move
-# the position in the epoch where it stopped.
+# Settings that cannot change within a run: another value would make it a different run, or
+# invalidate the position in the epoch where it stopped.
 FIXED = (
     "training.batch_tokens",
     "training.micro_batch_tokens",
@@ -166,10 +166,10 @@ def _too_large(config: Config) -> Iterator[None]:
 
 
 def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
-    """Return the run in `folder`, None if it is free; one to `restart` need not be readable.
+    """Return the run in `folder`, None if it is free; a run to `restart` need not be readable.
 
     Raises:
-        ConfigError: something else is there.
+        ConfigError: the folder holds something else.
         CheckpointError: the run was written by a newer jtrans.
     """
     if Run.exists(folder):
@@ -192,7 +192,7 @@ def load_initial(model: TranslationModel, initial: Run, corpus: PreparedCorpus) 
     """
     if initial.pipeline.fingerprint() != corpus.pipeline.fingerprint():
         raise CheckpointError(
-            f"{initial.folder} was trained with other vocabularies than those of {corpus.folder}",
+            f"{initial.folder} was not trained with the vocabularies of {corpus.folder}",
             where="--from",
             hint="start from a run on the same prepared corpus",
             kind="run.other-vocabulary",
@@ -209,14 +209,14 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         The settings that change, as text.
 
     Raises:
-        CheckpointError: the run was made with other vocabularies or training data.
+        CheckpointError: the run has other vocabularies or training data.
         ConfigError: a setting that a run cannot change.
     """
     same_vocabulary = run.pipeline.fingerprint() == corpus.pipeline.fingerprint()
     if not same_vocabulary or run.info.get("train") != _identity(corpus):
         difference = "training data" if same_vocabulary else "vocabularies"
         raise CheckpointError(
-            f"the run {run.folder} was made with other {difference} than those of {corpus.folder}",
+            f"the run {run.folder} was trained with different {difference} from {corpus.folder}",
             where=str(run.folder),
             hint=f"--data {run.info.get('data', 'DIR')} continues it; --restart starts over",
             kind="run.other-corpus",
@@ -235,11 +235,11 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
 
 def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
     if key == "training.stop.metric" and (old is None or new is None):
-        return  # early stopping was switched on or off: nothing was counted that could mislead
+        return  # early stopping was switched on or off: there is no count that could mislead
     raise ConfigError(
         f"{key} is {_shown(new)} here, but the run has {_shown(old)}",
         where=str(run.folder),
-        hint="a run keeps this setting: --restart starts over, --run OTHER makes another run",
+        hint="a run cannot change this setting: --restart starts over, --run OTHER is a new run",
         kind="config.fixed-key",
     )
 

@@ -1,4 +1,4 @@
-"""When training ends, which validation is the best, and how much is left."""
+"""Decide when training ends and which validation is best, and estimate the remaining time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from jtrans.errors import ConfigError
 from jtrans.training.checkpoint import TrainingState
 from jtrans.training.optimiser import Schedule
 
-METRICS = {"valid-loss": "loss", "valid-bleu": "bleu"}  # configured name: measured name
+METRICS = {"valid-loss": "loss", "valid-bleu": "bleu"}  # configured name: name in the measurements
 
 
 def is_better(metric: str, value: float, best: float | None) -> bool:
-    """Say whether `value` of `metric` (a name of `METRICS`) beats `best`."""
+    """Return whether `value` of `metric` (a key of `METRICS`) is better than `best`."""
     if best is None:
         return True
     return value > best if metric == "valid-bleu" else value < best
@@ -21,7 +21,7 @@ def is_better(metric: str, value: float, best: float | None) -> bool:
 
 @dataclass(frozen=True)
 class Stopping:
-    """The limits of the configuration, of which the first one reached ends training.
+    """The limits of the configuration; the first limit reached ends training.
 
     Raises:
         ConfigError: there is no limit, or a metric that is not measured.
@@ -31,7 +31,7 @@ class Stopping:
     schedule: Schedule  # whose learning rate may fall below its floor
 
     def __post_init__(self) -> None:
-        """Check that something ends training, and that its metrics are measured."""
+        """Check that training has a limit and that the metrics it needs are measured."""
         training = self.training
         limits = (training.max_epochs, training.max_updates, training.max_minutes, training.stop)
         if all(limit is None for limit in limits):
@@ -49,7 +49,7 @@ class Stopping:
             )
 
     def reached(self, state: TrainingState) -> str | None:
-        """Return the name of the limit that is reached, or None."""
+        """Return the name of the limit reached, or None."""
         training, stop = self.training, self.training.stop
         if training.max_updates is not None and state.update >= training.max_updates:
             return "max_updates"
@@ -62,7 +62,7 @@ class Stopping:
         return "floor" if self.schedule.is_exhausted(state.update + 1) else None
 
     def judge(self, state: TrainingState, measured: dict[str, float]) -> bool:
-        """Count what a validation measured in `state`, and return whether it is the best so far."""
+        """Record a validation in `state` and return whether it is the best so far."""
         metric, stop = self.training.best_metric, self.training.stop
         value = measured[METRICS[metric]]
         is_best = is_better(metric, value, state.best["value"] if state.best else None)
@@ -77,7 +77,7 @@ class Stopping:
         return is_best
 
     def total_updates(self, state: TrainingState, updates_per_epoch: int) -> int | None:
-        """Return the total number of updates by the limits on epochs and updates, None without."""
+        """Return the number of updates that the limits allow; None without such limits."""
         training = self.training
         totals = [] if training.max_updates is None else [training.max_updates]
         if training.max_epochs is not None:
@@ -88,7 +88,7 @@ class Stopping:
     def seconds_left(
         self, state: TrainingState, total: int | None, seconds_per_update: float
     ) -> float | None:
-        """Return the time to the nearest limit, None when nothing limits it."""
+        """Return the seconds until the nearest limit, None without limits."""
         left = [] if total is None else [max(0, total - state.update) * seconds_per_update]
         if self.training.max_minutes is not None:
             left.append(max(0.0, 60.0 * self.training.max_minutes - state.seconds))

@@ -1,11 +1,11 @@
 """The training loop.
 
-    update      forward and backward over some micro-batches, clipping, the optimiser's step
+    update      forward and backward over its micro-batches, clipping, the optimiser's step
     validation  loss, perplexity, BLEU; then a checkpoint; `best` and `last` point to one
     resume      load the newest checkpoint and continue, bit for bit as if never interrupted
 
-Everything that decides what happens next is in `TrainingState` and saved with each checkpoint.
-Reading the loss of an update makes a GPU wait, so it is put off until it is logged.
+Everything that determines the next step is in `TrainingState` and saved with each checkpoint.
+Reading the loss of an update makes a GPU wait, so it is delayed until it is logged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from jtrans.training.stopping import METRICS, Stopping
 from jtrans.training.updates import MicroBatch, UpdatePlan
 from jtrans.training.validation import Validator
 
-LOG_EVERY = 50  # updates between two train events of the log
+LOG_EVERY = 50  # updates between two train events in the log
 SAVE_EVERY_SECONDS = 300.0  # at most this much work is lost by a crash
 
 
@@ -55,8 +55,8 @@ class Trainer:
         corpus: the prepared corpus.
         config: the run's configuration.
         precision: "fp32" or "bf16".
-        events: receives what happens.
-        should_stop: asked after each update and while validating; True saves and ends.
+        events: receives the training events.
+        should_stop: called after each update and during validation; True saves and ends.
 
     Raises:
         ConfigError: settings that cannot work together.
@@ -113,11 +113,11 @@ class Trainer:
 
     @property
     def is_finished(self) -> bool:
-        """Say whether there is nothing left to do."""
+        """Return whether there is nothing left to do."""
         return self.state.is_validated and self.stopping.reached(self.state) is not None
 
     def train(self) -> Result:
-        """Train until a limit is reached or `should_stop` says so.
+        """Train until a limit is reached or `should_stop` returns True.
 
         Raises:
             WorkError: training diverged, or memory ran out.
@@ -179,7 +179,7 @@ class Trainer:
         if state.update % LOG_EVERY == 0:
             self.metrics.log_updates(self.schedule.rate(state.update))
         elif self.model.device.type == "cpu":
-            self.metrics.read()  # costs nothing here, and finds a divergence at once
+            self.metrics.read()  # costs nothing here, and detects divergence at once
         self.events.update(self.metrics.advance(self.stopping, updates_per_epoch))
 
     def _begin_epoch(self) -> None:
@@ -198,7 +198,7 @@ class Trainer:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = get_total_norm(gradients)
         limit = self.training.clip_norm
-        # reading the norm makes a GPU wait, scaling costs a CPU a pass over the gradient
+        # reading the norm makes a GPU wait; scaling costs a CPU a pass over the gradient
         if limit and (norm.is_cuda or float(norm) > limit):
             clip_grads_with_norm_(self.model.parameters(), limit, norm)
         for group in self.optimiser.param_groups:
@@ -210,7 +210,7 @@ class Trainer:
     # Validation and checkpoints
 
     def validate(self) -> None:
-        """Measure the model on the valid split, show it, and save a checkpoint."""
+        """Validate the model, report the result, and save a checkpoint."""
         self.metrics.read()
         state = self.state
         measured = self.validator(self.model, _ValidationProgress(self))
@@ -223,7 +223,7 @@ class Trainer:
         self.events.validation(row)
 
     def save(self) -> None:
-        """Save a checkpoint of the state as it is, and remove those no longer needed."""
+        """Save a checkpoint of the current state, and remove those no longer needed."""
         self.metrics.read()
         self.metrics.elapse()
         save_checkpoint(self.run, self.model, self.optimiser, self.state)
@@ -234,7 +234,7 @@ class Trainer:
             metric=METRICS[metric],
             higher_is_better=metric == "valid-bleu",
         )
-        self.metrics.elapse()  # writing is no part of the next update's rate
+        self.metrics.elapse()  # writing does not count towards the rate of the next update
         self._saved_at = time.monotonic()
 
     def _is_validation_due(self) -> bool:
@@ -264,11 +264,11 @@ class Trainer:
 
 
 class _StopError(Exception):
-    """`should_stop` said so."""
+    """`should_stop` returned True."""
 
 
 class _ValidationProgress(Silent):
-    """Reports the progress of a validation as an event, and stops it when asked to."""
+    """Reports the progress of a validation as an event, and stops it on request."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer

@@ -1,8 +1,8 @@
-"""Which micro-batches make up an update.
+"""Group micro-batches into updates.
 
-The batch sampler cuts an epoch into micro-batches that fit into memory. Consecutive micro-batches
-are grouped until an update has about `batch_tokens` target tokens; their gradients add up. Both are
-a pure function of seed and epoch.
+The batch sampler divides an epoch into micro-batches that fit into memory. Consecutive
+micro-batches are grouped until an update has about `batch_tokens` target tokens; their gradients
+add up. Both are pure functions of seed and epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MicroBatch = NDArray[np.int64]  # indices into the split
 
 
 class UpdatePlan:
-    """The updates of every epoch; joint positions are bounded, too, where `is_joint`."""
+    """The updates of every epoch; if `is_joint`, joint positions are bounded too."""
 
     def __init__(self, pairs: ParallelIds, training: TrainingConfig, *, is_joint: bool) -> None:
         self.pairs = pairs
@@ -43,7 +43,7 @@ class UpdatePlan:
         return group_micro_batches(micro_batches, tokens, self.batch_tokens)
 
     def tokens(self, micro_batches: Sequence[MicroBatch]) -> int:
-        """Count the real target tokens of some micro-batches, EOS counted."""
+        """Count the real target tokens of some micro-batches, including EOS."""
         return sum(int(self.sampler.target_lengths[indices].sum()) for indices in micro_batches)
 
     def positions(self, micro_batches: Sequence[MicroBatch]) -> int:
@@ -62,9 +62,9 @@ def group_micro_batches(
 ) -> list[list[MicroBatch]]:
     """Group consecutive micro-batches into updates of about `batch_tokens` tokens.
 
-    A micro-batch goes into the update that it brings nearer to the budget. A remainder of less
-    than half the budget is added to the last update: an update of its own would give its noisy
-    gradient the same weight. None is left out. `tokens` are the target tokens of each.
+    A micro-batch is added to the update that it brings closer to the budget. A remainder of less
+    than half the budget is added to the last update: as an update of its own, its noisy gradient
+    would have the same weight. None is left out. `tokens` are the target tokens of each.
     """
     updates: list[list[MicroBatch]] = []
     current: list[MicroBatch] = []

@@ -1,6 +1,6 @@
 """Validation: loss per token on the whole valid split, BLEU on part of it.
 
-Where the valid split has several references, BLEU uses all of them, the loss the first.
+If the valid split has several references, BLEU uses all of them, the loss only the first.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from jtrans.training.objective import Objective, batch_loss
 
 
 class Validator:
-    """Measures a model on the valid split of a corpus, as `config` says.
+    """Measures a model on the valid split of a corpus, as configured by `config`.
 
-    Joint positions of a batch are bounded where `is_joint`.
+    If `is_joint`, the joint positions of a batch are bounded.
 
     Raises:
         DecodingError: options of the search that cannot be used.
@@ -39,7 +39,9 @@ class Validator:
         self.pairs = corpus.pairs("valid")
         self.target = corpus.pipeline.target
         self.options = SearchOptions.from_config(config, beam=training.validate_beam)
-        SearchOptions.from_config(config)  # refuses what the run could never translate with, too
+        SearchOptions.from_config(
+            config
+        )  # also refuses options that the run could never translate with
         self.precision = precision
         sampler = BatchSampler(
             self.pairs.source.lengths,
@@ -58,7 +60,7 @@ class Validator:
     def __call__(
         self, model: TranslationModel, progress: Progress | None = None
     ) -> dict[str, float]:
-        """Return `loss` (nats a token), `perplexity` and, if sentences are translated, `bleu`."""
+        """Return `loss` (nats per token), `perplexity` and, if sentences are translated, `bleu`."""
         was_training = model.training
         model.eval()
         try:

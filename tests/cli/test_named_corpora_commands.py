@@ -74,14 +74,14 @@ def test_the_same_command_again_changes_nothing(jtrans: Jtrans, wit3: Path, tmp_
 
 
 BAD: dict[str, tuple[list[str], str]] = {
-    "--from without a name": (["--from", "wit3"], "--from goes with the NAME"),
+    "--from without a name": (["--from", "wit3"], "--from needs the NAME"),
     "no such folder": (["iwslt14-de-en", "--from", "nowhere"], "no such folder: nowhere"),
     "missing files": (["multi30k-de-en", "--from", "wit3"], "lacks 3 of 3 parts"),
     "licensed": (["nist-zh-en"], "LDC2000T46"),
     "offline": (["multi30k-de-en"], "JTRANS_OFFLINE"),
     "unknown name": (["multi30k-de-ne"], "no corpus called multi30k-de-ne"),
     "wrong option": (["iwslt15-vi-en", "--bpe-merges", "5"], "no meaning without BPE"),
-    "name and files": (["iwslt14-de-en", "--train", "x"], "does not go with NAME"),
+    "name and files": (["iwslt14-de-en", "--train", "x"], "cannot be combined with NAME"),
 }
 
 
@@ -135,7 +135,7 @@ def test_one_corpus_is_shown_with_sources_checksums_licence_and_citation(jtrans:
                  "multi30k-en-de"):  # fmt: skip
         assert part in result.out
     unknown = jtrans("corpora", "iwslt14-de-en")
-    assert "not known: the first download records it" in unknown.out
+    assert "unknown: the first download records it" in unknown.out
     assert "jtrans prepare nist-zh-en --from FOLDER" in jtrans("corpora", "nist-zh-en").err
 
 

@@ -159,8 +159,8 @@ def test_parts_prepared_with_one_pipeline_are_put_together(
     [
         (["--train", "corpus/train"], "corpus/train is not a prepared corpus, but others"),
         (["--train", "parts/1"], "parts/1 is given twice"),
-        (["--lowercase"], "--lowercase does not go with prepared corpora"),
-        (["--valid", "corpus/valid"], "--valid does not go with prepared corpora"),
+        (["--lowercase"], "--lowercase cannot be combined with prepared corpora"),
+        (["--valid", "corpus/valid"], "--valid cannot be combined with prepared corpora"),
     ],
 )
 def test_what_cannot_be_put_together_is_refused(
@@ -220,7 +220,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "bpe": (lambda f: None, ["--bpe", "jiont"], "'joint', 'separate' or 'none' (got 'jiont')"),
     "number": (lambda f: None, ["--max-length", "0"], "--max-length"),
     "useless merges": (lambda f: None, ["--bpe", "none"], "no meaning without BPE"),
-    "name and files": (lambda f: None, ["grammar-de-en"], "does not go with NAME"),
+    "name and files": (lambda f: None, ["grammar-de-en"], "cannot be combined with NAME"),
     "place": (lambda f: None, ["--out", "corpus/train.de/x"], "not a folder"),
     "not ours": (lambda f: None, ["--out", "corpus"], "is not a prepared corpus"),
 }  # fmt: skip

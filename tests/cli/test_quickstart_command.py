@@ -44,7 +44,7 @@ def test_a_folder_with_other_things_is_refused_and_left_alone(
     before = sorted(tmp_path.rglob("*"))
     result = jtrans("quickstart", "--out", "mine")
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith("error: mine is not empty, and no earlier quickstart is in it")
+    assert result.err.startswith("error: mine is not empty and does not hold an earlier quickstart")
     assert "hint: " in result.err
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -212,7 +212,7 @@ def test_several_references_and_the_language_are_in_the_signature(
 
 REFUSED: list[tuple[list[str], str]] = [
     ([], "nothing to score"),
-    (["--hyp", "good.en"], "--hyp and --ref belong together"),
+    (["--hyp", "good.en"], "--hyp and --ref must be given together"),
     (["--hyp", "short.en", "--ref", "ref.en"], "short.en has 1 lines, ref.en has 3"),
     (["--hyp", "good.en", "--ref", "short.en"], "good.en has 3 lines, short.en has 1"),
     (["--hyp", "good.en", "--ref", "ref.en", "--src", "short.en"], "short.en has 1 lines"),
@@ -220,9 +220,9 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--hyp", "utf16.en", "--ref", "ref.en"], "UTF-16"),
     (["--hyp", "empty.en", "--ref", "empty.en"], "empty.en is empty"),
     (["--hyp", "good.en", "--ref", "ref.en", "--metric", "blue"], "unknown metric 'blue'"),
-    (["--hyp", "good.en", "--ref", "ref.en", "--languages", "de"], "are no pair"),
+    (["--hyp", "good.en", "--ref", "ref.en", "--languages", "de"], "are not a pair"),
     (["nowhere"], "no such run: nowhere"),
-    (["nowhere", "--force", "good.en"], "--force and --src belong together"),
+    (["nowhere", "--force", "good.en"], "--force and --src must be given together"),
 ]
 
 

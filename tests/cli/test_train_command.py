@@ -104,7 +104,7 @@ def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Jtrans) -> None:
     before = sorted(workplace.rglob("*"))
     done = jtrans("train", "tiny.toml", "--data", "data", "--dry-run")
     assert done.code == 0
-    for word in ("parameters", "largest micro-batch", "MiB", "target tokens/s", "an epoch"):
+    for word in ("parameters", "largest micro-batch", "MiB", "target tokens/s", "per epoch"):
         assert word in done.out
     assert sorted(workplace.rglob("*")) == before
 

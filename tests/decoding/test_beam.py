@@ -239,7 +239,7 @@ def test_a_model_without_usable_probabilities_is_refused(
     model = tiny_model(16)
     with torch.no_grad():
         model.out.fill_(value)
-    with pytest.raises(DecodingError, match="no usable probabilities") as caught:
+    with pytest.raises(DecodingError, match="probabilities are nan") as caught:
         search([model], padded(SOURCES), SearchOptions())
     assert caught.value.exit_code == 1
 

@@ -195,5 +195,5 @@ def test_a_joint_batch_of_long_sentences_is_smaller() -> None:
 
 
 def test_a_budget_of_no_tokens_is_refused() -> None:
-    with pytest.raises(DecodingError, match="holds no sentence"):
+    with pytest.raises(DecodingError, match="cannot hold a sentence"):
         by_length([3], batch_tokens=0, is_joint=False)

@@ -89,7 +89,7 @@ def test_a_folder_with_other_things_is_left_alone(
 def test_another_vocabulary_is_refused(run: Path, make_config: Any, tmp_path: Path) -> None:
     other = make_corpus(tmp_path / "other", pairs=21)
     error = refusal(CheckpointError, run, config=make_config(), data=other.folder)
-    assert "other vocabularies" in error.message
+    assert "different vocabularies" in error.message
 
 
 def test_other_training_data_are_refused(
@@ -98,7 +98,7 @@ def test_other_training_data_are_refused(
     train_split = Run(run).info["train"]
     Run(run).update_info(train={**train_split, "pairs": 7})
     error = refusal(CheckpointError, run, config=make_config(), data=corpus.folder)
-    assert "other training data" in error.message
+    assert "different training data" in error.message
 
 
 @pytest.mark.parametrize(

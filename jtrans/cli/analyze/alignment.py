@@ -1,4 +1,4 @@
-"""`jtrans analyze alignment`: word alignments read off the attention."""
+"""`jtrans analyze alignment`: word alignments derived from attention."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from jtrans.cli.options import grouped, option
 @grouped(without=TRANSLATING)
 def alignment(
     *,
-    gold: Path | None = option("Gold word alignments, Pharaoh format.", "FILE", "the corpus' own"),
+    gold: Path | None = option("Gold word alignments, Pharaoh format.", "FILE", "the corpus's own"),
     layer: str | None = option("Only this attention map.", "NAME", "all"),
     study: StudyOptions,
     output: OutputOptions,
 ) -> None:
-    """Read word alignments off the attention, and measure them where there are gold ones.
+    """Derive word alignments from attention, and score them if there are gold alignments.
 
-    The alignments of the best layer (the last one without gold) are written for every run.
+    For every run, the alignments of the best layer (without gold, the last) are written.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""`jtrans analyze attention`: where systems look for a sentence."""
+"""`jtrans analyze attention`: the attention of systems for single sentences."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ PAGE = "attention.html"
 
 @option_group
 class SentenceOptions:
-    """Which sentences to look at."""
+    """The sentences to explain."""
 
     sentence: str | None = option("Raw source text.", "TEXT", panel=SENTENCE)
     target: str | None = option(
-        "Its translation to look at, raw text.", "TEXT", "the run's own", SENTENCE
+        "Translation to explain, raw text.", "TEXT", "the run's own", SENTENCE
     )
     sentences: str | None = option(
         "Lines of the split instead, counted from 1.", "N,N,...", panel=SENTENCE
@@ -55,11 +55,11 @@ class SentenceOptions:
         if (self.sentence is None) == (self.sentences is None):
             both = "--sentence and --sentences exclude each other"
             raise usage_error(
-                "no sentence to look at" if self.sentence is None else both,
+                "no sentence given" if self.sentence is None else both,
                 '--sentence "raw text", or --sentences 3,17 for lines of the test set',
             )
         if self.target is not None and self.sentence is None:
-            raise usage_error("--target belongs to --sentence", '--sentence "..." --target "..."')
+            raise usage_error("--target needs --sentence", '--sentence "..." --target "..."')
 
     def lines(self, run: Run) -> list[tuple[int | None, str]]:
         """Return (line of the split or None, raw text) of all sentences."""
@@ -74,25 +74,25 @@ class SentenceOptions:
 
 @option_group
 class ViewOptions:
-    """Which layers, heads and slices to show."""
+    """The layers, heads and slices to show."""
 
     layer: str | None = option("Layer, counted from 1.", "N|all", "the last", SHOWN)
     head: str | None = option("Head, counted from 1.", "N|all", "the mean", SHOWN)
     source_token: str | None = option(
-        "Joint systems: whose source attention, a token's number or text.",
+        "Joint systems: show the source attention of this token.",
         "N|TEXT",
         STRONGEST,
         SHOWN,
     )
     target_token: str | None = option(
-        "Joint systems: whose target attention.", "N|TEXT", STRONGEST, SHOWN
+        "Joint systems: show the target attention of this token.", "N|TEXT", STRONGEST, SHOWN
     )
 
     def selection(self) -> ViewSelection:
-        """Return what to show.
+        """Return the selection for the library.
 
         Raises:
-            ConfigError: a layer or head that is no number.
+            ConfigError: a layer or head that is not a number.
         """
         from jtrans.analysis.attention.views import ViewSelection
 
@@ -112,9 +112,9 @@ def attention(
     out: Path | None = out_option("reports/ of each run"),
     as_json: bool = JSON,
 ) -> None:
-    """Show where systems look when they translate a sentence: every attention map.
+    """Show the attention of systems when they translate a sentence: every attention map.
 
-    For joint systems both attentions of one cell: of a source token given each target
+    For joint systems, both attentions of one cell: of a source token given each target
     token, and of a target token given each source token.
 
     [bold]Examples[/bold]
@@ -165,14 +165,14 @@ def attention(
         return
     for pair in itertools.chain.from_iterable(pairs):
         _print(pair)
-    console.talk(f"{'Written':<12} {len(files)} files; to explore: {files[-1]}")
+    console.talk(f"{'Written':<12} {len(files)} files; interactive page: {files[-1]}")
 
 
 def number_or_all(option: str, value: str | None) -> int | str | None:
     """Read the number of a layer or head, or ``all``.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the value is neither.
     """
     if value is None or value == "all":
         return value
@@ -189,7 +189,7 @@ def line_numbers(text: str, count: int, split: str) -> list[int]:
     """Read lines such as ``3,17``, counted from 1, as positions.
 
     Raises:
-        ConfigError: no numbers, or a line that is not there.
+        ConfigError: not numbers, or a line that does not exist.
     """
     result = []
     for part in text.split(","):
@@ -208,7 +208,7 @@ def line_numbers(text: str, count: int, split: str) -> list[int]:
 def _write(
     runs: Sequence[Run], pairs: Sequence[Sequence[ExplainedPair]], split: str, out: Path | None
 ) -> list[Path]:
-    """Write the files of every pair, and the page that shows all; return the files, it last."""
+    """Write the files of every pair and a page that shows all pairs; return them, page last."""
     from jtrans.analysis.output.files import write_pair
     from jtrans.analysis.report.explorer import attention_page
     from jtrans.files import write_text
@@ -234,5 +234,5 @@ def _print(pair: ExplainedPair) -> None:
     for view in pair.shown:
         caption = view.matrices[-1].caption
         print(f"\n{view.title}" + (f" ({caption})" if caption else ""))
-        console.print_table([view.row_axis, f"looks at {view.column_axis}"], strongest(view))
+        console.print_table([view.row_axis, f"attends to {view.column_axis}"], strongest(view))
     print()

@@ -25,7 +25,7 @@ def length(study: StudyOptions, bins: BinOptions, output: OutputOptions) -> None
 
 @grouped(without=TRANSLATING)
 def position(study: StudyOptions, *, edges: str | None = EDGES, output: OutputOptions) -> None:
-    """Show how often the right next token is the most probable one, by target position.
+    """Show how often the correct next token is the most probable, by target position.
 
     [bold]Examples[/bold]
 
@@ -41,7 +41,7 @@ def position(study: StudyOptions, *, edges: str | None = EDGES, output: OutputOp
 
 @grouped()
 def frequency(study: StudyOptions, bins: BinOptions, output: OutputOptions) -> None:
-    """Show accuracy and F-measure by how often a word is in the training data.
+    """Show accuracy and F-measure by the frequency of a word in the training data.
 
     [bold]Examples[/bold]
 
@@ -63,7 +63,7 @@ def compare(
     top: int = option("Sentences and n-grams in each direction.", default=10, min=1),
     output: OutputOptions,
 ) -> None:
-    """Show sentences and n-grams where systems differ, and whether by more than chance.
+    """Show sentences and n-grams where systems differ, and whether significantly.
 
     The first system is the baseline.
 

@@ -1,4 +1,4 @@
-"""The options that the `analyze` commands share, each declared once, and what they turn into."""
+"""The options that the `analyze` commands share, and the objects they are turned into."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
 
 OUTPUT = "Output"
-TRANSLATING = ("hyp", "beam", "batch_tokens")  # of no use where nothing is translated
+TRANSLATING = ("hyp", "beam", "batch_tokens")  # for commands that do not translate
 
 
 def out_option(shown: str) -> Any:
@@ -34,18 +34,18 @@ def out_option(shown: str) -> Any:
     return option("Folder for the files.", "DIR", shown, OUTPUT)
 
 
-EDGES = option("Where bins begin.", "N,N,...", "those of the paper")
+EDGES = option("Lower ends of the bins.", "N,N,...", "those of the paper")
 
 
 @option_group
 class StudyOptions:
-    """Which systems are analysed, on which text, and how their models are run."""
+    """The systems to analyse, the text, and how their models are run."""
 
-    runs: list[str] = argument("RUN...", "Runs; those that differ only by seed are one system.")
+    runs: list[str] = argument("RUN...", "Runs; runs that differ only by seed count as one system.")
     split: str = split_option()
     data: Path | None = data_option()
     hyp: list[Path] | None = option(
-        "Translations of the split by another tool; give it again for more.", "FILE"
+        "Translations of the split by another tool; may repeat.", "FILE"
     )
     checkpoint: str = CHECKPOINT
     beam: int | None = BEAM
@@ -54,7 +54,7 @@ class StudyOptions:
     precision: str = PRECISION
 
     def load(self) -> Study:
-        """Gather what the options name; models are loaded only when they are needed."""
+        """Load the study; models are loaded only when they are needed."""
         from jtrans.analysis.study.load import load_study
         from jtrans.runs import find_run
 
@@ -77,7 +77,7 @@ class StudyOptions:
 
 @option_group
 class BinOptions:
-    """Which bins a figure has."""
+    """The bins of a figure."""
 
     bins: str = option(
         "As in the paper, or with equal numbers of items.",
@@ -87,10 +87,10 @@ class BinOptions:
     edges: str | None = EDGES
 
     def binning(self) -> Binning:
-        """Return the bins asked for.
+        """Return the requested bins.
 
         Raises:
-            ConfigError: no such kind of bins, or edges that are not rising numbers.
+            ConfigError: no such kind of bins, or edges that are not increasing numbers.
         """
         from jtrans.analysis.figures.bins import Binning, parse_edges
 
@@ -99,7 +99,7 @@ class BinOptions:
 
 @option_group
 class OutputOptions:
-    """Where the results of an analysis go."""
+    """The destination of the results of an analysis."""
 
     out: Path | None = out_option("reports/ of the first run")
     as_json: bool = JSON

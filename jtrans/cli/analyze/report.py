@@ -1,4 +1,4 @@
-"""`jtrans analyze report`: all analyses of some runs in one self-contained page."""
+"""`jtrans analyze report`: all analyses of some runs on one self-contained page."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def report(
     study: StudyOptions,
     output: OutputOptions,
-    open_page: bool = flag("--open", "Open it in the browser.", panel=OUTPUT),
+    open_page: bool = flag("--open", "Open the page in a browser.", panel=OUTPUT),
 ) -> None:
-    """Gather all analyses of some runs in one page, report.html, that needs no network.
+    """Write all analyses of some runs on one self-contained page, report.html.
 
     The first system is the baseline. Translations, scores and attention are
-    computed once and stored in the runs.
+    computed once and cached in the runs.
 
     [bold]Examples[/bold]
 

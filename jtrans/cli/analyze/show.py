@@ -1,4 +1,4 @@
-"""What the analyses print: the tables, or one JSON object; the files are written first."""
+"""The output of the analyses: files first, then tables or one JSON object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
     from jtrans.cli.analyze.options import OutputOptions
 
-CELL_LIMIT = 60  # letters of a sentence in a table on the terminal
+CELL_LIMIT = 60  # characters of a sentence in a table on the terminal
 
 
 def show(
