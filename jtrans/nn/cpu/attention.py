@@ -100,7 +100,7 @@ class _Attention:
         b_out: [E].
         bias: 0 or -inf, broadcasts to [B, A, H, L, L].
         mask: dropout mask of the weights, broadcasts to [B, A, H, L, L].
-        kept: queries, keys and values of all parts, one after the other.
+        saved: queries, keys and values of all parts, one after the other.
         heads: H.
         causal: position l sees 0..l only.
     """
@@ -114,7 +114,7 @@ class _Attention:
         b_out: Tensor,
         bias: Tensor | None,
         mask: Tensor | None,
-        kept: Tensor,
+        saved: Tensor,
         *,
         heads: int,
         causal: bool,
@@ -124,7 +124,7 @@ class _Attention:
         self.w_in, self.b_in, self.w_out, self.b_out = (w.to(dtype) for w in self.weights)
         self.bias = bias
         self.mask = mask
-        self.kept = kept
+        self.saved = saved
         self.heads = heads
         self.causal = causal
 
@@ -154,7 +154,7 @@ class _Attention:
 
     def _take(self, count: int) -> Tensor:
         """Return the next `count` numbers of what is kept: parts come in the same order twice."""
-        taken, self.kept = self.kept[:count], self.kept[count:]
+        taken, self.saved = self.saved[:count], self.saved[count:]
         return taken
 
     def _attend(self, qkv: Tensor, part: Part) -> tuple[Tensor, Tensor | None]:

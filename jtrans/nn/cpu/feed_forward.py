@@ -33,14 +33,14 @@ def feed_forward_in_blocks(
     dtype = product_dtype(x)
     hidden = x.new_empty(()).expand(*x.shape[:-1], block.inner.out_features)
     hidden_mask = as_type(block.dropout.mask(hidden), dtype)
-    kept = x.new_empty(hidden.shape, dtype=dtype) if keeps_hidden else None
+    saved = x.new_empty(hidden.shape, dtype=dtype) if keeps_hidden else None
     return residual_in_blocks(
         _FeedForward,
         x,
         norm,
         dropout.mask(x),
         *(block.inner.weight, block.inner.bias, block.outer.weight, block.outer.bias),
-        *(hidden_mask, kept),
+        *(hidden_mask, saved),
     )
 
 
@@ -55,7 +55,7 @@ class _FeedForward:
         b2: [E].
         mask: dropout mask of the hidden layer, broadcasts to [B, ..., F]; one positive value
             where it is not 0.
-        kept: where the hidden layer is kept, [B, ..., F]; None computes it again.
+        saved: where the hidden layer is kept, [B, ..., F]; None computes it again.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class _FeedForward:
         w2: Tensor,
         b2: Tensor,
         mask: Tensor | None,
-        kept: Tensor | None,
+        saved: Tensor | None,
     ) -> None:
         self.weights = (w1, b1, w2, b2)
         self.w1, self.b1, self.w2, self.b2 = (w.to(dtype) for w in self.weights)
         self.mask = mask
-        self.kept = kept
+        self.saved = saved
 
     @functools.cached_property
     def gradients(self) -> tuple[Tensor, ...]:
@@ -87,7 +87,7 @@ class _FeedForward:
 
     def backward(self, y: Tensor, gradient: Tensor, part: Part) -> Tensor:
         d_w1, d_b1, d_w2, d_b2 = self.gradients
-        hidden = rows(self._hidden(y, part) if self.kept is None else self.kept[part])
+        hidden = rows(self._hidden(y, part) if self.saved is None else self.saved[part])
         d_b2 += gradient.sum(0)
         d_w2 += gradient.t().mm(hidden)
         d_hidden = gradient.mm(self.scaled_w2)  # [n, F]
@@ -98,7 +98,9 @@ class _FeedForward:
 
     def _hidden(self, y: Tensor, part: Part) -> Tensor:
         """Return ``relu(y W1 + b1) * mask``, [..., F], in its place if it is kept."""
-        hidden = y.new_empty(*y.shape[:-1], len(self.b1)) if self.kept is None else self.kept[part]
+        hidden = (
+            y.new_empty(*y.shape[:-1], len(self.b1)) if self.saved is None else self.saved[part]
+        )
         torch.addmm(self.b1, rows(y), self.w1.t(), out=rows(hidden)).relu_()
         mask = narrow(self.mask, part)
         return hidden if mask is None else hidden.mul_(mask)
