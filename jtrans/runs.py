@@ -103,7 +103,7 @@ class Run:
 
     @classmethod
     def exists(cls, folder: Path) -> bool:
-        """Say whether `folder` holds a run."""
+        """Return whether `folder` holds a run."""
         return (folder / "run.json").is_file() and (folder / "config.toml").is_file()
 
     @classmethod

@@ -121,7 +121,7 @@ class PreparedCorpus:
 
     @classmethod
     def exists(cls, folder: Path) -> bool:
-        """Say whether `folder` holds a prepared corpus."""
+        """Return whether `folder` holds a prepared corpus."""
         return (folder / "corpus.json").is_file()
 
     @classmethod

@@ -1,1 +1,1 @@
-"""One file a system, and the contract that they all fulfil."""
+"""One file per system, and the contract that all systems fulfil."""

@@ -1,4 +1,4 @@
-"""The contract between a system and everything that trains, searches or analyses it.
+"""The contract between a system and the code that trains, searches with or analyses it.
 
 Shapes: B sentences, N = B x beam hypotheses, S source positions, T target positions,
 E features, V target vocabulary. Masks are boolean, True where a token is real; padding is on
@@ -31,7 +31,7 @@ class Memory:
 
 
 class State(Protocol):
-    """What a system remembers of the prefixes of N = B x beam hypotheses."""
+    """The state of a system for the prefixes of N = B x beam hypotheses."""
 
     def select(self, rows: Tensor) -> Self:
         """Return the state of other hypotheses.
@@ -48,11 +48,11 @@ class State(Protocol):
 class AttentionMap:
     """The weights of one attention, for analysis.
 
-    Analyses go by the axes alone; names only tell the maps apart.
+    Analyses depend on the axes alone; names only distinguish the maps.
 
     Args:
-        name: ``stack.LAYER.kind`` such as ``decoder.5.cross``, or ``kind`` where there is one.
-        axes: what each axis of `weights` after the batch is. ``source`` and ``target`` are
+        name: ``stack.LAYER.kind`` such as ``decoder.5.cross``, or ``kind`` if there is only one.
+        axes: the kind of each axis of `weights` after the batch. ``source`` and ``target`` are
             positions, and the last axis, one of them, is attended over; all others, such as
             ``head``, are parts of one attention, for example ``("head", "target", "source")``.
         weights: [B, *axes].
@@ -71,7 +71,7 @@ class TranslationModel(nn.Module, abc.ABC):
     Attributes:
         Config: its settings; the default of `system` is the system's name.
         is_joint: whether memory grows with S*T, so that batches are bounded by joint positions.
-        paper: where it comes from, for systems of other distributions.
+        paper: its publication, for systems of other distributions.
         tiny: settings of the small model that the contract tests build, where they are not named
             `width`, `ffn_width`, `heads`, `...layers` or `...dropout`.
     """
@@ -100,7 +100,7 @@ class TranslationModel(nn.Module, abc.ABC):
 
         Args:
             target: decoder input, shifted right with ``</s>`` in front, [B, T].
-            memory: what `encode` returned.
+            memory: the result of `encode`.
         """
 
     @abc.abstractmethod
@@ -113,7 +113,7 @@ class TranslationModel(nn.Module, abc.ABC):
 
         Args:
             token: token ids, [N].
-            state: what this system's `begin` returned; it is advanced in place.
+            state: the result of this system's `begin`; it is advanced in place.
         """
 
     @abc.abstractmethod

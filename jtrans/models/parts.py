@@ -1,6 +1,7 @@
-"""What the attention systems build alike from their configuration.
+"""Parts that all attention systems build from their configuration.
 
-Which embedding matrices are one: none, the decoder's two, or all three (docs/systems.md 0.4).
+`tie` chooses the embedding matrices to share: none, the decoder's two, or all three
+(docs/systems.md 0.4).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def input_embeddings(
     """Return the source and the target embedding, one matrix when `tie` is ``all``.
 
     Raises:
-        ConfigError: one matrix for two vocabularies.
+        ConfigError: one matrix cannot serve two vocabularies.
     """
     if config.tie == "all" and source_vocabulary != target_vocabulary:
         raise ConfigError(

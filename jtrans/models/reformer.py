@@ -1,7 +1,7 @@
 """Reformer (Li et al. 2020, Neural Machine Translation with Joint Representation).
 
-Not the memory-efficient model of the same name. There is no decoder that looks at an encoder:
-every pair (source position i, target position j) owns a vector, and one stack of layers refines
+Not the memory-efficient model of the same name. There is no decoder that attends to an encoder:
+every pair (source position i, target position j) has a vector, and one stack of layers refines
 the grid [B, T, S, E].
 
     u [B, S, E] = embed(source)            (Reformer-fast: then the PreNet, an ordinary encoder)
@@ -85,8 +85,8 @@ class JointLayer(Layer):
             x: [B, T, S, E]; with a cache the next target position of the hypotheses of each
                 sentence, [B, beam, S, E].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
-            cache: the target positions before, in slots. Source attention needs none.
-            slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
+            cache: earlier target positions, in slots. Source attention needs none.
+            slot_bias: 0 on slots that a hypothesis attends to, -inf on others, [B, beam, slots].
         """
         along_target, first, along_source, second = self.residuals
         # X <- X + D1s(TargetAttention(LN(X))), and so on (docs/systems.md 2.4)
@@ -98,14 +98,14 @@ class JointLayer(Layer):
 
 @dataclass
 class ReformerState:
-    """The prefixes of N = B x beam hypotheses: what target attention has seen in each layer."""
+    """The state of N = B x beam hypotheses: keys and values of target attention in each layer."""
 
     memory: Memory
     source_bias: Tensor | None
     cache: BeamCache
 
     def select(self, rows: Tensor) -> ReformerState:
-        """Return the state of the hypotheses `rows`, [B', beam']; this one is used up."""
+        """Return the state of the hypotheses `rows`, [B', beam']; this one must not be reused."""
         memory, bias = self.memory, self.source_bias
         if len(rows) != len(memory.mask):  # sentences leave; the others keep their order
             sentences = rows[:, 0] // self.cache.beam
@@ -199,7 +199,7 @@ class Reformer(TranslationModel):
         return maps
 
     def _grid(self, u: Tensor, v: Tensor) -> Tensor:
-        """Let every source vector meet every target vector: [B, S, E], [B, T, E] -> the grid."""
+        """Add or join every pair of source and target vectors: [B, S, E], [B, T, E] -> the grid."""
         u, v = u.unsqueeze(1), v.unsqueeze(2)  # [B, 1, S, E], [B, T, 1, E]
         if self.config.grid == "sum":
             return u + v  # X_0 (docs/systems.md 2.2)
@@ -213,6 +213,6 @@ class Reformer(TranslationModel):
 
 
 class ReformerFast(Reformer):
-    """The same with a `prenet`, which its configuration asks for."""
+    """Reformer with a PreNet, the source encoder of its configuration."""
 
     Config = ReformerFastConfig

@@ -1,7 +1,7 @@
 """The sizes and options of every system, apart from its code.
 
-These classes know no tensors, so that a wrong key or an impossible size is reported without
-loading torch. The model files use them as they are.
+These classes need no tensors, so that a wrong key or an impossible size is reported without
+loading torch. The model files use them unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jtrans.config import Count, Rate, SystemConfig
 
 
 class AttentionSystemConfig(SystemConfig):
-    """What the Transformer and the joint systems share."""
+    """Options that the Transformer and the joint systems share."""
 
     width: Count = 256  # E, d_model
     ffn_width: Count = 1024  # F, d_ff
@@ -54,7 +54,7 @@ class ReformerConfig(AttentionSystemConfig):
 
     system: Literal["reformer-base"] = "reformer-base"
     layers: Count = 7  # N, joint layers
-    grid: Literal["sum", "concat"] = "sum"  # how u_i and v_j meet; concat doubles the grid's width
+    grid: Literal["sum", "concat"] = "sum"  # how u_i and v_j combine; concat doubles the width
     side_vectors: bool = False  # a learned vector added to all source, another to all target tokens
     grid_dropout: Literal["shared", "independent"] = "shared"  # Dropout1d/2d, or the ablation
     reduction: Literal["attention", "max"] = "attention"
@@ -79,4 +79,4 @@ class ReformerFastConfig(ReformerConfig):
 
     system: Literal["reformer-fast"] = "reformer-fast"  # type: ignore[assignment]
     layers: Count = 5
-    prenet_layers: Annotated[int, Field(ge=0)] = 5  # 0 leaves its final layer norm
+    prenet_layers: Annotated[int, Field(ge=0)] = 5  # 0 leaves only its final layer norm

@@ -1,4 +1,4 @@
-"""Transformer (Vaswani et al. 2017): the encoder-decoder that everything else is measured against.
+"""Transformer (Vaswani et al. 2017): the encoder-decoder with which all others are compared.
 
     source [B, S] -> embed -> encoder layers { self-attention ; FFN }                  -> [B, S, E]
     target [B, T] -> embed -> decoder layers { causal self-attention ;
@@ -9,7 +9,7 @@ Every block is wrapped in a residual with layer norm, before it (pre-norm, the b
 Reformer paper) or after it (post-norm, the original).
 
 Differs from the paper: positions start at 0 in the two-halves layout of tensor2tensor and
-fairseq; the output matrix has a bias only when asked for.
+fairseq; the output matrix has a bias only if `output_bias` is set.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class DecoderLayer(Layer):
 
         Args:
             x: [B, T, E]; with a cache the next position of a sentence's hypotheses, [B, beam, E].
-            source_keys_values: this layer's view of the source, two [B, H, S, D].
+            source_keys_values: this layer's keys and values of the source, two [B, H, S, D].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
-            cache: the positions before, in slots.
-            slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
+            cache: earlier positions, in slots.
+            slot_bias: 0 on slots that a hypothesis attends to, -inf on others, [B, beam, slots].
         """
         own, cross, feed_forward = self.residuals
         keys, values = source_keys_values
@@ -80,14 +80,14 @@ class DecoderLayer(Layer):
 
 @dataclass
 class TransformerState:
-    """The prefixes of N = B x beam hypotheses: what each decoder layer has seen."""
+    """The state of N = B x beam hypotheses: keys and values in each decoder layer."""
 
     source_keys_values: list[tuple[Tensor, Tensor]]  # per layer, two [B, H, S, D]
     source_bias: Tensor | None
     cache: BeamCache
 
     def select(self, rows: Tensor) -> TransformerState:
-        """Return the state of the hypotheses `rows`, [B', beam']; this one is used up."""
+        """Return the state of the hypotheses `rows`, [B', beam']; this one must not be reused."""
         source, bias = self.source_keys_values, self.source_bias
         if len(rows) != len(source[0][0]):  # sentences leave; the others keep their order
             sentences = rows[:, 0] // self.cache.beam
@@ -157,7 +157,7 @@ class Transformer(TranslationModel):
 
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
-        """Return the encoder's, the decoder's own and the cross attention of every layer."""
+        """Return the self-attention of encoder and decoder and the cross-attention, all layers."""
         with record_attention() as weights:
             self.decode(target, self.encode(source, source != PADDING))
         maps = []

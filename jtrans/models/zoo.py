@@ -1,4 +1,4 @@
-"""Every system by its name: those of this package, and those that other distributions bring.
+"""Every system by its name: those of this package, and those that other distributions provide.
 
 To add one here: write its file, add one line to `SYSTEMS`, add a recipe. Another distribution
 declares its systems as entry points of the group `jtrans.systems`, ``mine = "package.file:Mine"``.
@@ -31,8 +31,8 @@ class SystemEntry:
     """One system of this package: where its classes are, and what to read about it."""
 
     model: str  # the `TranslationModel`, as ``module:Class``
-    summary: str  # what it is, in a few words
-    paper: str  # where it comes from
+    summary: str  # a description in a few words
+    paper: str  # its publication
     # its configuration class where that is importable without torch, so that a wrong key is
     # reported at once; by default the model's `Config`
     config: str | None = None
@@ -49,9 +49,9 @@ class SystemEntry:
 
 @dataclass(frozen=True)
 class InstalledSystem:
-    """One system of another distribution; its class says what it is."""
+    """One system of another distribution; its class describes it."""
 
-    point: metadata.EntryPoint  # declares it
+    point: metadata.EntryPoint  # its declaration
 
     @property
     def distribution(self) -> str:
@@ -70,7 +70,7 @@ class InstalledSystem:
         return self.model_class().paper or self.distribution
 
     def model_class(self) -> type[TranslationModel]:
-        """Import the model's class and check that it keeps the contract.
+        """Import the model's class and check that it fulfils the contract.
 
         Raises:
             ConfigError: it cannot be imported, or is no system of this name.
@@ -102,7 +102,7 @@ class InstalledSystem:
         return ConfigError(
             f"the system {self.point.name} of {self.distribution} is broken: {fault}",
             where=f"entry point {self.point.name} = {self.point.value}",
-            hint="mend or uninstall that distribution; see docs/adding-a-system.md",
+            hint="fix or uninstall that distribution; see docs/adding-a-system.md",
             kind="config.broken-system",
         )
 
@@ -132,7 +132,7 @@ SYSTEMS: dict[str, SystemEntry] = {
 
 
 class SystemConfigs(Mapping[str, type[SystemConfig]]):
-    """The configuration class of every system, imported when it is asked for."""
+    """The configuration class of every system, imported on demand."""
 
     def __init__(self) -> None:
         self._installed = metadata.entry_points(group=ENTRY_POINTS)
@@ -146,7 +146,7 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        """Say whether there is a system of that name; nothing is imported."""
+        """Return whether there is a system of that name; nothing is imported."""
         return name in list(self)
 
     def __getitem__(self, name: str) -> type[SystemConfig]:
@@ -173,7 +173,7 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
         if len(declared) > 1:
             owners = [system.distribution for system in declared]
             raise ConfigError(
-                f"several distributions bring a system named {name}: {', '.join(owners)}",
+                f"several distributions provide a system named {name}: {', '.join(owners)}",
                 where=f"entry points of the group {ENTRY_POINTS}",
                 hint=f"uninstall all but one, or rename the system of {owners[-1]}",
                 kind="config.broken-system",
@@ -182,7 +182,7 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
 
 
 def installed_systems() -> list[InstalledSystem]:
-    """Return all systems of other distributions, whether they can be used or not."""
+    """Return all systems of other distributions, usable or not."""
     return [InstalledSystem(point) for point in metadata.entry_points(group=ENTRY_POINTS)]
 
 

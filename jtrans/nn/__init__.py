@@ -1,1 +1,1 @@
-"""Layers that know tensors and nothing else: equations here, fast forms in `cpu` and `gpu`."""
+"""Layers, which depend on tensors alone: equations here, fast forms in `cpu` and `gpu`."""

@@ -49,10 +49,10 @@ class MultiHeadAttention(nn.Module):
         Args:
             x: [..., L, ..., E], L at the attended axis.
             bias: 0 or -inf, broadcasts to [..., H, L, L].
-            causal: position l sees 0..l only.
+            causal: position l attends to 0..l only.
             cache: slots of earlier positions; `x` is then the next position of the hypotheses of
                 each sentence (L = beam), which get slots of their own, and `bias` says which
-                slots each of them sees.
+                slots each of them attends to.
         """
         projected = F.linear(x, self.in_weight, self.in_bias)  # x W_q + b_q, ..., [..., 3E]
         q, k, v = (split_heads(part, self.heads, self.axis) for part in projected.chunk(3, dim=-1))
@@ -83,10 +83,10 @@ class CrossAttention(nn.Module):
         self.query = nn.Linear(width, width)
         self.key_value = nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
-        whole = nn.init.xavier_uniform_(torch.empty(3 * width, width))  # as one matrix [3E, E]
+        weight = nn.init.xavier_uniform_(torch.empty(3 * width, width))  # as one matrix [3E, E]
         with torch.no_grad():
-            self.query.weight.copy_(whole[:width])
-            self.key_value.weight.copy_(whole[width:])
+            self.query.weight.copy_(weight[:width])
+            self.key_value.weight.copy_(weight[width:])
         nn.init.xavier_uniform_(self.out.weight)
         for linear in (self.query, self.key_value, self.out):
             nn.init.zeros_(linear.bias)
@@ -118,11 +118,11 @@ def attention_weights(
     """Return A = softmax(Q K^T / sqrt(D)), [..., H, Lq, Lk] (docs/systems.md 0.4).
 
     Args:
-        q: queries, [..., H, Lq, D], strided views welcome.
+        q: queries, [..., H, Lq, D], may be a strided view.
         k: keys, [..., H, Lk, D].
         bias: 0 or -inf, broadcasts to [..., H, Lq, Lk]. Every query keeps a key: a row that is
             -inf throughout would be nan.
-        causal: query l sees keys 0..l only.
+        causal: query l attends to keys 0..l only.
     """
     *lines, Lq, D = q.shape
     queries, keys = (x.reshape(-1, x.shape[-2], D) for x in (q, k))
@@ -141,7 +141,7 @@ def mix(weights: Tensor, v: Tensor) -> Tensor:
 
     Args:
         weights: after dropout, [..., H, Lq, Lk], contiguous.
-        v: values, [..., H, Lk, D], strided views welcome.
+        v: values, [..., H, Lk, D], may be a strided view.
     """
     *lines, Lq, Lk = weights.shape
     values = v.reshape(-1, Lk, v.shape[-1])

@@ -107,7 +107,7 @@ class BeamCache:
         return bias.masked_fill_(~self.mask, float("-inf"))
 
     def select(self, rows: Tensor) -> BeamCache:
-        """Return the cache of other hypotheses; the old one must not be used any more.
+        """Return the cache of other hypotheses; the old cache must not be used afterwards.
 
         Args:
             rows: surviving hypotheses of each sentence that goes on, [B', beam'].

@@ -1,4 +1,4 @@
-"""Which device computes, and in which precision."""
+"""The device that computes, its precision and its matmul backend."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _DEVICE = re.compile(r"(?P<kind>cpu|cuda|mps)(?::(?P<index>0|[1-9][0-9]{0,2}))?"
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """A device that was made ready.
+    """A device that is ready for use.
 
     Args:
         name: for example ``cpu`` or the GPU's name.
         threads: CPU threads that compute.
-        matmul_backend: what multiplies float32 matrices: ``MKL``, ``oneDNN`` or ``cuBLAS``.
+        matmul_backend: the library for float32 products: ``MKL``, ``oneDNN`` or ``cuBLAS``.
     """
 
     name: str
@@ -87,7 +87,7 @@ def resolve_precision(device: torch.device, precision: str) -> str:
 
 
 def has_fast_bf16(device: torch.device) -> bool:
-    """Say whether the device computes in bf16 by instructions of its own."""
+    """Return whether the device has instructions for bf16."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
@@ -112,9 +112,9 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
 
     Args:
         device: where to compute.
-        for_training: oneDNN prepares itself for every new shape of a product. Training reuses
-            the shapes of a micro-batch in every layer, so there it need only be a twentieth
-            faster; in a search the shapes change from step to step.
+        for_training: whether products repeat the same shapes; oneDNN has to prepare every new one.
+            In training all layers of a micro-batch share shapes, so oneDNN need only be a
+            twentieth faster; in a search the shapes change from step to step.
     """
     info = _prepare(device, 1.05 if for_training else 1.6)
     _log.info("device %s", info.describe("fp32"))
@@ -128,7 +128,7 @@ def _prepare(device: torch.device, margin: float) -> DeviceInfo:
         return DeviceInfo(device.type, 0, "")
     # oneDNN keeps code and buffers for every shape it meets, 1,024 of them by default: sentence
     # lengths vary, so that is gigabytes. With too few, every layer of a micro-batch prepares
-    # its products again. Read when oneDNN is first used.
+    # its products again. oneDNN reads the limit when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     keep_freed_memory()
     backend = matmul_backend.take_faster_backend(margin)
@@ -139,8 +139,8 @@ def use_matmul_backend(info: DeviceInfo, recorded: str | None) -> DeviceInfo:
     """Compute with the backend that a run recorded, where it is as exact here.
 
     Args:
-        info: what `prepare_device` returned.
-        recorded: the run's backend; None leaves the choice.
+        info: the result of `prepare_device`.
+        recorded: the run's backend; None keeps the current one.
 
     Returns:
         The device with the backend in use.
@@ -150,6 +150,6 @@ def use_matmul_backend(info: DeviceInfo, recorded: str | None) -> DeviceInfo:
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until the device has done all that it was given, before time is taken."""
+    """Wait until the device has finished all its work, before time is measured."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

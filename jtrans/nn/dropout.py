@@ -26,8 +26,8 @@ def dropout_mask(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
     if like.device.type != "cpu" or torch.compiler.is_compiling():
         mask = torch.empty(shape, dtype=like.dtype, device=like.device)
         return mask.bernoulli_(1.0 - rate).div_(1.0 - rate)
-    # four 16-bit draws from each random 64-bit number: a third of the time of bernoulli_, and
-    # the rate is met to 1/65536
+    # four 16-bit draws from each random 64-bit number: a third of the time of bernoulli_, with a
+    # rate exact to 1/65536
     count = shape.numel()
     threshold = min(round(rate * 2**16), 2**16 - 1) - 2**15  # an int16, even for a rate near 1
     draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
@@ -50,7 +50,7 @@ class SharedDropout(nn.Module):
 
     @property
     def is_on(self) -> bool:
-        """Say whether anything is dropped now."""
+        """Whether anything is dropped now."""
         return self.training and self.rate > 0.0
 
     def mask(self, x: Tensor) -> Tensor | None:

@@ -48,7 +48,7 @@ class InputEmbedding(nn.Module):
     """Token vectors scaled by sqrt(E), plus positions, then dropout.
 
     Args:
-        tokens: the embedding, perhaps shared with other parts.
+        tokens: the embedding, possibly shared with other parts.
         layout: layout of the sinusoids.
         base: base of the sinusoids.
         offset: position of the first token.

@@ -44,7 +44,7 @@ class EncoderLayer(Layer):
 
 
 class Encoder(nn.Module):
-    """A stack of encoder layers; with pre-norm one more layer norm at its end.
+    """A stack of encoder layers; with pre-norm it ends in one more layer norm.
 
     Args:
         layers: their number.
@@ -52,7 +52,7 @@ class Encoder(nn.Module):
         ffn_width: F.
         heads: H.
         pre_norm: layer norm before each block, not after it.
-        rates: the rates of dropout of `EncoderLayer`.
+        rates: the dropout rates of `EncoderLayer`.
     """
 
     def __init__(

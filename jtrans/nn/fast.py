@@ -1,14 +1,14 @@
-"""The one place that chooses how a block is computed: in its plain form, or in a fast one.
+"""The choice of how to compute each block: in its plain form, or in a fast one.
 
 The plain form is the block's `forward`, its equation. Fast forms give the same up to rounding:
 
-* `KERNELS`: by device, what takes the place of ``block(x)``;
-* `IN_BLOCKS`: by device, what takes the place of a block together with the layer norm before it
-  and the residual around it, in training, position by position in a CPU's cache.
+* `KERNELS`: by device, replacements of ``block(x)``;
+* `IN_BLOCKS`: by device, replacements of a block together with the layer norm before it and the
+  residual around it, in training, for a block of positions at a time in a CPU's cache.
 
-The plain form serves every block and device without another one, and always while attention is
-recorded. `compute` and `form_in_blocks` are asked by `Residual`, `reduce` by joint models; a
-system that calls a block directly has its plain form.
+The plain form is used for every block and device without a fast one, and always while attention is
+recorded. `Residual` calls `compute` and `form_in_blocks`, joint models call `reduce`; a system that
+calls a block directly gets its plain form.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ IN_BLOCKS: dict[str, dict[Block, Form]] = {
     }
 }
 
-# the same where memory is to be saved
+# the same, saving memory
 SAVING = {
     device: forms | {FeedForward: functools.partial(feed_forward_in_blocks, keeps_hidden=False)}
     for device, forms in IN_BLOCKS.items()
 }
 
 _NO_FORMS: dict[Block, Form] = {}
-WIDE = 256  # from this width on products are most of the work, in bf16, too
+WIDE = 256  # from this width on, products are most of the work even in bf16
 
 _PLAIN: ContextVar[bool] = ContextVar("plain_forms", default=False)
 
 
 @contextlib.contextmanager
 def plain_forms() -> Iterator[None]:
-    """Let every block compute its plain form within the context; compiled code does not ask."""
+    """Let every block compute its plain form within the context; compiled code ignores this."""
     token = _PLAIN.set(True)
     try:
         yield
@@ -87,7 +87,7 @@ def compute(block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: 
     Args:
         block: a module, or any function.
         x: its input.
-        saves_memory: compute the hidden layer of an FFN again in the backward pass.
+        saves_memory: recompute the hidden layer of an FFN in the backward pass.
         arguments: the further arguments of the block.
     """
     kernel = KERNELS.get(x.device.type, _NO_FORMS).get(type(block))  # type: ignore[arg-type]
@@ -101,18 +101,18 @@ def compute(block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: 
 def form_in_blocks(
     block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: Any
 ) -> Form | None:
-    """Return what computes a pre-norm block in blocks of positions, None where that is not done.
+    """Return a function that computes a pre-norm block in blocks of positions, or None.
 
-    It is called with x, the norm and what else the form takes.
+    It takes x, the norm and the further inputs of the form in blocks.
 
     Args:
         block: as in `compute`.
         x: the running state, before the norm.
-        saves_memory: do so also where it costs time.
+        saves_memory: do so even where it costs time.
         arguments: the further arguments of the block.
     """
     if not torch.is_grad_enabled() or arguments.get("cache") is not None:
-        return None  # asked at every step of a search: the cheapest questions come first
+        return None  # called at every step of a search: the cheapest tests come first
     table = SAVING if saves_memory else IN_BLOCKS
     form = table.get(x.device.type, _NO_FORMS).get(type(block))  # type: ignore[arg-type]
     if form is None or _must_be_plain() or not pays_in_blocks(x, saves_memory=saves_memory):
@@ -131,9 +131,9 @@ def reduce(
 
 
 def pays_in_blocks(x: Tensor, *, saves_memory: bool = False) -> bool:
-    """Say whether training in blocks is as fast as the plain form, or wanted to save memory.
+    """Return whether training in blocks is as fast as the plain form, or needed to save memory.
 
-    In bf16 products are so fast that in narrow models computing again costs 10 to 30 % of the
+    In bf16 products are so fast that in narrow models recomputation costs 10 to 30 % of the
     time (measured at widths 128 and 64).
     """
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():

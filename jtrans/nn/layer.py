@@ -1,8 +1,8 @@
-"""`Layer`: one of a stack of equal layers, and how the stack is run in training.
+"""`Layer`: one of a stack of equal layers, and how training runs the stack.
 
-What the forward pass keeps for the backward pass (`set_recompute`) and whether layers are compiled
-(`compile_layers`) are properties of the run, not of the model: they change no parameter, and
-results by rounding only.
+Which values the forward pass saves for the backward pass (`set_recompute`) and whether layers are
+compiled (`compile_layers`) are properties of the run, not of the model: they change no parameter,
+and results by rounding only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Recompute = Literal["none", "hidden", "layer"]
 
 
 class Layer(nn.Module):
-    """A layer of a stack: `forward` says what it computes; see below for how."""
+    """A layer of a stack; `set_recompute` and `compile_layers` choose how training computes it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Layer(nn.Module):
         self.compiled: Callable[..., Tensor] | None = None
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
-        """Compute the layer; in training in the way chosen below."""
+        """Compute the layer, in training in the chosen way."""
         plain: Callable[..., Tensor] = super().__call__
         if not (self.training and torch.is_grad_enabled()) or is_recording():
             return plain(*inputs, **options)
@@ -41,7 +41,7 @@ class Layer(nn.Module):
 
 
 def set_recompute(model: nn.Module, policy: Recompute) -> None:
-    """Choose what training computes again in the backward pass, to save memory.
+    """Choose what training recomputes in the backward pass, to save memory.
 
     Args:
         model: any model.
@@ -59,8 +59,8 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
 def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "inductor") -> None:
     """Let torch compile each kind of layer, once for all layers of the kind and all lengths.
 
-    All sizes are dynamic from the beginning, equal ones apart from each other: otherwise a first
-    batch with S = T would mean a second compilation later.
+    All sizes are dynamic from the beginning, and equal ones are kept apart: otherwise a first batch
+    with S = T would force a second compilation later.
     """
     torch.fx.experimental._config.use_duck_shape = False
     for module in model.modules():

@@ -1,4 +1,4 @@
-"""A recorder of attention weights: blocks that attend report to it, if one is on.
+"""A recorder of attention weights: while it is on, blocks that attend report to it.
 
     with record_attention() as recorder:
         model.decode(target, model.encode(source, source != PADDING))
@@ -20,7 +20,7 @@ from jtrans.errors import InternalError
 
 
 class AttentionRecorder:
-    """The attention weights of the forward passes it listened to.
+    """The attention weights of the forward passes while it was on.
 
     Attributes:
         calls: by block (or by the name that was recorded), the weights of each call in turn.
@@ -51,7 +51,7 @@ def record_attention() -> Iterator[AttentionRecorder]:
 
 
 def is_recording() -> bool:
-    """Say whether a recorder is on; never in compiled code."""
+    """Return whether a recorder is on; always False in compiled code."""
     return not torch.compiler.is_compiling() and _RECORDER.get() is not None
 
 
@@ -59,7 +59,7 @@ def record(block: Hashable, weights: Tensor) -> None:
     """Report attention weights, last axis attended over, to the recorder that is on, if any.
 
     Args:
-        block: the module that attends, or any name to find the weights by.
+        block: the module that attends, or any key to look up the weights.
         weights: before dropout.
     """
     recorder = None if torch.compiler.is_compiling() else _RECORDER.get()

@@ -17,7 +17,7 @@ class Residual(nn.Module):
     Args:
         width: size of the last axis, E.
         dropout: the dropout of the block's output.
-        pre_norm: which of the two forms.
+        pre_norm: whether the norm comes before the block.
 
     Attributes:
         saves_memory: set by `layer.set_recompute`, read by `fast`.

@@ -36,7 +36,7 @@ class TargetAttention(nn.Module):
             x: the grid, [B, T, S, E]; with a cache the next target position of the hypotheses
                 of each sentence, [B, beam, S, E].
             cache: earlier target positions, in slots.
-            slot_bias: 0 on slots that a hypothesis sees, -inf on others, [B, beam, slots].
+            slot_bias: 0 on slots that a hypothesis attends to, -inf on others, [B, beam, slots].
         """
         bias = None if slot_bias is None else slot_bias[:, None, None]  # [B, 1, 1, beam, slots]
         return self.attention(x, bias=bias, causal=cache is None, cache=cache)  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""Softmax over some positions, and the biases that keep it from the others.
+"""Softmax over some positions, and the biases that exclude the others.
 
-Masks are boolean, True where a position takes part; what is added to scores is a bias of 0 there
-and of -inf elsewhere.
+Masks are boolean, True where a position takes part; the bias added to scores is 0 there and -inf
+elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def padding_bias(mask: Tensor) -> Tensor | None:
         mask: True on real positions, [B, L].
 
     Returns:
-        [B, L] float32; None when nothing is padded (known without waiting on a CPU only).
+        [B, L] float32; None when nothing is padded (tested on a CPU only, as a GPU would wait).
     """
     if mask.device.type == "cpu" and bool(mask.all()):
         return None
@@ -25,7 +25,7 @@ def padding_bias(mask: Tensor) -> Tensor | None:
 
 
 def causal_bias(length: int, device: torch.device) -> Tensor:
-    """Return [L, L]: 0 where a position sees another, -inf where that one comes later."""
+    """Return the bias [L, L]: -inf where the key comes after the query, otherwise 0."""
     return torch.full((length, length), float("-inf"), device=device).triu_(1)
 
 
@@ -33,7 +33,7 @@ def softmax(scores: Tensor, dim: int) -> Tensor:
     """Return the softmax along `dim`, computed and returned in float32 at least.
 
     Args:
-        scores: of any shape; along `dim` one is finite, or the result would be nan.
+        scores: of any shape; at least one along `dim` is finite, or the result would be nan.
         dim: the axis whose weights add up to 1.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)

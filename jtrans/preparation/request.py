@@ -186,7 +186,7 @@ def _has_text(text: ParallelText) -> bool:
 
 
 def is_up_to_date(folder: Path, record: Mapping[str, Any], *, force: bool) -> bool:
-    """Say whether `folder` holds the requested corpus (see `Request`), whole and readable.
+    """Return whether `folder` holds the requested corpus (see `Request`), whole and readable.
 
     With `force` another prepared corpus there may be replaced.
 

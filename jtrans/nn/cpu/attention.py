@@ -1,7 +1,7 @@
 """``x + mask * attention(LN(x))`` in blocks of lines (see `jtrans.nn.cpu.blocks`).
 
-Kept for the backward pass are `x` and the queries, keys and values; the weights and all that
-follows are computed again. Lines are short, so a block holds many of them, and their products
+`x` and the queries, keys and values are saved for the backward pass; the weights and all that
+follows are recomputed. Lines are short, so a block holds many of them, and their products
 are batched.
 """
 
@@ -38,7 +38,7 @@ def self_attention_in_blocks(
         norm: the layer norm.
         dropout: dropout of the result.
         bias: 0 or -inf, broadcasts to [B, H, L, L], for a grid to [B, A, H, L, L].
-        causal: position l sees 0..l only.
+        causal: position l attends to 0..l only.
         cache: none in training.
     """
     is_grid = x.dim() == 4
@@ -100,9 +100,9 @@ class _Attention:
         b_out: [E].
         bias: 0 or -inf, broadcasts to [B, A, H, L, L].
         mask: dropout mask of the weights, broadcasts to [B, A, H, L, L].
-        saved: queries, keys and values of all parts, one after the other.
+        saved: queries, keys and values of all parts, concatenated.
         heads: H.
-        causal: position l sees 0..l only.
+        causal: position l attends to 0..l only.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class _Attention:
         return d_qkv.mm(self.w_in)
 
     def _take(self, count: int) -> Tensor:
-        """Return the next `count` numbers of what is kept: parts come in the same order twice."""
+        """Return the next `count` saved numbers: both passes take the parts in the same order."""
         taken, self.saved = self.saved[:count], self.saved[count:]
         return taken
 

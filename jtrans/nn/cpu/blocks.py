@@ -1,12 +1,13 @@
 """Training on a CPU in blocks of positions that stay in its cache.
 
 A pre-norm block ``x + mask * f(LN(x))``, with the mask of its dropout, treats positions (attention:
-lines of positions) one by one. Computed for all positions at once, every operation writes a tensor
-to main memory and the next one reads it back; computed for some thousand positions at a time, all
-that is in between stays in the cache, and only what the backward pass needs is written. Attention,
-normalised vectors and, if wanted, the hidden layer are computed again there, in the cache as well.
+lines of positions) independently. Computed for all positions at once, every operation writes a
+tensor to main memory and the next one reads it back; computed for some thousand positions at a
+time, all intermediate results stay in the cache, and only what the backward pass needs is written.
+Attention, normalised vectors and, to save memory, the hidden layer are recomputed there, in the
+cache as well.
 
-A GPU gets there another way: by `torch.compile` and a kernel of its own.
+On a GPU `torch.compile` and kernels serve the same purpose.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-ROWS = 4096  # positions of a block: smaller ones cost more in waking threads than they save
+ROWS = 4096  # positions of a block: smaller blocks cost more in waking threads than they save
 
 Part = tuple[slice, slice]  # of the first two axes
 
@@ -27,7 +28,7 @@ class Inner(Protocol):
 
     @property
     def gradients(self) -> tuple[Tensor, ...]:
-        """The gradients of its weights, as far as summed up."""
+        """The gradients of its weights, summed over the parts so far."""
 
     def forward(self, y: Tensor, part: Part) -> Tensor:
         """Return f(y) of a part as rows, [b, a, ..., E] -> [n, E]."""
@@ -38,11 +39,11 @@ class Inner(Protocol):
         Args:
             y: the normalised part, [b, a, ..., E].
             gradient: rows of the gradient of f(y), [n, E].
-            part: which part.
+            part: the part.
         """
 
 
-# makes an Inner for products in a type, of the tensors handed to `residual_in_blocks`
+# makes an Inner from the type of products and the tensors given to `residual_in_blocks`
 MakeInner = Callable[..., Inner]
 
 
@@ -57,10 +58,10 @@ def residual_in_blocks(
 
     Args:
         make_inner: makes f.
-        x: [B, A, ..., E], strided views welcome.
+        x: [B, A, ..., E], may be a strided view.
         norm: the layer norm.
         mask: dropout mask of the result, broadcasts to `x`.
-        tensors: what f is made of: its weights, then tensors without a gradient.
+        tensors: the tensors of f: its weights, then tensors without a gradient.
     """
     wrapped: Tensor = _Residual.apply(  # type: ignore[no-untyped-call]
         make_inner, norm.eps, x, norm.weight, norm.bias, mask, *tensors
@@ -168,7 +169,7 @@ def rows(x: Tensor) -> Tensor:
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
-    """Return the type in which matrix products are to be computed now."""
+    """Return the type of matrix products in the current context."""
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 

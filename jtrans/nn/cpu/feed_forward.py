@@ -27,8 +27,8 @@ def feed_forward_in_blocks(
         x: [B, ..., E], three axes at least.
         norm: the layer norm.
         dropout: dropout of the result.
-        keeps_hidden: keep the hidden layer for the backward pass; otherwise it is computed again,
-            a ninth more arithmetic for 4 of 5 numbers kept per feature.
+        keeps_hidden: save the hidden layer for the backward pass; recomputing it instead is a ninth
+            more arithmetic, but frees 4 of 5 numbers per feature.
     """
     dtype = product_dtype(x)
     hidden = x.new_empty(()).expand(*x.shape[:-1], block.inner.out_features)
@@ -55,7 +55,7 @@ class _FeedForward:
         b2: [E].
         mask: dropout mask of the hidden layer, broadcasts to [B, ..., F]; one positive value
             where it is not 0.
-        saved: where the hidden layer is kept, [B, ..., F]; None computes it again.
+        saved: receives the hidden layer, [B, ..., F]; None to recompute it.
     """
 
     def __init__(
@@ -97,10 +97,9 @@ class _FeedForward:
         return d_hidden.mm(self.w1)
 
     def _hidden(self, y: Tensor, part: Part) -> Tensor:
-        """Return ``relu(y W1 + b1) * mask``, [..., F], in its place if it is kept."""
-        hidden = (
-            y.new_empty(*y.shape[:-1], len(self.b1)) if self.saved is None else self.saved[part]
-        )
+        """Return ``relu(y W1 + b1) * mask``, [..., F], written to `saved` if given."""
+        shape = (*y.shape[:-1], len(self.b1))
+        hidden = y.new_empty(shape) if self.saved is None else self.saved[part]
         torch.addmm(self.b1, rows(y), self.w1.t(), out=rows(hidden)).relu_()
         mask = narrow(self.mask, part)
         return hidden if mask is None else hidden.mul_(mask)

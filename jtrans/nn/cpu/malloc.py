@@ -1,4 +1,4 @@
-"""How the C library hands out memory for large tensors."""
+"""How the C library allocates memory for large tensors."""
 
 from __future__ import annotations
 

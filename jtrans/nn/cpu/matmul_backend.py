@@ -1,6 +1,6 @@
-"""Which library multiplies float32 matrices on a CPU: MKL, or oneDNN where that is as exact.
+"""The library that multiplies float32 matrices on a CPU: MKL, or oneDNN where that is as exact.
 
-On some processors oneDNN computes in bfloat16 instead, by the same switch; there it is not taken.
+With the same switch oneDNN computes in bfloat16 on some processors; there it is not used.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def take_faster_backend(margin: float) -> str:
 
 
 def take_backend(recorded: str | None, measured: str) -> str:
-    """Use the backend an earlier start of a run used, so that it continues bit by bit.
+    """Use the backend with which a run started, so that it continues bit for bit.
 
-    Which of two nearly equal backends is faster changes with what else the machine does.
+    Which of two nearly equal backends is faster varies with the load of the machine.
 
     Args:
-        recorded: what the run recorded; None, or a backend that is not here, leaves the choice.
-        measured: the one that is faster here.
+        recorded: the run's backend; None, or a backend that is not available, leaves the choice.
+        measured: the faster backend here.
 
     Returns:
         The backend in use.
@@ -63,10 +63,10 @@ def take_backend(recorded: str | None, measured: str) -> str:
 
 @contextlib.contextmanager
 def onednn_for_short_products(dtype: torch.dtype) -> Iterator[None]:
-    """Within it, batches of small float32 products go to oneDNN where that is exact.
+    """Compute batches of small float32 products by oneDNN within the context, where it is exact.
 
     For the products of attention over short lines it is two to four times as fast as MKL,
-    whichever is the better for large ones.
+    whichever is faster for large ones.
     """
     before = torch.get_float32_matmul_precision()
     is_used = before != PRECISIONS["MKL"]
@@ -82,7 +82,7 @@ def onednn_for_short_products(dtype: torch.dtype) -> Iterator[None]:
 
 @functools.cache
 def is_onednn_real_float32() -> bool:
-    """Say whether oneDNN's float32 products are that here; with AMX they are bfloat16's."""
+    """Return whether oneDNN's float32 products are exact here; with AMX they are in bfloat16."""
     if not torch.backends.mkldnn.is_available():
         return False
     before = torch.get_float32_matmul_precision()
@@ -94,7 +94,7 @@ def is_onednn_real_float32() -> bool:
 
 
 def is_real_float32() -> bool:
-    """Say whether float32 products are exact with the backend in use."""
+    """Return whether float32 products are exact with the backend in use."""
     x = torch.randn(256, 256, generator=torch.Generator().manual_seed(1))
     exact = x.double() @ x.double().t()
     product = torch.nn.functional.linear(x, x)

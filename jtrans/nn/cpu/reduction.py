@@ -12,12 +12,12 @@ from jtrans.nn.cpu.blocks import parts
 def reduction_in_blocks(
     reduction: nn.Module, x: Tensor, norm: nn.Module | None, source_bias: Tensor | None
 ) -> Tensor:
-    """Return the Reduction of LN(x), part by part, and again in the backward pass.
+    """Return the Reduction of LN(x), part by part, recomputed in the backward pass.
 
     Args:
-        reduction: takes a part of x, [b, t, S, E], and its bias to [b, t, E]; has no dropout.
+        reduction: maps a part of x, [b, t, S, E], and its bias to [b, t, E]; has no dropout.
         x: [B, T, S, E].
-        norm: the layer norm before, if there is one.
+        norm: the layer norm before it, if there is one.
         source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
     """
 

@@ -1,1 +1,1 @@
-"""Kernels for a GPU and what stands in for them elsewhere."""
+"""Kernels for a GPU, and their substitutes elsewhere."""

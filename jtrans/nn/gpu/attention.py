@@ -96,11 +96,11 @@ def fused_attention(
     """Return softmax(Q K^T / sqrt(D)) V, [..., H, Lq, D], by torch's fused attention.
 
     Args:
-        q: queries, [..., H, Lq, D], strided views welcome.
+        q: queries, [..., H, Lq, D], may be a strided view.
         k: keys, [..., H, Lk, D].
         v: values, [..., H, Lk, D].
         bias: 0 or -inf, broadcasts to [..., H, Lq, Lk].
-        causal: query l sees keys 0..l only.
+        causal: query l attends to keys 0..l only.
     """
     *lines, Lq, D = q.shape
     causal = causal and Lq > 1

@@ -2,7 +2,7 @@
 
 The same numbers as the GPU kernels up to rounding, the dropout mask included: scores, softmax and
 their gradients in float32 (float64 for float64 inputs), weights in the inputs' type before they
-meet the values.
+multiply the values.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from jtrans.nn.gpu.dropout_mask import weights_mask
 
 
 class Weighting(NamedTuple):
-    """What the weights depend on besides queries and keys.
+    """The inputs of the weights besides queries and keys.
 
     Args:
         key_bias: 0 on real keys, -inf on padding, [B, L].
         seed: of the dropout mask of the weights; None where nothing is dropped.
-        causal: query l sees keys 0..l only.
+        causal: query l attends to keys 0..l only.
         rate: dropout of the weights.
         shares_mask: the lines of a sentence share their dropout mask.
     """
@@ -35,7 +35,7 @@ class Weighting(NamedTuple):
 
 
 def output_like(qkv: Tensor) -> Tensor:
-    """Return an empty result [B, A, H, L, D] that lies in memory as `qkv` [3, B, A, H, L, D] does.
+    """Return an empty result [B, A, H, L, D] with the memory layout of `qkv` [3, B, A, H, L, D].
 
     Heads lie side by side within a position, so that joining them is a view.
     """
@@ -49,8 +49,8 @@ def forward(qkv: Tensor, weighting: Weighting) -> Tensor:
     """Mix values by softmax(q k^T / sqrt(D)), [3, B, A, H, L, D] -> [B, A, H, L, D].
 
     Args:
-        qkv: queries, keys and values of B sentences with A lines each, strided views welcome.
-        weighting: what the weights depend on besides.
+        qkv: queries, keys and values of B sentences with A lines each, may be a strided view.
+        weighting: the other inputs of the weights.
     """
     with torch.autocast(qkv.device.type, enabled=False):
         weights, mask = _weights(qkv, weighting)
@@ -60,19 +60,19 @@ def forward(qkv: Tensor, weighting: Weighting) -> Tensor:
 
 
 def backward(gradient: Tensor, qkv: Tensor, weighting: Weighting) -> Tensor:
-    """Return the gradient of `qkv` from that of the result; weights and mask are computed again."""
+    """Return the gradient of `qkv` from that of the result; weights and mask are recomputed."""
     with torch.autocast(qkv.device.type, enabled=False):
         weights, mask = _weights(qkv, weighting)
         q, k, v = qkv.unbind(0)
-        of_weights = (gradient @ v.mT).to(weights.dtype)  # [B, A, H, L, L]
+        d_weights = (gradient @ v.mT).to(weights.dtype)  # [B, A, H, L, L]
         dropped = weights
         if mask is not None:
-            of_weights, dropped = of_weights * mask, weights * mask
-        mean = (weights * of_weights).sum(-1, keepdim=True)
-        of_scores = (weights * (of_weights - mean) * q.shape[-1] ** -0.5).to(qkv.dtype)
+            d_weights, dropped = d_weights * mask, weights * mask
+        mean = (weights * d_weights).sum(-1, keepdim=True)
+        d_scores = (weights * (d_weights - mean) * q.shape[-1] ** -0.5).to(qkv.dtype)
         out = torch.empty_like(qkv)
-        out[0] = of_scores @ k
-        out[1] = of_scores.mT @ q
+        out[0] = d_scores @ k
+        out[1] = d_scores.mT @ q
         out[2] = dropped.to(qkv.dtype).mT @ gradient
         return out
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 ROUNDS = 7
-BITS = 24  # of a draw that are compared with the rate
+BITS = 24  # bits of a draw, which is compared with the rate
 KEYS = 128  # counter = query * KEYS + key
 
 _WORD = 0xFFFFFFFF
@@ -26,7 +26,7 @@ def threshold(rate: float) -> int:
 
 
 def draw_seed(device: torch.device) -> Tensor:
-    """Draw a seed, int64 [], on the device (so that nothing waits for it)."""
+    """Draw a seed, int64 [], on the device, so that nothing has to wait for it."""
     return torch.randint(0, 2**62, (), device=device)
 
 

@@ -26,7 +26,7 @@ _OPTIONS = "Tensor qkv, Tensor? key_bias, Tensor? seed, bool causal, float rate,
 
 
 def is_supported(x: Tensor, length: int, head_width: int) -> bool:
-    """Say whether the kernels compute this: a GPU with Triton, and lines of up to 128 positions.
+    """Return whether the kernels support this: a GPU with Triton, and lines of up to 128 positions.
 
     Args:
         x: gives device and dtype.
@@ -57,7 +57,7 @@ def short_axis_attention(
         axis: the axis attended along, among the middle ones.
         key_bias: 0 on real keys, -inf on padding, [B, L]. Every query keeps a key: a row that is
             -inf throughout would be nan.
-        causal: query l sees keys 0..l only.
+        causal: query l attends to keys 0..l only.
         dropout: probability of dropping a weight, below 1.
         shares_mask: the lines of a sentence share their dropout mask.
         seed: int64, [], on the device of `projected`; None draws one where it is needed.

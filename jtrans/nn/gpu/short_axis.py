@@ -2,7 +2,7 @@
 
 A line (one sequence that attends to itself) of up to 128 positions fits one tile, so a program
 computes the whole softmax of one line and head, or of a few lines when they are very short, and
-nothing is stored between the passes: the backward pass computes the weights again. Positions of
+nothing is stored between the passes: the backward pass recomputes the weights. Positions of
 a line may lie any distance apart in memory. Along either axis of the joint grid a head's slice of
 a position is one cache line, so reading with a stride costs no bandwidth.
 
@@ -32,7 +32,7 @@ _VARYING = ["lines", "per_sentence", "heads", "length", "bias_stride"]  # not co
 
 @dataclass(frozen=True)
 class Tile:
-    """How a program's tile is cut.
+    """The shape of a program's tile.
 
     Args:
         slot: rows a line has in the tile; no line is longer.
@@ -63,8 +63,8 @@ def _rows(group, per_sentence, SLOT: tl.constexpr, LINES: tl.constexpr):  # type
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _places(sentence, within, position, head, s_b, s_a, s_h, s_l, BLOCK_D: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Return where the rows' features lie, [rows, BLOCK_D]; 64 bits, grids are large."""
+def _offsets(sentence, within, position, head, s_b, s_a, s_h, s_l, BLOCK_D: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Return the offsets of the rows' features, [rows, BLOCK_D]; 64 bits, as grids are large."""
     row = sentence.to(tl.int64) * s_b + within.to(tl.int64) * s_a + position.to(tl.int64) * s_l
     return (row + head.to(tl.int64) * s_h)[:, None] + tl.arange(0, BLOCK_D)[None, :]
 
@@ -86,8 +86,8 @@ def _weights(  # type: ignore[no-untyped-def]
     scores = _product(q, tl.trans(k)) * scale
     if HAS_BIAS:
         is_real = (position < length) & (line < lines)
-        places = sentence.to(tl.int64) * bias_stride + position
-        scores += tl.load(bias + places, mask=is_real, other=0.0)[None, :]
+        offsets = sentence.to(tl.int64) * bias_stride + position
+        scores += tl.load(bias + offsets, mask=is_real, other=0.0)[None, :]
     is_seen = (position < length)[None, :] & (position >= 0)[:, None]
     if LINES > 1:
         is_seen = is_seen & (line[:, None] == line[None, :])
@@ -120,19 +120,20 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     position, line, sentence, within = _rows(tl.program_id(0) // heads, per_sentence, SLOT, LINES)
     is_here = ((position < length) & (line < lines))[:, None]
     is_here = is_here & (tl.arange(0, BLOCK_D) < WIDTH)[None, :]
-    places = _places(sentence, within, position, head, x_b, x_a, x_h, x_l, BLOCK_D)
+    offsets = _offsets(sentence, within, position, head, x_b, x_a, x_h, x_l, BLOCK_D)
     weights = _weights(
-        tl.load(q + places, mask=is_here, other=0.0), tl.load(k + places, mask=is_here, other=0.0),
+        tl.load(q + offsets, mask=is_here, other=0.0),
+        tl.load(k + offsets, mask=is_here, other=0.0),
         bias, position, line, sentence, lines, length, bias_stride, scale,
         LINES, CAUSAL, HAS_BIAS,
     )  # fmt: skip
     if HAS_DROPOUT:
         table = (sentence if SHARED else line) * heads + head
         weights *= _dropout_mask(seed, table, position, THRESHOLD, KEPT)
-    values = tl.load(v + places, mask=is_here, other=0.0)
+    values = tl.load(v + offsets, mask=is_here, other=0.0)
     mixed = _product(weights.to(values.dtype), values)
-    places = _places(sentence, within, position, head, o_b, o_a, o_h, o_l, BLOCK_D)
-    tl.store(out + places, mixed.to(out.dtype.element_ty), mask=is_here)
+    offsets = _offsets(sentence, within, position, head, o_b, o_a, o_h, o_l, BLOCK_D)
+    tl.store(out + offsets, mixed.to(out.dtype.element_ty), mask=is_here)
 
 
 @triton.jit(do_not_specialize=_VARYING)  # type: ignore[untyped-decorator]
@@ -148,32 +149,32 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     position, line, sentence, within = _rows(tl.program_id(0) // heads, per_sentence, SLOT, LINES)
     is_here = ((position < length) & (line < lines))[:, None]
     is_here = is_here & (tl.arange(0, BLOCK_D) < WIDTH)[None, :]
-    places = _places(sentence, within, position, head, x_b, x_a, x_h, x_l, BLOCK_D)
-    queries = tl.load(q + places, mask=is_here, other=0.0)
-    keys = tl.load(k + places, mask=is_here, other=0.0)
-    values = tl.load(v + places, mask=is_here, other=0.0)
-    places = _places(sentence, within, position, head, g_b, g_a, g_h, g_l, BLOCK_D)
-    of_out = tl.load(gradient + places, mask=is_here, other=0.0)  # 0 in padded rows
+    offsets = _offsets(sentence, within, position, head, x_b, x_a, x_h, x_l, BLOCK_D)
+    queries = tl.load(q + offsets, mask=is_here, other=0.0)
+    keys = tl.load(k + offsets, mask=is_here, other=0.0)
+    values = tl.load(v + offsets, mask=is_here, other=0.0)
+    offsets = _offsets(sentence, within, position, head, g_b, g_a, g_h, g_l, BLOCK_D)
+    d_out = tl.load(gradient + offsets, mask=is_here, other=0.0)  # 0 in padded rows
     weights = _weights(
         queries, keys, bias, position, line, sentence, lines, length, bias_stride, scale,
         LINES, CAUSAL, HAS_BIAS,
     )  # fmt: skip
-    of_weights = _product(of_out, tl.trans(values))
+    d_weights = _product(d_out, tl.trans(values))
     dropped = weights
     if HAS_DROPOUT:
         table = (sentence if SHARED else line) * heads + head
         mask = _dropout_mask(seed, table, position, THRESHOLD, KEPT)
-        of_weights *= mask
+        d_weights *= mask
         dropped = weights * mask
-    places = _places(sentence, within, position, head, d_b, d_a, d_h, d_l, BLOCK_D)
-    of_values = _product(tl.trans(dropped.to(values.dtype)), of_out)
-    tl.store(dv + places, of_values.to(dv.dtype.element_ty), mask=is_here)
-    mean = tl.sum(weights * of_weights, 1)
-    of_scores = (weights * (of_weights - mean[:, None]) * scale).to(keys.dtype)
-    of_queries = _product(of_scores, keys)
-    tl.store(dq + places, of_queries.to(dq.dtype.element_ty), mask=is_here)
-    of_keys = _product(tl.trans(of_scores), queries)
-    tl.store(dk + places, of_keys.to(dk.dtype.element_ty), mask=is_here)
+    offsets = _offsets(sentence, within, position, head, d_b, d_a, d_h, d_l, BLOCK_D)
+    d_values = _product(tl.trans(dropped.to(values.dtype)), d_out)
+    tl.store(dv + offsets, d_values.to(dv.dtype.element_ty), mask=is_here)
+    mean = tl.sum(weights * d_weights, 1)
+    d_scores = (weights * (d_weights - mean[:, None]) * scale).to(keys.dtype)
+    d_queries = _product(d_scores, keys)
+    tl.store(dq + offsets, d_queries.to(dq.dtype.element_ty), mask=is_here)
+    d_keys = _product(tl.trans(d_scores), queries)
+    tl.store(dk + offsets, d_keys.to(dk.dtype.element_ty), mask=is_here)
 
 
 def forward(qkv: Tensor, weighting: Weighting, *, tile: Tile | None = None) -> Tensor:
@@ -181,7 +182,7 @@ def forward(qkv: Tensor, weighting: Weighting, *, tile: Tile | None = None) -> T
 
     Args:
         qkv: queries, keys and values, [3, B, A, H, L, D].
-        weighting: what the weights depend on besides.
+        weighting: the other inputs of the weights.
         tile: the tile, if not the usual one for this length.
     """
     tile = tile or tile_for(qkv.shape[4])
@@ -227,7 +228,7 @@ def _grid(q: Tensor, tile: Tile) -> tuple[int]:
 def _data(q: Tensor, weighting: Weighting) -> tuple[Any, ...]:
     B, A, H, L, _ = q.shape
     bias, seed = weighting.key_bias, weighting.seed
-    bias = q if bias is None else _dense_features(bias)  # without one any pointer will do
+    bias = q if bias is None else _dense_features(bias)  # without a bias any pointer will do
     return (bias, q if seed is None else seed, B * A, A, H, L)
 
 
