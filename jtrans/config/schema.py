@@ -110,7 +110,7 @@ class ExpectBand(ConfigSection):
 
 
 class Config(ConfigSection):
-    """A whole configuration."""
+    """A complete configuration."""
 
     data: DataConfig = DataConfig()
     model: SerializeAsAny[SystemConfig]

@@ -73,8 +73,8 @@ class SplitPart(ConfigSection):
 class Entry(ConfigSection):
     """One corpus of the catalogue."""
 
-    name: str  # what users type
-    title: str  # what it is, in one sentence
+    name: str  # as users type it
+    title: str  # a description in one sentence
     languages: tuple[str, str]  # source and target
     sentences: dict[str, Count]  # pairs of each split, before cleaning
     licence: str  # the licence of its text

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SystemEntry:
-    """One system of this package: where its classes are, and what to read about it."""
+    """One system of this package: its classes and a description."""
 
     model: str  # the `TranslationModel`, as ``module:Class``
     summary: str  # a description in a few words
@@ -66,7 +66,7 @@ class InstalledSystem:
 
     @property
     def paper(self) -> str:
-        """What the class names as its source, or else its distribution."""
+        """The class's publication, or else its distribution."""
         return self.model_class().paper or self.distribution
 
     def model_class(self) -> type[TranslationModel]:

@@ -36,7 +36,7 @@ REASON_CODES: dict[str | None, int] = {reason: i for i, reason in enumerate((Non
 
 @dataclass(frozen=True)
 class Rules:
-    """What a training pair must satisfy; the first two defaults are those of the Moses cleaner."""
+    """Conditions for training pairs; the first two defaults are those of the Moses cleaner."""
 
     max_length: int = 175  # words allowed on either side
     # how many times longer one side may be than the other; exactly this many times is allowed, as

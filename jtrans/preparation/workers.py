@@ -39,7 +39,7 @@ def available_cpus() -> int:
 class Preparation:
     """The state shared by the steps of a preparation."""
 
-    request: Request  # what to prepare, and how
+    request: Request  # the text and the options
     folder: Path  # the work folder
     workers: int  # number of processes
     progress: Progress  # receives the reports of all steps

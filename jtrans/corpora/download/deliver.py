@@ -84,7 +84,7 @@ def _check_folder(entry: Entry, folder: Path) -> None:
 
 
 def _download(entry: Entry, progress: Progress) -> list[Path]:
-    """Download what is missing, unpack archives, and return the folders."""
+    """Download missing files, unpack archives, and return the folders."""
     if entry.is_licensed:
         needed = ", ".join(source.file for source in entry.sources if not source.mirrors)
         raise CorpusError(

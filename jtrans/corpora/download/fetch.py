@@ -45,7 +45,7 @@ def downloads_folder() -> Path:
 
 
 def recorded(folder: Path) -> dict[str, dict[str, str | int]]:
-    """Return what was downloaded into `folder`: sha256, size and address by file name."""
+    """Return the downloads recorded in `folder`: sha256, size and address by file name."""
     path = folder / CHECKSUMS
     return dict(read_json(path)) if path.is_file() else {}
 

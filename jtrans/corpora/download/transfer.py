@@ -133,7 +133,7 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
     progress.advance(task, begin, size, unit="bytes")
     with part.open("r+b" if begin else "wb") as handle:
         handle.seek(begin)
-        while chunk := response.read1(CHUNK_BYTES):  # what has arrived, without waiting
+        while chunk := response.read1(CHUNK_BYTES):  # data at hand, without waiting
             handle.write(chunk)
             done += len(chunk)
             if limit is not None and done > limit:

@@ -19,7 +19,7 @@ from jtrans.files import whole_folder
 
 ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 CHUNK_BYTES = 1 << 20
-# What the standard library raises for damaged, encrypted or unknown archives.
+# Exceptions of the standard library for damaged, encrypted or unknown archives.
 DAMAGES = (
     tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError,
     NotImplementedError, RuntimeError,
