@@ -1,1 +1,1 @@
-"""Where one system beats another: the paper's figures, alignments and comparisons."""
+"""Comparing systems: the paper's figures, word alignments, significance."""

@@ -1,1 +1,1 @@
-"""How fast things are here, and how fast they could be."""
+"""Benchmarks of training and preparation on this machine."""

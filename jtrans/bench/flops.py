@@ -1,12 +1,12 @@
-"""How much arithmetic training takes, counted on the model itself.
+"""The FLOPs of training, counted on the model itself.
 
-A multiply-add counts two. Matrix products, convolutions and fused attention are counted, and
-nothing else: norms, softmax and dropout are a few per cent. Attention is counted whole, its
-causally masked half included.
+A multiply-add counts as two. Only matrix products, convolutions and fused attention are counted;
+norms, softmax and dropout are a few per cent. Attention is counted in full, including its
+causally masked half.
 
 The count of a pair is a polynomial in its lengths, up to S T (S + T) in joint models. So the counts
-of ten pairs of small lengths give it for all: one forward and backward pass each, on meta tensors,
-which have shapes and no values.
+of ten pairs of small lengths determine it: one forward and backward pass each, on meta tensors,
+which have shapes but no values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model
 
 DEGREE = 3  # of the polynomial
-# All S^a T^b up to the degree, and as many lengths that no other such polynomial passes through.
+# All S^a T^b up to the degree, and as many lengths, which determine the polynomial uniquely.
 POWERS = [(a, b) for a in range(DEGREE + 1) for b in range(DEGREE + 1 - a)]
 LENGTHS = [(2 + a, 2 + b) for a, b in POWERS]  # a length of one may be a special case
 
@@ -45,11 +45,11 @@ class TrainingFlops:
 def training_flops(
     config: SystemConfig, source_vocabulary: int, target_vocabulary: int
 ) -> TrainingFlops:
-    """Count what a system computes in training."""
+    """Count the FLOPs of a system in training."""
     vocabularies = source_vocabulary, target_vocabulary
     try:
         counts = _count(config, vocabularies, "meta")
-    except (NotImplementedError, RuntimeError):  # a system that looks at values
+    except (NotImplementedError, RuntimeError):  # a system that depends on tensor values
         counts = _count(config, vocabularies, "cpu")
     matrix = _monomials(*zip(*LENGTHS, strict=True))
     return TrainingFlops(np.linalg.solve(matrix, np.array(counts)).astype(np.float64))

@@ -1,4 +1,4 @@
-"""How long each step of a preparation takes, and how much memory it needs."""
+"""The time of each step of a preparation, and its peak memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jtrans.progress import Progress
 
 @dataclass
 class StepTime:
-    """One step: seconds on the clock, and of all processors together."""
+    """One step: wall-clock seconds, and CPU seconds over all processors."""
 
     name: str
     seconds: float
@@ -32,8 +32,8 @@ class PrepareMeasurement:
 
     pairs: int  # sentence pairs of all splits
     workers: int
-    # at most: of this process and of its largest worker, as often as there are workers; what they
-    # share counts for each
+    # upper bound: this process plus its largest worker times the number of workers; shared
+    # memory counts for each
     peak_mib: int = 0
     steps: list[StepTime] = field(default_factory=list)
 
@@ -68,7 +68,7 @@ def measure_prepare(
     """Prepare a corpus in a temporary folder and measure the steps.
 
     Raises:
-        ConfigError: the operating system does not say how much memory a process needs.
+        ConfigError: the operating system does not report the memory of a process.
     """
     try:
         import resource

@@ -1,4 +1,4 @@
-"""How fast a model trains here, and what it wastes: `jtrans bench train`."""
+"""Training speed and efficiency on this machine: `jtrans bench train`."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ MEMORY_TOKENS = {"cpu": 2_000, "cuda": 16_000}
 
 @dataclass(frozen=True)
 class TrainMeasurement:
-    """How a model trains.
+    """The measurements of a model in training.
 
     Positions, their rate and their padding are None for systems without joint positions.
     """
 
     system: str
-    parameters: int  # trainable numbers
+    parameters: int  # trainable parameters
     device: str  # one line about device and precision
     pairs: int  # sentence pairs of an epoch
     updates: int  # those timed, in `seconds`
@@ -56,13 +56,13 @@ class TrainMeasurement:
     token_padding: float  # share of an epoch's target tokens that is padding
     position_padding: float | None  # share of an epoch's joint positions that is padding
     peak_bytes: int | None  # most memory in use by this process, or on the GPU
-    # None where the operating system does not say
-    bytes_per_position: int | None  # what one more position of a micro-batch needs
-    bytes_per_token: int | None  # the same of a target token, in systems without positions
+    # None if the operating system does not report it
+    bytes_per_position: int | None  # memory of one more position in a micro-batch
+    bytes_per_token: int | None  # the same for a target token, in systems without positions
 
     @property
     def product_share(self) -> float:
-        """The model's FLOPs as a share of what matrix products alone reach here."""
+        """The model's FLOP/s as a share of those of matrix products alone on this machine."""
         return self.flops_per_second / self.product_flops_per_second
 
     def to_json(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Amounts:
 
 
 def count(flops: TrainingFlops, pairs: ParallelIds, micro_batches: Sequence[MicroBatch]) -> Amounts:
-    """Count what `micro_batches`, arrays of indices into `pairs`, consist of."""
+    """Count the work in `micro_batches`, arrays of indices into `pairs`."""
     amounts = Amounts()
     for indices in micro_batches:
         S, T = pairs.source.lengths[indices], pairs.target.lengths[indices]
@@ -97,10 +97,10 @@ def count(flops: TrainingFlops, pairs: ParallelIds, micro_batches: Sequence[Micr
 def measure_train(
     config: Config, *, data: Path, device: str | None, seconds: float, progress: Progress
 ) -> TrainMeasurement:
-    """Do real updates for about `seconds` and measure them; keeps nothing.
+    """Do real updates for about `seconds` and measure them; writes nothing.
 
     Raises:
-        JtransError: what `train` would refuse, it refuses, too.
+        JtransError: under the same conditions as `train`.
         WorkError: memory ran out.
     """
     corpus = PreparedCorpus.open(data)
@@ -161,9 +161,9 @@ def run_update(trainer: Trainer, micro_batches: Sequence[MicroBatch], number: in
 
 
 def product_rate(model: TranslationModel, precision: str) -> float:
-    """Return the FLOPs per second of products with a model's largest matrix, the best of some.
+    """Return the FLOPs per second of products with a model's largest matrix, best of several.
 
-    Matrices of the vocabularies are left out.
+    Vocabulary matrices are ignored.
     """
     device = model.device
     tables = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
@@ -186,10 +186,10 @@ def product_rate(model: TranslationModel, precision: str) -> float:
 
 
 def measure_memory(trainer: Trainer) -> int | None:
-    """Return what one more joint position (or target token) of a micro-batch needs, in bytes.
+    """Return the bytes that one more joint position (or target token) of a micro-batch needs.
 
-    It is the slope between two micro-batches of different sizes, so that weights, gradients and
-    the optimiser's state do not count. None where the operating system does not say.
+    This is the slope between two micro-batches of different sizes, so that weights, gradients and
+    the optimiser's state do not count. None if the operating system does not report memory.
     """
     device, is_joint = trainer.model.device, trainer.model.is_joint
     limits = MEMORY_POSITIONS if is_joint else MEMORY_TOKENS
@@ -226,7 +226,7 @@ def memory_micro_batches(
         np.stack([S, T], axis=1), axis=0, return_inverse=True, return_counts=True
     )
     cost = shapes[:, 1] * (shapes[:, 0] if is_joint else 1)
-    size = np.minimum(counts * cost, limit)  # what the pairs of a shape can make up
+    size = np.minimum(counts * cost, limit)  # attainable with the pairs of a shape
     best = int(np.lexsort((cost, size))[-1])
     count = max(2, int(limit // cost[best]))
     chosen = np.resize(np.flatnonzero(of_shape.ravel() == best), count).astype(np.int64)
@@ -234,9 +234,9 @@ def memory_micro_batches(
 
 
 def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
-    """Return how many bytes `work` needs at its peak beyond those in use before it.
+    """Return the peak bytes of `work` beyond those in use before it.
 
-    None where the operating system does not say.
+    None if the operating system does not report memory.
     """
     gc.collect()
     if device.type == "cuda":
@@ -251,7 +251,7 @@ def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
         # gives freed blocks back to the system: they must not count as used
         ctypes.CDLL("libc.so.6").malloc_trim(0)
     try:
-        # "5" makes the peak start anew
+        # "5" resets the peak
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
         return None

@@ -1,8 +1,8 @@
 """BLEU from counts: of any set of sentences, and as the script multi-bleu.perl computes it.
 
-`bleu_counts` gives what sacreBLEU counts in each sentence of raw text, `bleu_of` the corpus BLEU
-of summed counts. `multi_bleu` reads words (BPE undone) and gives the papers' tokenised BLEU, so
-that numbers compare with the tables of the papers, and with nothing else.
+`bleu_counts` returns sacreBLEU's counts for each sentence of raw text, `bleu_of` the corpus BLEU
+of summed counts. `multi_bleu` takes words (BPE undone) and returns the papers' tokenised BLEU,
+which is comparable only with the tables of the papers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def bleu_counts(
     target_language: str,
     lowercase: bool,
 ) -> NDArray[np.int64]:
-    """Return what BLEU counts in every sentence of raw text, [sentences, COLUMNS].
+    """Return the BLEU counts of every sentence of raw text, [sentences, COLUMNS].
 
     The arguments are those of `scores.corpus_bleu`.
     """

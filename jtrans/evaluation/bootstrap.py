@@ -1,4 +1,4 @@
-"""Bootstrap resampling: draw test sets from the one there is, and see how much a number varies.
+"""Bootstrap resampling: draw test sets from the original one to see how much a number varies.
 
 The draws are those of sacreBLEU (same generator, seed and number), so the interval of a corpus
 score is the one that sacreBLEU reports.
@@ -47,7 +47,7 @@ class Bootstrap:
 
 
 def p_value(drawn: NDArray[np.float64], difference: float) -> float:
-    """Return how likely chance alone makes such a difference: sacreBLEU's paired bootstrap.
+    """Return the p-value of a difference by sacreBLEU's paired bootstrap.
 
     Args:
         drawn: the difference on every drawn test set.

@@ -57,7 +57,7 @@ def sacrebleu_scores(
     target_language: str,
     lowercase: bool = False,
 ) -> list[Score]:
-    """Score raw text with sacreBLEU, one `Score` per metric, in the order asked for.
+    """Score raw text with sacreBLEU, one `Score` per metric, in the order given.
 
     Args:
         hypotheses: one line per sentence, detokenised.
@@ -97,7 +97,7 @@ def tokenizer_name(target_language: str) -> str:
     """Return the sacreBLEU tokenizer for a language: 13a unless it needs another.
 
     Japanese and Korean use their MeCab tokenizer where its packages are installed and single
-    characters elsewhere; their scores do not compare, and the signature says which it was.
+    characters elsewhere; the two are not comparable, and the signature names the tokenizer used.
     """
     language = base_language(target_language)
     if language in _DICTIONARY_TOKENIZERS:
@@ -109,14 +109,14 @@ def tokenizer_name(target_language: str) -> str:
 def make_metric(
     name: str, references: Sequence[Sequence[str]], *, target_language: str, lowercase: bool
 ) -> Metric:
-    """Build a sacreBLEU metric of `METRICS` that has read the references, for any systems."""
+    """Build a sacreBLEU metric of `METRICS` with cached references, for any systems."""
     if name == "bleu":
         # force: no warning about text that looks tokenised: some languages look like that
         tokenizer = tokenizer_name(target_language)
         return BLEU(lowercase=lowercase, tokenize=tokenizer, force=True, references=references)
     if name == "chrf":
         return CHRF(lowercase=lowercase, references=references)
-    # Tercom splits Chinese and Japanese into characters only when asked to normalise.
+    # Tercom splits Chinese and Japanese into characters only with normalisation.
     is_unspaced = base_language(target_language) in ("zh", "ja")
     return TER(normalized=is_unspaced, asian_support=is_unspaced, references=references)
 

@@ -1,7 +1,7 @@
 """Is one system better than another, or was it luck? Paired bootstrap resampling.
 
-Koehn (2004): draw test sets with replacement from the one there is, score both systems on
-each, and see how often chance alone makes a difference as large as the one observed. sacreBLEU
+Koehn (2004): draw test sets with replacement from the original one, score both systems on each,
+and count how often chance alone yields a difference as large as the observed one. sacreBLEU
 computes it; its p-value is the one that papers report.
 """
 
@@ -28,7 +28,7 @@ class PairedResult:
         system: name of the system.
         metric: ``BLEU``, ``chrF2`` or ``TER``.
         difference: score of the system minus score of the baseline.
-        p_value: how likely chance alone makes a difference of this size.
+        p_value: probability of a difference of this size by chance alone.
         samples: number of bootstrap samples it rests on.
     """
 
@@ -41,7 +41,7 @@ class PairedResult:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> PairedResult:
-        """Read what `to_json` returned."""
+        """Parse the output of `to_json`."""
         return cls(**{name: value for name, value in content.items() if name != "is_better"})
 
     def to_json(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class PairedResult:
         return {**vars(self), "is_better": self.is_better}
 
     def describe(self) -> str:
-        """Say in words how the system compares with the baseline."""
+        """Describe in words how the system compares with the baseline."""
         test = f"(paired bootstrap, {self.samples:,} samples, p = {self.p_value:.3f})"
         if not self.is_significant:
             return (
@@ -62,7 +62,7 @@ class PairedResult:
 
     @property
     def is_significant(self) -> bool:
-        """Whether chance alone rarely makes such a difference."""
+        """Whether chance alone rarely yields such a difference."""
         return self.p_value < SIGNIFICANT
 
     @property

@@ -1,7 +1,6 @@
-"""Several systems on one test set: all scores side by side, means of seeds, who is better.
+"""Several systems on one test set: all scores, means over seeds, and significance.
 
-`evaluate` is the one way from translations to numbers: ``jtrans score`` and the report show what
-it returns.
+All numbers come from `evaluate`: ``jtrans score`` and the report show its results.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class SystemOutput:
         lines: its translations as raw text.
         words: the same as words, before detokenisation.
         reference_words: reference sets as words, segmented like `words`.
-        group: what systems that differ only by their random seed share; None for none.
+        group: shared by systems that differ only by their random seed; None for none.
     """
 
     name: str
@@ -55,7 +54,7 @@ class SystemScores:
         return self.scores[metric].value
 
     def interval(self, metric: str) -> float | None:
-        """Return half the width of the 95 % interval, None where the metric has none."""
+        """Return half the width of the 95 % interval, None if the metric has none."""
         return self.scores[metric].interval if metric in self.scores else None
 
 
@@ -131,7 +130,7 @@ def evaluate(
     lowercase: bool,
     compare_seeds: bool = True,
 ) -> Evaluation:
-    """Score systems in every metric, gather their seeds, and compare them with the first one.
+    """Score systems in every metric, group them by seed, and compare them with the first.
 
     sacreBLEU's metrics read raw text; multi-bleu reads each system's own words.
 

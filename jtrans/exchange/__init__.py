@@ -1,1 +1,1 @@
-"""Checkpoints of other programs as runs."""
+"""Conversion of other programs' checkpoints to runs."""

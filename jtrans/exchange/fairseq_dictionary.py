@@ -1,6 +1,6 @@
 """Dictionary files of fairseq, and the order of ids they imply.
 
-One `symbol count` a line. Four symbols before the first line are implicit:
+Each line is `symbol count`. Four symbols before the first line are implicit:
 
     fairseq 0.6    0 unused   1 <pad>   2 </s>    3 <unk>     4 first line ...
     jtrans         0 <pad>    1 </s>    2 <unk>   3 unused    4 first line ...
@@ -34,7 +34,7 @@ def read_dictionary(path: Path) -> Vocabulary:
         raise _fault(f"cannot read the dictionary: {reason}", path, path_hint(path)) from error
     except UnicodeDecodeError as error:
         raise _fault(f"the dictionary is not UTF-8 text: byte {error.start}", path) from error
-    # not splitlines(): a symbol may be a character that only Python takes for the end of a line
+    # not splitlines(): a symbol may be a character that only Python treats as a line end
     lines = text.removesuffix("\n").split("\n") if text else []
     if not lines:
         raise _fault("the dictionary is empty", path)

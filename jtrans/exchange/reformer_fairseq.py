@@ -1,7 +1,7 @@
 """Checkpoints of the original Reformer code (a fork of fairseq 0.6), as runs.
 
     checkpoint  {"args": Namespace, "model": {name: tensor}, ...}   by torch.save
-    dictionaries, one a side                                        text
+    dictionaries, one per side                                      text
       -> configuration, vocabularies, weights under our names, rows in our order of ids
       -> a run that translates and scores like any other
 
@@ -59,7 +59,7 @@ _NORM = {"weight": "weight", "bias": "bias"}
 _SOURCE_ROWS = "encoder.embed_tokens.weight"
 _TARGET_ROWS = "decoder.embed_tokens.weight"
 _OUTPUT_ROWS = "decoder.embed_out"
-# Buffers without learned numbers.
+# Buffers without learned parameters.
 _IGNORED = ("version", "embed_positions._float_tensor", "embed_positions.weights")
 
 
@@ -78,7 +78,7 @@ def import_checkpoint(
         source_dict: dictionary of the source side, such as dict.de.txt.
         target_dict: dictionary of the target side.
         run_folder: of the new run; must not exist yet.
-        bpe_codes: BPE codes of both sides; None if text is given as pieces.
+        bpe_codes: BPE codes of both sides; None if text is given as subwords.
 
     Raises:
         CheckpointError: the file cannot be read safely, does not fit its dictionaries, or uses

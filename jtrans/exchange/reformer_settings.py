@@ -180,7 +180,7 @@ def _joint_values(arguments: SavedArguments) -> dict[str, Any]:
     chain = arguments.text("layer_chain", STANDARD_CHAIN)
     if _operations(chain) != _operations(STANDARD_CHAIN):
         raise arguments.refuse(
-            f"the layer chain {chain!r} has no counterpart; only {STANDARD_CHAIN!r} is known"
+            f"the layer chain {chain!r} has no counterpart; only {STANDARD_CHAIN!r} is supported"
         )
     if arguments.text("arch", "").startswith("reformer_v1"):
         raise arguments.refuse(
@@ -190,7 +190,7 @@ def _joint_values(arguments: SavedArguments) -> dict[str, Any]:
     if reduction not in _REDUCTIONS:
         raise arguments.refuse(
             f"decoder_output_layer {reduction!r} has no counterpart; "
-            f"known are {' and '.join(_REDUCTIONS)}"
+            f"supported are {' and '.join(_REDUCTIONS)}"
         )
     grid = arguments.text("decoder_input_layer", "add")
     if grid not in ("add", "cat"):

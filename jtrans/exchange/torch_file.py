@@ -1,4 +1,4 @@
-"""Read a file that another program wrote with `torch.save`, without running any code in it.
+"""Read another program's `torch.save` file without running any code in it.
 
 Such files are pickles, and a pickle can call anything. torch's restricted reader builds
 tensors and plain containers only; `argparse.Namespace`, a plain record, is allowed, too.
@@ -38,7 +38,7 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-# How torch's messages name the object that the restricted reader refuses.
+# Patterns for the object name in torch's messages when the restricted reader refuses it.
 _REFUSED = (
     re.compile(r"GLOBAL (\S+) (?:was not an allowed|whose module)"),
     re.compile(r"(?:class|function|global):? (\S+)", re.IGNORECASE),
@@ -106,7 +106,7 @@ def _explain(path: Path, error: BaseException) -> CheckpointError:
                     kind="checkpoint.foreign-object",
                 )
     return CheckpointError(
-        "not a checkpoint of torch.save, or a damaged one",
+        "not a torch.save checkpoint, or damaged",
         where=str(path),
         hint="copy it again from its origin, and compare the sizes",
         kind="checkpoint.damaged",

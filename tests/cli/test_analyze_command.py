@@ -110,14 +110,14 @@ def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: Prepared
         (["length", "nowhere"], "no such run: nowhere"),
         (["length", "ONE", "--split", "tset"], "has no split tset"),
         (["length", "ONE", "--bins", "quantil"], "unknown bins 'quantil'"),
-        (["length", "ONE", "--edges", "5,2"], "edges '5,2' are not rising"),
+        (["length", "ONE", "--edges", "5,2"], "edges '5,2' are not increasing"),
         (["length", "ONE", "ONE"], "one is given twice"),
         (["length", "ONE", "--hyp", "none.en"], "no such file: none.en"),
         (["length", "ONE", "--precision", "half"], "unknown value 'half'"),
         (["position", "ONE", "--checkpoint", "7"], "no checkpoint 7"),
         (["compare", "ONE"], "only one system: one"),
         (["alignment", "ONE", "--layer", "cross"], "no attention map 'cross'"),
-        (["alignment", "ONE", "--gold", "gold"], "9-0 leaves the sentence"),
+        (["alignment", "ONE", "--gold", "gold"], "9-0 is outside the sentence"),
     ],
 )
 def test_bad_input_is_refused(

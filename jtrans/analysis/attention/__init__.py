@@ -1,1 +1,1 @@
-"""Where systems look: attention maps and word alignments."""
+"""Attention maps and word alignments."""

@@ -1,7 +1,7 @@
-"""Where a system looks: all its attention weights for one sentence pair.
+"""All attention weights of a system for one sentence pair.
 
-Position j of the target reads token j-1 (at first a start mark) and predicts token j. So what
-looks is named after the token it predicts, and what is looked at after the token it read.
+Target position j reads token j-1 (the first position, a start mark) and predicts token j. So a
+query is labelled with the token it predicts, and a key with the token it has read.
 
 A joint system has one attention per line of its grid: source attention [T, S, S] for every target
 position, target attention [S, T, T] for every source position. `views` slices them.
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 Weights = NDArray[np.float32]
 
 START, END = "<s>", "</s>"
-# Weights held for one pair, as floats half a gigabyte: a joint system of 7 layers and 4 heads
-# reaches it at 130 x 130 tokens.
+# Most weights of one pair, half a gigabyte in float32: a joint system of 7 layers and 4 heads
+# reaches this at 130 x 130 tokens.
 MOST_WEIGHTS = 128_000_000
 ALONG_SOURCE = ("target", "source", "source")  # a joint system, one attention per target position
 ALONG_TARGET = ("source", "target", "target")
@@ -39,10 +39,10 @@ class LayerMap:
     """The weights of one attention.
 
     Args:
-        name: the one the model gives it, such as ``joint.2.source``.
+        name: in the model, such as ``joint.2.source``.
         kind: the name without the layer, such as ``joint.source``.
-        layer: counted from 1; None where a system has just one.
-        has_heads: whether the first axis of `weights` is heads, and not features or nothing.
+        layer: counted from 1; None if a system has only one.
+        has_heads: whether the first axis of `weights` is heads (not features, or absent).
         axes: the other axes, out of ``source`` and ``target``; the last one is attended over.
         weights: [heads or features, *axes].
     """
@@ -56,7 +56,7 @@ class LayerMap:
 
     @property
     def heads(self) -> int:
-        """How many heads there are; 0 where there are none."""
+        """The number of heads; 0 if there are none."""
         return self.weights.shape[0] if self.has_heads else 0
 
     def mean(self) -> Weights:
@@ -70,8 +70,8 @@ class Explanation:
     """Every attention map of one system for one sentence pair.
 
     Args:
-        source: pieces, the end mark last, S of them.
-        predicted: target pieces, the end mark last, T of them.
+        source: S subwords, the end mark last.
+        predicted: T target subwords, the end mark last.
         maps: in the order of the network.
     """
 
@@ -81,7 +81,7 @@ class Explanation:
 
     @property
     def read(self) -> list[str]:
-        """What each target position reads: the piece before it."""
+        """The subword that each target position reads: the preceding one."""
         return [START, *self.predicted[:-1]]
 
     @property
@@ -94,7 +94,7 @@ class Explanation:
         return [layer_map for layer_map in self.maps if layer_map.kind == kind]
 
     def strongest_cell(self) -> tuple[int, int]:
-        """Return (target, source) of the pieces that belong together most, end marks left out."""
+        """Return the (target, source) cell with the largest weight, ignoring end marks."""
         between = [m for m in self.maps if m.axes == ("target", "source")]
         if not between:
             return 0, 0
@@ -107,23 +107,23 @@ class Explanation:
 def explain(
     model: TranslationModel, pipeline: TextPipeline, source: str, predicted: Sequence[str]
 ) -> Explanation:
-    """Run a system over one pair and keep where it looked.
+    """Run a system on one pair and return all its attention weights.
 
     Args:
         model: in evaluation mode.
         pipeline: of its run.
         source: raw text.
-        predicted: target pieces without end mark, given or the system's own.
+        predicted: target subwords without end mark, given or the system's own.
 
     Raises:
-        DecodingError: nothing to look at, or a pair too long to hold all weights of.
+        DecodingError: an empty sentence, or too many weights to hold.
     """
     import torch
 
     pieces = pipeline.source.pieces(source)
     if not pieces:
         raise DecodingError(
-            "the source sentence is empty: there is nothing to look at",
+            "the source sentence is empty",
             hint='give some text: --sentence "..."',
             kind="analysis.empty-sentence",
         )
@@ -140,7 +140,7 @@ def explain(
 
 
 def unknown_pieces(pipeline: TextPipeline, source: str) -> list[str]:
-    """Return the pieces of a source sentence that the vocabulary does not know."""
+    """Return the subwords of a source sentence that are not in the vocabulary."""
     pieces = pipeline.source.pieces(source)
     ids = pipeline.source.encode_pieces(pieces)[:-1]
     return [piece for piece, token in zip(pieces, ids, strict=True) if token == UNK]
@@ -164,7 +164,7 @@ def _layer_map(item: AttentionMap) -> LayerMap:
 
 
 def _check_size(model: TranslationModel, source: int, target: int) -> None:
-    """Refuse a pair with too many weights; a pair of one token each tells how they grow."""
+    """Refuse a pair with too many weights, extrapolated from a pair of one token each."""
     import torch
 
     shortest = torch.full((1, 1), EOS, device=model.device)
@@ -174,7 +174,7 @@ def _check_size(model: TranslationModel, source: int, target: int) -> None:
         total += item.weights.numel() * growth
     if total > MOST_WEIGHTS:
         raise DecodingError(
-            f"a pair of {source} and {target} tokens has too many attention weights to look at",
+            f"a pair of {source} and {target} tokens has too many attention weights to show",
             hint="choose a shorter sentence, or a part of this one",
             kind="analysis.long-sentence",
         )

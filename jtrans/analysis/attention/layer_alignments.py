@@ -1,12 +1,12 @@
-"""Which source word each layer looks at for each target word, and whether that is right.
+"""Word alignments from the attention of each layer, and their alignment error rate.
 
-Attention of target to source positions, and the Reduction's weights, are read with the reference
-as decoder input. Pieces are merged into words (weights summed over the pieces of a source word,
-averaged over those of a target word), ``</s>`` is left out, and every target word is aligned to
-the source word with most weight. Where there are several references, the first is read.
+Attention from target to source positions, and the Reduction's weights, are computed with the
+reference as decoder input. Subwords are merged into words (weights summed over the subwords of a
+source word, averaged over those of a target word), ``</s>`` is left out, and every target word is
+aligned to the source word with the largest weight. Of several references, the first is used.
 
-A decoder's row can be read in two ways: the row that *predicts* a word, or the row after the word
-was *read*; which one fits better differs between systems and layers, so both are given.
+A target word can be aligned by two rows: the row that *predicts* the word, or the next row, which
+has just *read* it. Which is better differs between systems and layers, so both are reported.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ NOTE = (
 )
 BEST_NOTE = "The layer and row with the lowest alignment error rate (AER) of each system."
 READINGS = ("predicting", "reading")
-BATCH_TOKENS = 256  # explain holds all weights of a batch: S times S for every target position
+BATCH_TOKENS = 256  # explain holds all weights of a batch: S x S for every target position
 
 
 @dataclass(frozen=True)
 class LayerAlignment:
-    """The word alignments of all sentences that one layer gives in one of the `READINGS`."""
+    """The word alignments of all sentences from one layer, by one of the `READINGS`."""
 
     layer: str
     reading: str
@@ -62,14 +62,14 @@ class LayerAlignment:
 def alignment_tables(
     study: Study, gold: Sequence[GoldAlignment] | None = None, *, layer: str | None = None
 ) -> list[Table]:
-    """Return how good every layer's alignment is, and the best layer of every system.
+    """Return the quality of every layer's alignment, and the best layer of every system.
 
-    Without gold alignments the layers are only listed; `layer` names the only one to look at.
+    Without gold alignments the layers are only listed; `layer` restricts the analysis to one map.
     A system without attention from target to source has no rows.
 
     Raises:
         ConfigError: no such layer.
-        CorpusError: a run with other words than the gold alignments.
+        CorpusError: a run whose words differ from those of the gold alignments.
     """
     if gold is not None:
         _check_words(study)
@@ -95,7 +95,7 @@ def find_gold(study: Study, path: Path | None = None) -> list[GoldAlignment] | N
     """Read gold alignments from a file, else those of the prepared corpus; None without any.
 
     Raises:
-        CorpusError: they do not fit the split.
+        CorpusError: they do not match the split.
     """
     if path is None:
         path = study.corpus.folder / "text" / f"{study.split}.alignments.txt"
@@ -107,7 +107,7 @@ def find_gold(study: Study, path: Path | None = None) -> list[GoldAlignment] | N
 def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlignment]:
     """Return the alignments of a run: of every layer, or of one.
 
-    They are read from the run's folder if they are there.
+    They are read from the run's result cache if possible.
 
     Raises:
         ConfigError: no such layer.
@@ -136,10 +136,10 @@ def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlig
 def best_alignment(
     member: Member, gold: Sequence[GoldAlignment] | None, layer: str | None = None
 ) -> LayerAlignment:
-    """Return the alignment with the lowest error rate, without gold that of the last layer.
+    """Return the alignment with the lowest error rate; without gold, that of the last layer.
 
     Raises:
-        ConfigError: no such layer, or none at all.
+        ConfigError: there is no such layer, or no alignment at all.
     """
     alignments = layer_alignments(member, layer)
     if not alignments:
@@ -162,8 +162,8 @@ def _check_words(study: Study) -> None:
             and is_same_segmentation(own.target, expected.target)
         ):
             raise CorpusError(
-                f"{member.name} segments text into other words than {first.name}: gold "
-                "alignments of words fit only one of them",
+                f"{member.name} and {first.name} segment text into different words: gold "
+                "word alignments match only one of them",
                 hint="analyse it alone, with its own --gold FILE",
                 kind="corpus.alignment-words",
             )
@@ -174,7 +174,7 @@ def _or_infinity(rate: Cell) -> float:
 
 
 def _compute(member: Member) -> dict[str, NDArray[Any]]:
-    """Return the alignments of all sentences as the cache holds them, by ``LAYER READING``."""
+    """Return the alignments of all sentences in the form of the cache, by ``LAYER READING``."""
     from jtrans.data.batch import padded
     from jtrans.decoding.batches import by_length
 
@@ -203,10 +203,10 @@ def _compute(member: Member) -> dict[str, NDArray[Any]]:
 
 
 def _target_to_source(maps: Sequence[AttentionMap], mask: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every map that says where target positions look in the source, [B, T, S].
+    """Yield every map of attention from target to source positions, [B, T, S].
 
-    All axes but target and the attended source are averaged over: heads, features, and in joint
-    systems the source positions that ask (real ones only).
+    The mean is taken over all other axes: heads, features, and in joint systems the
+    (real) source positions of the queries.
     """
     for attention_map in maps:
         axes = attention_map.axes
@@ -227,10 +227,10 @@ def _target_to_source(maps: Sequence[AttentionMap], mask: Any) -> Iterator[tuple
 def _read_off(
     weights: NDArray[Any], source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> Iterator[tuple[str, WordAlignment]]:
-    """Yield the alignment of one sentence in both readings.
+    """Yield the alignment of one sentence by both readings.
 
-    From weights [T, S], with decoder input ``</s>`` and then the reference, and the words of the
-    source pieces [S] and of the reference pieces [T].
+    Given are weights [T, S], for the decoder input ``</s>`` followed by the reference, and the
+    words of the source subwords [S] and of the reference subwords [T].
     """
     S, T = len(source), len(target)
     for shift, reading in enumerate(READINGS):
@@ -243,6 +243,6 @@ def _read_off(
 
 
 def _membership(word: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return which pieces a word has, [words, pieces]."""
+    """Return whether each subword belongs to each word, [words, subwords]."""
     words = np.arange(word[-1] + 1)
     return np.equal.outer(words, word).astype(np.float64)

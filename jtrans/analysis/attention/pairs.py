@@ -1,4 +1,4 @@
-"""One system and one sentence: its translation, and where it looks for it."""
+"""The attention of one system for one sentence and its translation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ExplainedPair:
 
     system: str
     source: str  # raw text
-    text: str  # the translation looked at, raw text
+    text: str  # the translation, raw text
     line: int | None  # of the split, counted from 0; None for a sentence the user typed
     explanation: Explanation  # all maps
     shown: list[View]  # the views selected
@@ -49,10 +49,10 @@ def explain_pair(
     selection: ViewSelection,
     progress: Progress,
 ) -> ExplainedPair:
-    """Return where a system looks for one sentence, given as raw text like its translation.
+    """Return the attention of a system for one sentence and a translation, both raw text.
 
-    Without a target it is the system's own translation. A warning names the pieces that the
-    vocabulary does not know.
+    Without a target, the system's own translation is used. A warning lists the subwords that are
+    not in the vocabulary.
 
     Raises:
         DecodingError: an empty or too long sentence, or no such layer, head or token.
@@ -71,7 +71,7 @@ def explain_pair(
 
 
 def strongest(view: View, most: int = 3) -> list[tuple[str, str]]:
-    """Return for each row of the last matrix what it looks at most, in words."""
+    """Return the largest weights of each row of the last matrix as text."""
     matrix = view.matrices[-1]
     rows = []
     for label, row in zip(matrix.rows, matrix.values, strict=True):

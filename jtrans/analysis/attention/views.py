@@ -1,4 +1,4 @@
-"""Attention as pictures and tables show it: matrices with a labelled row per token that looks.
+"""Attention for pictures and tables: matrices with a labelled row per query token.
 
 For a joint system these are the two slices of the paper's Figure 5: the source attention of one
 source token given each target token, [T, S], and the target attention of one target token given
@@ -25,7 +25,7 @@ SOURCE, PREDICTED, READ = "source token", "token predicted", "token read"
 
 @dataclass(frozen=True)
 class ViewSelection:
-    """Which layers, heads and slices to show."""
+    """The layers, heads and slices to show."""
 
     layer: int | str | None = None  # counted from 1; None for the last; ``all`` for every one
     # counted from 1; None for the mean over heads; ``all`` for every one
@@ -51,18 +51,18 @@ class ViewSelection:
 
 @dataclass(frozen=True)
 class Matrix:
-    """One map as it is shown: each row is a distribution over the columns."""
+    """One map for display: each row is a distribution over the columns."""
 
-    map: str  # the name the model gives it, such as ``joint.2.source``
+    map: str  # its name in the model, such as ``joint.2.source``
     layer: int | None  # counted from 1, or None
     head: int | None  # counted from 1, None for the mean over heads or features
-    rows: list[str]  # labels of what looks
-    columns: list[str]  # labels of what is looked at
+    rows: list[str]  # labels of the queries
+    columns: list[str]  # labels of the keys
     values: Weights  # [R, C]
 
     @property
     def caption(self) -> str:
-        """Layer and head in words; empty where there is neither."""
+        """Layer and head in words; empty if there is neither."""
         parts = [("layer", self.layer), ("head", self.head)]
         return ", ".join(f"{name} {number}" for name, number in parts if number is not None)
 
@@ -77,9 +77,9 @@ class View:
     """Matrices that belong in one picture: one kind of attention, the chosen layers and heads."""
 
     kind: str  # such as ``decoder.cross``
-    title: str  # what it shows, in words
-    row_axis: str  # what the rows are
-    column_axis: str  # what the columns are
+    title: str  # the kind in words
+    row_axis: str  # label of the rows
+    column_axis: str  # label of the columns
     matrices: list[Matrix]  # one or several
 
     @property
@@ -93,12 +93,12 @@ class View:
 
 
 def views(explanation: Explanation, selection: ViewSelection | None = None) -> list[View]:
-    """Return one view per kind of attention a system has.
+    """Return one view per kind of attention of a system.
 
     Args:
         explanation: of one pair.
-        selection: which layers, heads and slices. A stack that is not as deep as the layer asked
-            for shows its last one.
+        selection: the layers, heads and slices. A stack with fewer layers than the requested
+            number shows its last layer.
 
     Raises:
         DecodingError: no such layer, head or token.
@@ -181,7 +181,7 @@ def _matrix(
 
 
 def _axes(layer_map: LayerMap) -> tuple[str, str]:
-    """Return what the rows and the columns are: the first axis and the last."""
+    """Return the labels of the rows and the columns: of the first axis and the last."""
     row = SOURCE if layer_map.axes[0] == "source" else PREDICTED
     return row, SOURCE if layer_map.axes[-1] == "source" else READ
 

@@ -1,4 +1,4 @@
-"""Word alignments as text, and how far they are from gold ones.
+"""Word alignments as text, and their error rate against gold alignments.
 
 Pharaoh format: a line per sentence, ``source-target`` pairs of word numbers from 0, ``0-0 1-2``.
 Gold lines may mark possible pairs as ``1?2`` or ``1p2``; all others are sure.
@@ -33,7 +33,7 @@ def to_pharaoh(alignment: WordAlignment) -> str:
 
 
 def from_pharaoh(line: str) -> WordAlignment:
-    """Read what `to_pharaoh` wrote."""
+    """Parse the output of `to_pharaoh`."""
     return [(int(i), int(j)) for i, j in (pair.split("-") for pair in line.split())]
 
 
@@ -44,11 +44,11 @@ def read_gold(
 
     Args:
         path: of a file with a line per sentence.
-        source: source words of every sentence, which its pairs must not leave.
-        target: target words, the same.
+        source: source words of every sentence, to check the word numbers.
+        target: target words of every sentence, likewise.
 
     Raises:
-        CorpusError: another number of lines, not Pharaoh format, or a word that is not there.
+        CorpusError: a wrong number of lines, not Pharaoh format, or a word that does not exist.
     """
     lines = read_line_file(path)
     if len(lines) != len(source):
@@ -79,7 +79,7 @@ def _gold_line(line: str, where: str, source: int, target: int) -> GoldAlignment
         pair = (int(match[1]), int(match[3]))
         if pair[0] >= source or pair[1] >= target:
             raise CorpusError(
-                f"{text} leaves the sentence of {source} source and {target} target words",
+                f"{text} is outside the sentence of {source} source and {target} target words",
                 where=where,
                 hint="words are counted from 0, </s> is not counted",
                 kind="corpus.alignment-range",

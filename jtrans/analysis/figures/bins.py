@@ -20,12 +20,12 @@ KINDS = ("reference", "quantile")
 class Bins:
     """Adjacent bins, the last one open-ended."""
 
-    starts: tuple[int, ...]  # the lowest value of each bin, rising
-    shown_from: int = 0  # what a label shows for the value 0; 1 for positions counted from 1
+    starts: tuple[int, ...]  # the lowest value of each bin, increasing
+    shown_from: int = 0  # the number in labels for the value 0; 1 for positions counted from 1
 
     @classmethod
     def equal(cls, width: int, count: int = BINS, *, shown_from: int = 0) -> Bins:
-        """Make `count` bins of one width: ``min(value // width, count - 1)``."""
+        """Make `count` bins of equal width: ``min(value // width, count - 1)``."""
         return cls(tuple(range(0, width * count, width)), shown_from)
 
     @classmethod
@@ -35,14 +35,14 @@ class Bins:
 
     @classmethod
     def quantiles(cls, values: NDArray[Any], count: int = BINS, *, shown_from: int = 0) -> Bins:
-        """Make up to `count` bins with numbers of values as equal as ties allow."""
+        """Make up to `count` bins with numbers of values that are as equal as ties allow."""
         ordered = np.sort(values)
         cuts = {int(ordered[ordered.size * k // count]) for k in range(1, count) if ordered.size}
         # a bin that begins at the lowest value would leave an empty one below
         return cls.between([cut for cut in cuts if cut > ordered[0]], shown_from=shown_from)
 
     def __len__(self) -> int:
-        """How many bins there are."""
+        """The number of bins."""
         return len(self.starts)
 
     def find(self, values: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
@@ -61,7 +61,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class Binning:
-    """Which bins a user wants: the reference's, equal numbers, or edges."""
+    """The user's choice of bins: those of the reference scripts, equal numbers, or edges."""
 
     kind: str = "reference"  # ``reference`` or ``quantile``
     edges: tuple[int, ...] | None = None  # where bins begin; takes precedence
@@ -92,7 +92,7 @@ def parse_edges(text: str | None) -> tuple[int, ...] | None:
     """Read edges such as ``5,10,20``.
 
     Raises:
-        ConfigError: not rising whole numbers above 0.
+        ConfigError: not increasing whole numbers above 0.
     """
     if text is None:
         return None
@@ -101,7 +101,7 @@ def parse_edges(text: str | None) -> tuple[int, ...] | None:
     is_rising = all(a < b for a, b in itertools.pairwise(edges))
     if len(edges) != len(parts) or not is_rising or edges[0] < 1:
         raise ConfigError(
-            f"edges {text!r} are not rising whole numbers above 0",
+            f"edges {text!r} are not increasing whole numbers above 0",
             where="--edges",
             hint="--edges 5,10,20 gives the bins 0-4, 5-9, 10-19 and 20+",
             kind="config.edges",

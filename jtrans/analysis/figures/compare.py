@@ -1,8 +1,8 @@
-"""Two systems side by side: where they differ, and whether by more than chance.
+"""Two systems side by side: where they differ, and whether significantly.
 
-The first system is the baseline; every other one is compared with it. N-grams are ranked as
-by compare-mt (Neubig et al., 2019): matches of one system over matches of both, smoothed by one;
-where there are several references, matches with any of them count, as in BLEU.
+The first system is the baseline; every other system is compared with it. N-grams are ranked as
+in compare-mt (Neubig et al., 2019): matches of one system over matches of both, smoothed by one;
+with several references, matches with any of them count, as in BLEU.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def compare_tables(
     `shown` sentences and n-grams are listed in each direction.
 
     Raises:
-        ConfigError: there is one system only.
+        ConfigError: there is only one system.
     """
     if len(study.subjects) < 2:
         name = study.subjects[0].name
         raise usage_error(
             f"only one system: {name}"
-            + (" (runs that differ only by seed are one)" if len(study.runs) > 1 else ""),
+            + (" (runs that differ only by seed count as one)" if len(study.runs) > 1 else ""),
             "compare needs two: jtrans analyze compare RUN RUN",
         )
     first, *others = study.subjects
@@ -72,8 +72,8 @@ def _significance(study: Study, binning: Binning) -> Table:
     columns += ["BLEU baseline", "BLEU system", "difference", "p"]
     note = (
         f"Corpus BLEU of the sentences of each bin; paired bootstrap, {SAMPLES:,} samples, p as in "
-        "sacreBLEU, not corrected for the number of bins: with five of them, one below 0.05 is no "
-        "surprise. Of several seeds, the mean."
+        "sacreBLEU, not corrected for the number of bins: with five bins, one p below 0.05 "
+        "is no surprise. Values are means over seeds."
     )
     return Table("compare-significance", "BLEU by source length", columns, rows, note)
 
@@ -81,7 +81,7 @@ def _significance(study: Study, binning: Binning) -> Table:
 def _paired(
     study: Study, pair: Sequence[Sequence[NDArray[np.int64]]], chosen: NDArray[np.bool_]
 ) -> list[Cell]:
-    """Return BLEU of both, their difference and its p, over some sentences; None for no data."""
+    """Return both BLEU scores, their difference and its p over some sentences; None: no data."""
     if not chosen.any():
         return [None, None, None, None]
     values, drawn = [], []
@@ -98,10 +98,10 @@ def _paired(
 
 
 def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.float64]:
-    """Return sacreBLEU's sentence score of every sentence, the mean over seeds.
+    """Return sacreBLEU's sentence score of every sentence, averaged over seeds.
 
     Args:
-        study: the references, all of which are used.
+        study: provides the references, all of which are used.
         subject: the system.
         metric: ``chrf`` or ``bleu`` (sentence BLEU of effective order).
     """
@@ -186,7 +186,7 @@ def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: st
 
 
 def ngram_matches(study: Study, subject: Subject) -> defaultdict[Ngram, float]:
-    """Count the n-grams of a system that are in a reference of their line, mean over seeds."""
+    """Count the n-grams of a system that match a reference of their line, averaged over seeds."""
     total: Counter[Ngram] = Counter()
     limits = [_limits(references) for references in study.text.words_of_references]
     for member in subject.members:
@@ -197,7 +197,7 @@ def ngram_matches(study: Study, subject: Subject) -> defaultdict[Ngram, float]:
 
 
 def _limits(references: Sequence[Sequence[str]]) -> Counter[Ngram]:
-    """Return how often each n-gram can match: as often as one of the references has it."""
+    """Return how often each n-gram can match: its largest count in any one reference."""
     most: Counter[Ngram] = Counter()
     for words in references:
         most |= _all_ngrams(words)

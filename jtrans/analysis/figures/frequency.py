@@ -1,8 +1,8 @@
-"""How well rare and frequent words are translated (Figure 4, right).
+"""Accuracy and F-measure by training frequency (Figure 4, right).
 
 docs/systems.md 11.3, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
-2019) defines it. Counts come from the training data of the run; the user passes no file.
-Both use one reference, as compare-mt does: where a split has several, the first.
+2019) defines it. Counts come from the training data of the run; no extra file is needed.
+Both use one reference, as compare-mt does: the first, if a split has several.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def frequency_figures(
     """Return accuracy of tokens and F-measure of words by training frequency.
 
     Raises:
-        CorpusError: the runs have different target tokens, and the accuracy is not left out.
+        CorpusError: the runs have different target tokens, but accuracy is requested.
     """
     figures: list[Figure | Table] = []
     if with_accuracy:
@@ -59,13 +59,13 @@ def _accuracy(study: Study, binning: Binning) -> Figure:
     bins = binning.make(frequency[is_counted], token_bins(vocabulary))
     place = np.where(is_counted, bins.find(frequency), -1)
     note = (
-        f"{TEACHER_FORCED} when the reference is forced, by how often they occur in the training "
+        f"{TEACHER_FORCED} when the reference is forced, by their frequency in the training "
         "data; </s> and unknown tokens are left out."
     )
     if binning == AS_IN_PAPER:
         note += (
             " Bins as in the paper: as wide as a fifth of the size of the vocabulary, so that the "
-            "first one holds nearly all types. Bins of equal size: --bins quantile."
+            "first bin holds nearly all types. For bins with equal counts: --bins quantile."
         )
     note += study.text.only_first
     return binned_figure(
@@ -92,7 +92,7 @@ def matches_by_bin(
 ) -> NDArray[np.float64]:
     """Count words by sentence and bin: matched, in the hypothesis, in the reference.
 
-    A word is matched as often as it is in both sentences; its bin is that of its own training
+    A word is matched as often as it occurs in both sentences; its bin is given by its training
     frequency, 0 for unknown words.
 
     Returns:
@@ -153,7 +153,7 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
 
 
 def training_words(corpus: PreparedCorpus) -> Counter[str]:
-    """Count the target words of the training data, pieces put together."""
+    """Count the target words of the training data, with subwords merged."""
     store, side = corpus.pairs("train").target, corpus.pipeline.target
     if not len(store):
         return Counter()
@@ -161,7 +161,7 @@ def training_words(corpus: PreparedCorpus) -> Counter[str]:
     tokens = side.vocabulary.tokens
     goes_on = np.array([continues(side, token) for token in tokens])[ids]
     is_whole = ~goes_on
-    is_whole[1:] &= ~goes_on[:-1]  # the last piece of a longer word is no word
+    is_whole[1:] &= ~goes_on[:-1]  # the last subword of a longer word is not a word
     numbers = np.bincount(ids[is_whole & (ids >= len(SPECIALS))], minlength=len(tokens))
     counts = Counter({tokens[i]: int(numbers[i]) for i in np.flatnonzero(numbers)})
     rest = np.flatnonzero(~is_whole)

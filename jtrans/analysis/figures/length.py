@@ -1,7 +1,7 @@
-"""How long translations are, and how good by length of the source (Figure 3 of the paper).
+"""Length ratio, and translation quality by source length (Figure 3 of the paper).
 
-docs/systems.md 11.4 and 11.5. The sentence score is the one of the reference scripts, smoothed and
-on its own scale; corpus BLEU of each bin stands beside it. All three use all references of a split.
+docs/systems.md 11.4 and 11.5. The sentence score is that of the reference scripts, smoothed and
+on its own scale; corpus BLEU of each bin complements it. All three use all references of a split.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def source_bins(study: Study, binning: Binning) -> tuple[Bins, NDArray[np.int64]
 
 
 def closest_length(length: int, references: Sequence[Words]) -> int:
-    """Return the reference length nearest to a hypothesis' length, the shorter of two as near."""
+    """Return the reference length nearest to a hypothesis length, the shorter one in ties."""
     return min((len(words) for words in references), key=lambda n: (abs(n - length), n))
 
 
@@ -52,7 +52,7 @@ def sentence_score(hypothesis: Words, references: Sequence[Words]) -> float:
     """Return the sentence score of the reference scripts, between 0 and 1.
 
     ``exp(1/4 sum_n ln((m_n + 1)/(l_n + 1)) + min(0, 1 - r/c))`` with the shortest reference as r;
-    an empty line has one empty word, as it has there.
+    an empty line has one empty word, as in the scripts.
     """
     words = list(hypothesis) or [""]
     total = 0.0
@@ -111,7 +111,7 @@ def _score_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
         x_label="source words",
         y_label="mean sentence score",
         note="As in the reference scripts of the paper: the mean of sentence BLEU with add-one "
-        "smoothing. It flatters short sentences and cannot be compared with corpus BLEU.",
+        "smoothing. It favours short sentences and cannot be compared with corpus BLEU.",
         count_label="sentences",
     )
 
@@ -137,7 +137,7 @@ def _bleu_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
 
 
 def sentence_counts(study: Study, subject: Subject) -> list[NDArray[np.int64]]:
-    """Return what BLEU counts in every sentence, per seed."""
+    """Return the BLEU counts of every sentence, per seed."""
     return [
         bleu_counts(
             member.hypotheses,
@@ -152,7 +152,7 @@ def sentence_counts(study: Study, subject: Subject) -> list[NDArray[np.int64]]:
 def _of_members(
     study: Study, measure: Callable[[Member | FileMember], NDArray[Any]]
 ) -> list[tuple[Subject, list[NDArray[Any]]]]:
-    """Return every system with what is measured of the sentences of each seed."""
+    """Return every system with the measurements of each seed's sentences."""
     return [
         (subject, [measure(member) for member in subject.members]) for subject in study.subjects
     ]

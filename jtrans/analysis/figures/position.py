@@ -1,8 +1,8 @@
-"""How often the right next token is the most probable one, by target position (Figure 4, left).
+"""How often the correct next token is the most probable, by target position (Figure 4, left).
 
-docs/systems.md 11.2. The reference definition counts BPE pieces and ``</s>``, and its late bins
-hold long sentences only; the two other figures count words, and divide sentences into fifths.
-Where a split has several references, the first is scored and the others are not used.
+docs/systems.md 11.2. The reference definition counts BPE subwords and ``</s>``, and its late bins
+contain only long sentences; the two other figures count words and divide sentences into fifths.
+If a split has several references, only the first is scored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def position_figures(study: Study, binning: Binning = AS_IN_PAPER) -> list[Figur
 def accuracy_values(
     study: Study, hits: Callable[[Member], NDArray[np.bool_]]
 ) -> list[tuple[Subject, list[NDArray[np.float64]]]]:
-    """Return what an accuracy is the `ratio` of, per system and seed, [items, 2]."""
+    """Return the operands of the `ratio` of an accuracy, per system and seed, [items, 2]."""
     return [(s, [with_ones(hits(member)) for member in s.run_members]) for s in study.with_model]
 
 
@@ -63,7 +63,7 @@ def _tokens(study: Study, binning: Binning) -> Figure:
         x_label="target position (tokens)",
         y_label="accuracy",
         note=f"{TEACHER_FORCED}, given the source and the reference tokens before them. As in the "
-        "paper, tokens are BPE pieces and </s> counts; the later bins hold long sentences only."
+        "paper, tokens are BPE subwords and </s>; the later bins contain only long sentences."
         + study.text.only_first,
         count_label="tokens",
     )
@@ -91,7 +91,7 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
             question="Does a system get worse towards the end of a sentence, counted in words?",
             x_label="target position (words)",
             y_label="accuracy",
-            note="A word counts as right when all its pieces are; </s> is left out."
+            note="A word counts as correct if all its subwords are; </s> is left out."
             + study.text.only_first,
             count_label="words",
         ),
@@ -103,10 +103,10 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
             sentence=sentence,
             name="position-relative",
             title="Teacher-forced accuracy by part of the sentence",
-            question="Is the end of a sentence harder than its beginning, whatever its length?",
+            question="Is the end of a sentence harder than its beginning, at any length?",
             x_label="part of the sentence",
             y_label="accuracy",
-            note="Every sentence is divided into fifths, so that every bin holds short and long "
+            note="Every sentence is divided into fifths, so that every bin covers short and long "
             f"sentences alike; words, without </s>.{study.text.only_first}",
             count_label="words",
         ),
@@ -114,12 +114,12 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
 
 
 def continues(side: TextSide, piece: str) -> bool:
-    """Whether the word goes on after a piece."""
+    """Whether the word continues after a subword."""
     return side.codes is not None and piece.endswith(MARK)
 
 
 def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
-    """Return the number of the word that each piece of a sentence belongs to, from 0."""
+    """Return the number of the word that each subword of a sentence belongs to, from 0."""
     ends = np.array([not continues(side, piece) for piece in pieces], dtype=np.int64)
     numbers: NDArray[np.int64] = np.cumsum(ends) - ends
     return numbers
@@ -138,7 +138,7 @@ def word_of_token(member: Member) -> NDArray[np.int64]:
 
 
 def word_ends(word: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a token is the last one of its word; ``</s>`` is none."""
+    """Whether a token is the last of its word; False for ``</s>``."""
     after = np.append(word[1:], -1)
     ends: NDArray[np.bool_] = (word >= 0) & (word != after)
     return ends

@@ -1,7 +1,7 @@
-"""What an analysis hands over: figures and tables as plain numbers.
+"""The results of an analysis: figures and tables as plain numbers.
 
-Nothing here draws. A figure holds what a plot, a page, a CSV file and ``--json`` all show, so the
-four can never disagree. Where there is nothing to measure the value is None ("no data"), never NaN.
+Nothing is drawn here. Plots, pages, CSV files and ``--json`` all show the numbers of one figure, so
+they always agree. Where there is nothing to measure, the value is None ("no data"), never NaN.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure, complete: what it asks, its axes, its bins and a series per system."""
+    """A complete figure: its question, axes and bins, and a series per system."""
 
     name: str  # of its files, such as ``length-bleu``
     title: str  # a few words
-    question: str  # one sentence, what it shows
+    question: str  # one sentence: the question it answers
     x_label: str
     y_label: str
     bins: list[str]  # labels along x
     counts: list[int]  # items per bin, the same for every system
     series: list[Series]  # one per system, in the order given by the user
-    note: str = ""  # how it is defined and where it is weak; may be empty
+    note: str = ""  # its definition and weaknesses; may be empty
     kind: Literal["line", "bars"] = "line"  # ``line`` for ordered bins, ``bars`` for a single bin
-    baseline: float | None = None  # a value worth a horizontal line, such as a length ratio of 1
+    baseline: float | None = None  # a reference value, drawn as a line, such as a length ratio of 1
     digits: int = 3  # after the decimal point, in tables
-    count_label: str = "items"  # what `counts` counts
+    count_label: str = "items"  # the unit of `counts`
 
     @property
     def empty_bins(self) -> list[int]:
-        """The places of the bins in which no system has a value."""
+        """The indices of the bins in which no system has a value."""
         places = range(len(self.bins))
         return [n for n in places if all(series.values[n] is None for series in self.series)]
 
@@ -60,7 +60,7 @@ class Table:
     title: str  # a few words
     columns: list[str]  # their headings
     rows: list[list[Cell]]  # one cell per column; None is "no data"
-    note: str = ""  # how it is defined; may be empty
+    note: str = ""  # its definition; may be empty
 
 
 def as_table(figure: Figure) -> Table:

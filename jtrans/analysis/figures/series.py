@@ -13,7 +13,7 @@ from jtrans.analysis.figures.results import Figure, Series
 from jtrans.analysis.study.study import Study, Subject
 
 LEVEL = 95.0  # percent
-FEWEST = 2  # sentences: one alone says nothing about how much sentences vary
+FEWEST = 2  # sentences: the variance of a single sentence is unknown
 
 Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 Values = list[float | None]
@@ -37,7 +37,7 @@ def by_bin(
 
 
 def divide(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the quotient, nan where there is nothing to divide by."""
+    """Return the quotient, nan where the divisor is 0."""
     result = np.full(np.shape(numerator), np.nan)
     np.divide(numerator, denominator, out=result, where=np.asarray(denominator) > 0)
     return result
@@ -49,7 +49,7 @@ def ratio(sums: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def with_ones(values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Put a one beside every value, so that `ratio` of sums is the mean: [items] -> [items, 2]."""
+    """Append a 1 to every value, so that `ratio` of sums is the mean: [items] -> [items, 2]."""
     return np.column_stack([values, np.ones(len(values))])
 
 
@@ -63,15 +63,15 @@ def binned_figure(
     sentence: NDArray[Any] | None = None,
     **words: Any,
 ) -> Figure:
-    """Return a figure with a series per system, from what is counted of every item.
+    """Return a figure with a series per system from the counts of every item.
 
     Args:
         study: the systems.
-        values: per system and seed, what is summed of every item, [items, columns].
+        values: per system and seed, the summands of every item, [items, columns].
         place: the bin of each item, -1 to leave it out.
         bins: their labels.
-        score: makes values of sums, [..., columns] -> [...].
-        sentence: the sentence of each item; None where the items are the sentences.
+        score: turns sums into values, [..., columns] -> [...].
+        sentence: the sentence of each item; None if the items are the sentences.
         words: the other fields of the figure.
     """
     sentence = np.arange(len(study)) if sentence is None else sentence
@@ -90,11 +90,11 @@ def pooled_series(
     """Return the series of a system, over its seeds.
 
     Args:
-        study: whose sentences the intervals draw from.
+        study: the study whose sentences are resampled for the intervals.
         subject: the system.
-        sums: per seed, [sentences, bins, columns]; a column after the first is above 0 where a
-            sentence has something in a bin.
-        score: makes values of sums, [..., columns] -> [...]; nan where there is nothing.
+        sums: per seed, [sentences, bins, columns]; a column after the first is above 0 if a
+            sentence has an item in a bin.
+        score: turns sums into values, [..., columns] -> [...]; nan without items.
     """
     values = np.stack([score(own.sum(axis=0)) for own in sums])  # [seeds, bins]
     mean = np.mean(values, axis=0)

@@ -1,9 +1,9 @@
 """Figures as small SVG for a page: text stays text, colours come from the page's style sheet.
 
 Every chart is drawn twice, wide with the names beside the lines and narrow for a phone, where a
-wide one would be scaled until nobody can read it; the style sheet shows one of them.
+wide one would be scaled until it is unreadable; the style sheet shows one of them.
 
-Classes: ``s0``, ``s1``, ... the colours of `scales`; ``grid``, ``axis``, ``quiet`` what stays grey.
+Classes: ``s0``, ``s1``, ... the colours of `scales`; ``grid``, ``axis``, ``quiet`` grey elements.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Canvas:
             self.parts.append(f'<polyline class="curve {kind}" points="{steps}"/>')
 
     def mark(self, x: float, y: float, index: int, label: str) -> None:
-        """Draw a point; its shape tells systems apart where colours are not seen."""
+        """Draw a point; its shape distinguishes systems without colour."""
         self.parts.append(
             f'<g class="mark {_colour(index)}" transform="translate({x:.1f} {y:.1f})">'
             f"<title>{escape(label)}</title>{_SHAPES[index % len(_SHAPES)]}</g>"

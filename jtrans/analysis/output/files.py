@@ -1,4 +1,4 @@
-"""What the analyses leave on disk: CSV and JSON, SVG and PNG, word alignments."""
+"""The files of the analyses: CSV and JSON, SVG and PNG, word alignments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str 
 
 
 def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
-    """Whether all files of these very numbers are there: drawing takes most of the time."""
+    """Whether all files with exactly these numbers exist: drawing takes most of the time."""
     endings = ("csv", "json", "svg", "png") if isinstance(item, Figure) else ("csv", "json")
     paths = [_with(folder / f"{prefix}{item.name}", ending) for ending in endings]
     if not all(path.is_file() for path in paths):

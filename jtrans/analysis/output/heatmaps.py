@@ -46,13 +46,13 @@ def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
     if missing:
         progress.warn(
             f"no installed font has {missing[:12]}: the PNG shows boxes instead; "
-            "SVG and HTML are right where there is a font. On Debian: apt install fonts-noto-cjk"
+            "SVG and HTML work where there is a font. On Debian: apt install fonts-noto-cjk"
         )
     # it would report every family that has no face of exactly the weight asked for
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     settings: Any = {**PLAIN, "svg.fonttype": "none", "font.family": families}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # said in our own words
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # reported in our own words
         figure = _figure(view)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # once is enough for all formats
@@ -151,7 +151,7 @@ def installed_fonts() -> dict[str, str]:
 
 
 def _by_plainness(entry: Any) -> tuple[bool, str]:
-    """Sort the upright face last, so that it is the one kept."""
+    """Sort the upright face last, so that it is kept."""
     return (str(entry.style) == "normal", str(entry.fname))
 
 

@@ -1,4 +1,4 @@
-"""Figures as SVG and PNG, as one would print them: direct labels, and nothing without data."""
+"""Figures as SVG and PNG for print: direct labels, and no marks without data."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What both drawings of a figure share, in print and on a page: colours, ticks, places of names.
+"""Colours, ticks and label positions shared by the print and page drawings of a figure.
 
-Colours are those of Okabe and Ito, which colour-blind readers can tell apart; a system keeps its
-colour in every figure.
+Colours are those of Okabe and Ito, which colour-blind readers can distinguish; a system has the
+same colour in every figure.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def tick_labels(marks: Sequence[float]) -> list[str]:
 
 
 def apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move rising places at least `gap` apart, within `low` and `high` as far as they fit."""
+    """Move increasing positions at least `gap` apart, within `low` and `high` if they fit."""
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + gap if moved else low))

@@ -1,4 +1,4 @@
-"""Everything a report shows, as numbers and text; `report` makes a page of it."""
+"""Everything a report shows, as numbers and text; `report` turns it into a page."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from jtrans.runs import Run
 
 @dataclass(frozen=True)
 class SystemSummary:
-    """What is known of a system besides its scores.
+    """The properties of a system besides its scores.
 
-    Of a file of translations, only name and index are known.
+    A file of translations has only a name and an index.
     """
 
     name: str
@@ -55,7 +55,7 @@ class ReportData:
 
     title: str  # of the page
     study: Study  # its systems, and the text of the split
-    warnings: list[str]  # what a reader must know
+    warnings: list[str]  # caveats for the reader
     systems: list[SystemSummary]
     scores: ReportScores
     curves: Mapping[str, list[Curve]]  # of validation BLEU and loss, by these names
@@ -66,7 +66,7 @@ class ReportData:
 
 
 def gather(study: Study, progress: Progress) -> ReportData:
-    """Compute, or read from the runs' folders, all that a report shows of a study.
+    """Compute, or read from the result caches, everything that a report shows of a study.
 
     Raises:
         JtransError: a run that cannot be used.
@@ -137,7 +137,7 @@ def _summary(subject: Subject) -> SystemSummary:
 
 
 def _minutes(run: Run) -> float | None:
-    """Return the minutes of training, over all the times it was started."""
+    """Return the minutes of training, over all starts."""
     seconds = [event.get("seconds") for event in run.events() if event.get("event") == "end"]
     known = [float(value) for value in seconds if isinstance(value, int | float)]
     return max(known) / 60 if known else None

@@ -11,14 +11,14 @@ from jtrans.analysis.figures.compare import sentence_scores
 from jtrans.analysis.study.study import Study
 
 EACH_WAY, RANDOM = 3, 5
-MOST_WORDS = 40  # a longer source is hard to read in a page
+MOST_WORDS = 40  # a longer source is hard to read on a page
 SEED = 1
 UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # compared letter by letter
 
 
 @dataclass(frozen=True)
 class TranslationPart:
-    """A stretch of a translation that the reference has, too, or has not."""
+    """A span of a translation that is shared with the reference, or is not."""
 
     text: str
     is_shared: bool
@@ -30,8 +30,8 @@ class ExampleTranslation:
 
     name: str
     index: int  # of the system's colour
-    # the translation, split where it leaves the reference and comes back; of several references,
-    # the one it has most in common with
+    # the translation, split where it departs from the reference and returns to it; of several
+    # references, the most similar one
     parts: list[TranslationPart]
     score: float  # chrF2 of the sentence, the mean over seeds
 
@@ -47,10 +47,10 @@ class ExampleSentence:
 
 
 def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSentence]]:
-    """Return the sentences where systems differ most, and random ones; none comes twice.
+    """Return the sentences where systems differ most, and random ones, without repetition.
 
-    First those where another system is furthest ahead of the first one, then those where the
-    first one is furthest ahead. With one system there are random ones only.
+    First the sentences where another system is furthest ahead of the first, then those where the
+    first is furthest ahead. With a single system, there are only random sentences.
     """
     scores = [sentence_scores(study, subject, "chrf").tolist() for subject in study.subjects]
     possible = [
@@ -99,7 +99,7 @@ def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> Exam
 
 
 def _nearest(study: Study, text: str, references: Sequence[str]) -> list[TranslationPart]:
-    """Compare a translation with the reference it has most in common with."""
+    """Compare a translation with the most similar reference."""
     is_spaced = study.target_language not in UNSPACED
     compared = [
         compare_texts(text, reference, is_spaced=is_spaced, lowercase=study.lowercase)
@@ -111,7 +111,7 @@ def _nearest(study: Study, text: str, references: Sequence[str]) -> list[Transla
 def compare_texts(
     text: str, reference: str, *, is_spaced: bool = True, lowercase: bool = False
 ) -> list[TranslationPart]:
-    """Split a translation into what the reference has in the same order, and what it has not.
+    """Split a translation into spans that the reference has in the same order, and other spans.
 
     Words are compared, or letters where the language writes no spaces.
     """

@@ -1,7 +1,7 @@
 """The attention explorer: sentences whose attention a page shows cell by cell.
 
-A page holds the attention averaged over heads, as bytes: it shows no more than this mean and 255
-shades, and all weights of a joint system would fill megabytes.
+A page holds the attention averaged over heads, as bytes: it shows only this mean in 255 shades,
+and all weights of a joint system would take megabytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jtrans.text.vocabulary import UNK
 
 MOST_SENTENCES = 5
 MOST_LETTERS = 60  # of a sentence in the list to choose from
-PIECES = (6, 24)  # shortest and longest sentence: fewer show little, more cells are not read
+PIECES = (6, 24)  # shortest and longest sentence: short ones show little, long ones are unreadable
 MOST_BYTES = 1_200_000  # of weights in a page, before base64 adds a third
 
 
@@ -52,7 +52,7 @@ class CompactMap:
 
 @dataclass(frozen=True)
 class CompactExplanation:
-    """What the explorer shows of one system for one sentence."""
+    """The explorer's data of one system for one sentence."""
 
     text: str  # the translation as raw text
     source: list[str]  # pieces, the end mark last
@@ -69,7 +69,7 @@ class CompactExplanation:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> CompactExplanation:
-        """Read what `asdict` returned."""
+        """Parse the output of `asdict`."""
         return cls(**{**values, "maps": [CompactMap(**item) for item in values["maps"]]})
 
 
@@ -139,7 +139,7 @@ def attention_page(pairs: Sequence[Sequence[ExplainedPair]]) -> str:
 
 
 def _short_lines(study: Study, lines: Sequence[int]) -> list[int]:
-    """Return the first lines with neither few nor many pieces; else the shortest line."""
+    """Return the first lines with neither too few nor too many subwords; else the shortest."""
 
     def longest(line: int) -> int:
         members = [subject.run_members[0] for subject in study.with_model]
@@ -161,7 +161,7 @@ def explain_lines(
     Args:
         member: a run; its model is loaded only when the run's folder does not hold the result.
         lines: counted from 0.
-        common: the target side that the words of all translations follow.
+        common: the target side whose segmentation all translations share.
     """
     texts = [member.hypotheses[line] for line in lines]
     cached = member.cached("attention", lines=list(lines), translations=texts)

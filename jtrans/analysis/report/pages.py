@@ -1,4 +1,4 @@
-"""From templates to one self-contained page: style, script and data all inside."""
+"""Render templates to one self-contained page with style, script and data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fragment(template: str, **values: Any) -> Markup:
 
 
 def json_for_page(value: Any) -> Markup:
-    """Return JSON that may stand inside a script element: no text can end the element."""
+    """Return JSON that is safe inside a script element: no text can end the element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
 

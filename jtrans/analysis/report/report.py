@@ -41,7 +41,7 @@ def write_report(study: Study, folder: Path, progress: Progress) -> tuple[Path, 
     """Write the page, and every figure and table as files beside it.
 
     Returns:
-        The path of the page, and what it shows.
+        The path of the page, and its data.
 
     Raises:
         JtransError: a run that cannot be used, or a folder that cannot be written.
@@ -87,7 +87,7 @@ def page(data: ReportData) -> str:
 
 
 def verdicts(data: ReportData) -> list[str]:
-    """Say in words how each system compares with the first one in BLEU."""
+    """Describe in words how each system compares with the first in BLEU."""
     return [
         f"{item.describe()}." for item in data.scores.comparisons if item.metric == TITLES["bleu"]
     ]
@@ -110,7 +110,7 @@ def scores_table(data: ReportData) -> Table:
 
 
 def _significantly_better(data: ReportData) -> set[tuple[str, str]]:
-    """Return (system, title of a metric) wherever a system beats the first by more than chance."""
+    """Return (system, title of a metric) for every significant gain over the first system."""
     return {
         (item.system, item.metric)
         for item in data.scores.comparisons
@@ -127,7 +127,7 @@ def _curves(data: ReportData) -> list[Markup]:
 
 
 def _entry(item: Figure | Table) -> dict[str, Any]:
-    """Return what the template shows of a figure or table."""
+    """Return the template's data of a figure or table."""
     columns, rows = shown_table(item)
     series = item.series if isinstance(item, Figure) else []
     return {

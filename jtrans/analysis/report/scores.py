@@ -1,4 +1,4 @@
-"""The scores at the head of a report: every metric of every system, and who is better."""
+"""The scores at the head of a report: every metric of every system, with significance."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ReportScores:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> ReportScores:
-        """Read what `to_json` returned."""
+        """Parse the output of `to_json`."""
         systems = {
             name: {metric: MetricValue(**value) for metric, value in values.items()}
             for name, values in content["systems"].items()
@@ -75,7 +75,7 @@ class ReportScores:
 
 
 def report_scores(study: Study, progress: Progress) -> ReportScores:
-    """Return all systems' scores in every metric, from the first run's result cache if there.
+    """Return all systems' scores in every metric, from the first run's result cache if possible.
 
     All references of the split are used.
     """

@@ -1,4 +1,4 @@
-"""From runs and files of translations to a study: what they share, what cannot be compared."""
+"""Build a study from runs and files of translations, and check that they are comparable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load_study(
         decoding: which checkpoint, and how it is loaded and translates.
         data: a prepared corpus to use instead of each run's own.
         hypotheses: files of translations by other tools.
-        progress: for reporting how far the work is.
+        progress: receives the progress of the work.
 
     Raises:
         JtransError: no corpus, no such split, an empty one, different texts, no checkpoint,
@@ -178,7 +178,7 @@ def _words(run: Run, corpus: PreparedCorpus, split: str, side: Side) -> list[lis
 
 
 def _group_name(group: Sequence[Member | FileMember]) -> str:
-    """Return one name for the seeds of a system: what their names begin with."""
+    """Return a name for the seeds of a system: the common prefix of their names."""
     if len(group) == 1:
         return group[0].name
     names = [member.name for member in group]

@@ -1,7 +1,7 @@
 """The members of a study: runs and files of translations, on the text of one split.
 
-A member gives its hypotheses and, if it is a run, what its model computes on that text;
-everything is computed when it is first asked for, and the costly parts go to the result cache.
+A member provides its hypotheses and, if it is a run, the results of its model on that text.
+Everything is computed on first use, and expensive results go to the result cache.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SplitText:
 
     @property
     def only_first(self) -> str:
-        """What to add to the note of numbers that use one reference only; often nothing."""
+        """An addition to the note of numbers that use only one reference; often empty."""
         number = len(self.references)
         return f" Of the {number} references of a sentence, the first." if number > 1 else ""
 
@@ -79,7 +79,7 @@ class Member:
         text: of the split, segmented by the first run's pipeline.
         common: the pipeline that segmented `text`.
         decoding: which checkpoint, and how it is loaded and translates.
-        progress: for reporting how far the work is.
+        progress: receives the progress of the work.
 
     Raises:
         JtransError: no such checkpoint, or search options that cannot be used.
@@ -172,7 +172,7 @@ class Member:
 
     @cached_property
     def translation(self) -> SplitTranslation:
-        """The translations of the split, with their own words and how long they took."""
+        """The translations of the split, with their own words and the time taken."""
         split, source = self.text.split, self.text.source_lines
         cached = cached_translations(
             self.run, self.checkpoint, split, source, self._search, self.decoding.precision

@@ -13,12 +13,12 @@ from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, eva
 def score_runs(
     members: Sequence[Member], metrics: Sequence[str], lowercase: bool | None = None
 ) -> Evaluation:
-    """Score every run for itself, multi-bleu on its own words, and compare it with the first.
+    """Score every run separately, multi-bleu on its own words, and compare it with the first.
 
     Args:
         members: the runs, the baseline first; all references of their text are used.
         metrics: out of `ALL_METRICS`.
-        lowercase: compare without case; None: when a run writes lower case.
+        lowercase: compare without case; None: if a run writes lower case.
 
     Raises:
         JtransError: a run that cannot translate, or an empty split.

@@ -1,4 +1,4 @@
-"""A study: systems compared on one split of one text, and what can be compared at all.
+"""A study: systems compared on one split of one text.
 
 Its *members* are runs and files of translations. Members that differ only by their random seed
 are one *subject*: a system with one line in a figure.
@@ -42,7 +42,7 @@ class Subject:
 
     @property
     def has_model(self) -> bool:
-        """Whether there is a model behind it, and not only a file of translations."""
+        """Whether it has a model, not only a file of translations."""
         return bool(self.runs)
 
     @property
@@ -74,7 +74,7 @@ class Study:
         subjects: in the order the user gave.
         text: the split.
         corpus: the prepared corpus of the first run.
-        warnings: what a reader must know.
+        warnings: caveats for the reader.
     """
 
     subjects: list[Subject]

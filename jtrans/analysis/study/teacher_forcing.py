@@ -1,4 +1,4 @@
-"""How a run scores the references of a split, teacher-forced: log-probabilities and hits."""
+"""Teacher-forced scores of a split's references by a run: log-probabilities and hits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TeacherForcedSplit:
     Args:
         ids: of the reference tokens.
         log_probs: of each token given source and the tokens before it.
-        hits: whether the most probable token was this one.
+        hits: whether each token was the most probable.
         offsets: where each sentence begins, and where the last one ends.
     """
 

@@ -62,8 +62,8 @@ def test_gold_files_mark_possible_links(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "where"),
     [
-        ("0-0\n1-0\n", "1-0 leaves the sentence of 1 source and 2 target words", "line 2"),
-        ("0-2\n\n", "0-2 leaves the sentence of 3 source and 2 target words", "line 1"),
+        ("0-0\n1-0\n", "1-0 is outside the sentence of 1 source and 2 target words", "line 2"),
+        ("0-2\n\n", "0-2 is outside the sentence of 3 source and 2 target words", "line 1"),
         ("0-0 1:1\n\n", "'1:1' is not a pair", "line 1"),
         ("-1-0\n\n", "'-1-0' is not a pair", "line 1"),
         ("0-0\n", "has 1 lines, the split 2 sentences", None),

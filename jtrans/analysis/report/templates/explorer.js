@@ -10,15 +10,15 @@
   const ALONG_SOURCE = "target source source", ALONG_TARGET = "source target target";
   const CELL = "cell";
   const HELP = {
-    [CELL]: "Row of the chosen cell: where it looks in the source. Column: where it looks among " +
-      "the target tokens read so far. Background: how much each source token counts for the prediction.",
-    [ALONG_SOURCE]: "Each row: where the chosen source token looks in the source, given the " +
-      "target up to that row. Click a source token to choose another.",
-    [ALONG_TARGET]: "Each column: where the chosen target position looks among the tokens read " +
-      "so far, at that source token. Click a row to choose another.",
-    [BETWEEN]: "Each row: where the system looks in the source when it predicts that token.",
-    [SELF_TARGET]: "Each row: where the system looks among the target tokens read so far.",
-    [SELF_SOURCE]: "Each row: where that source token looks in the source.",
+    [CELL]: "Row of the selected cell: its attention over the source. Column: its attention over " +
+      "the target tokens read so far. Background: the weight of each source token in the prediction.",
+    [ALONG_SOURCE]: "Each row: the attention of the selected source token over the source, given the " +
+      "target up to that row. Click a source token to select another.",
+    [ALONG_TARGET]: "Each column: the attention of the selected target position over the tokens read " +
+      "so far, at that source token. Click a row to select another.",
+    [BETWEEN]: "Each row: the attention over the source when that token is predicted.",
+    [SELF_TARGET]: "Each row: the attention over the target tokens read so far.",
+    [SELF_SOURCE]: "Each row: the attention of that source token over the source.",
   };
 
   /* one map: numbers by position */
@@ -187,9 +187,9 @@
       if (axes) {
         lead.append("Predicting ", bold(here.predicted[row]), " after reading ", bold(read()[row]));
         if (shape === CELL) lead.append(", at source token ", bold(here.source[column]));
-        lines.push(line("looks in the source at", strongest(axes.source, here.source, 4), "source"));
+        lines.push(line("attends to source", strongest(axes.source, here.source, 4), "source"));
         if (axes.target) {
-          lines.push(line("looks in the target at", strongest(axes.target, read(), 4), "target"));
+          lines.push(line("attends to target", strongest(axes.target, read(), 4), "target"));
         }
         if (shape === CELL && kindOf(BETWEEN)) {
           lines.push(line("weight of this source token", percent(shown.values[row][column])));
@@ -198,13 +198,13 @@
         lead.append("Predicting ", bold(here.predicted[state.row]), " at source token ",
           bold(here.source[column]));
         const values = weights(state.view).row(column, state.row);
-        lines.push(line("looks in the target at", strongest(values, read(), 4), "target"));
+        lines.push(line("attends to target", strongest(values, read(), 4), "target"));
       } else {
         if (shape === ALONG_SOURCE) {
           lead.append("Source token ", bold(here.source[state.column]), ", predicting ",
             bold(here.predicted[row]));
         } else lead.append(shown.read ? "Predicting " : "Source token ", bold(shown.left[row]));
-        lines.push(line("looks at", strongest(shown.values[row], shown.columns, 4),
+        lines.push(line("attends to", strongest(shown.values[row], shown.columns, 4),
           shape === ALONG_SOURCE ? "source" : ""));
       }
       return lines;
