@@ -1,1 +1,1 @@
-"""What is run beside the package: `python -m scripts.FOLDER.NAME` in the root of the repository."""
+"""Development scripts: run `python -m scripts.FOLDER.NAME` in the root of the repository."""

@@ -1,1 +1,1 @@
-"""Benchmarks: rates of training, decoding and preparation beside other tools, in turns."""
+"""Benchmarks of training, decoding and preparation against other tools, in turns."""

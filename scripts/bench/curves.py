@@ -1,6 +1,6 @@
 """Loss curves of one recipe trained in several ways on the same updates.
 
-The fast ways (blocks, recomputation, bf16) must not move training: fp32 curves agree to rounding
+The fast forms (blocks, recomputation, bf16) must not affect training: fp32 curves agree to rounding
 that dropout and Adam amplify, and bf16 ends with the same validation loss. Variants train one
 after the other with the same seed, so every update has the same pairs and the same dropout.
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jtrans.training.trainer import Trainer
 
 RECIPE = "demo/reformer-fast"
-# name: settings, and whether blocks are kept off
+# name: settings, and whether blocks are disabled
 VARIANTS: dict[str, tuple[list[str], bool]] = {
     "fp32, plain": (["training.precision=fp32"], True),
     "fp32, in blocks": (["training.precision=fp32"], False),
@@ -34,7 +34,7 @@ VARIANTS: dict[str, tuple[list[str], bool]] = {
 
 
 def main() -> None:
-    """Train every variant, print where each ends, and keep the curves when asked to."""
+    """Train every variant, print its final loss, and write the curves if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
     parser.add_argument("--recipe", default=RECIPE)
@@ -58,7 +58,7 @@ def main() -> None:
             flush=True,
         )
     for curve in curves:
-        del curve["seconds"]  # one after the other: no comparison of speed
+        del curve["seconds"]  # variants ran one after the other: not comparable
     command = f"python -m scripts.bench.curves --data {chosen.data.name}"
     write(chosen.json, command=command, recipe=chosen.recipe, rows=curves)
 

@@ -1,9 +1,9 @@
-"""Compare decoding rates in turns: jtrans beside Hugging Face's Marian of the same size.
+"""Compare decoding rates in turns: jtrans and Hugging Face's Marian of the same size.
 
     python -m scripts.bench.decode --data data/prepared/multi30k-joint
 
 Both have random weights and write exactly STEPS tokens for every sentence of the test set, so
-that they do the same work. Marian is left out where `transformers` is not installed.
+that they do the same work. Marian is left out if `transformers` is not installed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def decode_marian(data: Path, batch: int, sentences: int) -> Task:
 
 
 def main() -> None:
-    """Measure, print, and keep the result when asked to."""
+    """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="prepared, joint vocabulary")
     parser.add_argument("--batch", type=int, default=64, help="sentences")
@@ -91,8 +91,8 @@ def main() -> None:
         )
     table = rows(in_turns(variants, rounds=count), "sentences")
     command = f"python -m scripts.bench.decode --data {chosen.data.name} --batch {chosen.batch}"
-    facts = {"beam": BEAM, "steps": STEPS, "batch": chosen.batch}
-    report(table, "sentences", path=chosen.json, command=command, sizes=SIZES, **facts)
+    settings = {"beam": BEAM, "steps": STEPS, "batch": chosen.batch}
+    report(table, "sentences", path=chosen.json, command=command, sizes=SIZES, **settings)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Time variants of the same work in turns (A B A B ...), each in a process of its own.
 
-Only one process works at a time, so that a slow spell of the machine meets all variants alike,
+Only one process works at a time, so that slow periods of the machine affect all variants alike,
 and peak memory is each variant's own. Used by the benchmarks of this folder.
 """
 
@@ -27,32 +27,32 @@ Amounts = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Task:
-    """What a variant does, once it is ready.
+    """The work of a variant that is ready to run.
 
     Attributes:
-        work: does a round, given by its number, and returns how much of what that was.
-        facts: what else to measure after each round, outside its time.
+        work: does the round with the given number and returns the amounts of work done.
+        measure: measures further values after each round, outside its time.
     """
 
     work: Callable[[int], Amounts]
-    facts: Callable[[], Amounts] = dict
+    measure: Callable[[], Amounts] = dict
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round of one variant: its amounts, seconds, facts, and the peak memory so far."""
+    """One round of a variant: amounts, seconds, further values, and the peak memory so far."""
 
     amounts: Amounts
     seconds: float
-    facts: Amounts
+    values: Amounts
     peak_mib: float
 
     def rate(self, unit: str) -> float:
-        """Return how many of `unit` were done in a second."""
+        """Return the rate in `unit` per second."""
         return self.amounts[unit] / self.seconds
 
 
-# Makes ready (model, data) in its own process.
+# Prepares model and data in its own process.
 Variant = Callable[[], Task]
 
 
@@ -110,7 +110,7 @@ def _serve(variant: Variant, connection: Connection) -> None:
         amounts = task.work(number)
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        connection.send(Round(dict(amounts), seconds, dict(task.facts()), peak))
+        connection.send(Round(dict(amounts), seconds, dict(task.measure()), peak))
 
 
 def spread(ratios: list[float]) -> dict[str, float]:
@@ -124,26 +124,26 @@ def spread(ratios: list[float]) -> dict[str, float]:
     }
 
 
-def report(rows: list[dict[str, Any]], unit: str, *, path: Path | None, **facts: Any) -> None:
-    """Print the rows; with a path write them as JSON with the machine and what else is given."""
+def report(rows: list[dict[str, Any]], unit: str, *, path: Path | None, **entries: Any) -> None:
+    """Print the rows; with a path, write them as JSON with the machine and further entries."""
     for row in rows:
         rate, ratio = row[f"{unit}_per_second"], row["ratio"]
         print(
             f"{row['variant']:<28} {rate:>9,.1f} {unit}/s   {ratio['median']:.2f} x "
             f"({ratio['low']:.2f} to {ratio['high']:.2f})   peak {row['peak_mib']:,} MiB"
         )
-    write(path, rows=rows, **facts)
+    write(path, rows=rows, **entries)
 
 
-def write(path: Path | None, **facts: Any) -> None:
+def write(path: Path | None, **entries: Any) -> None:
     """Write a result as JSON with the machine and the versions, if there is a path."""
     import torch
 
     if path is None:
         return
-    rows = facts.pop("rows")
+    rows = entries.pop("rows")
     value = {
-        **facts,
+        **entries,
         "machine": f"{processor()}, {os.cpu_count()} cores",
         "torch": torch.__version__,
         "python": sys.version.split()[0],

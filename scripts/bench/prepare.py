@@ -5,8 +5,8 @@ r"""Compare `jtrans prepare` with sacremoses and subword-nmt on the same text, i
         --pairs 5000000
 
 `compare` runs the two commands of each tool one after the other (A B A B ...) and checks that
-codes and pieces are the same. `scale` repeats the text with changes until it has as many pairs as
-asked for, and measures memory while `jtrans prepare` works on it. Both write to --output.
+codes and subwords are the same. `scale` repeats the text with changes until it has the requested
+number of pairs, and measures memory while `jtrans prepare` runs on it. Both write to --output.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ UNESCAPE = "".join(
         "&#91;": "[", "&#93;": "]", "&amp;": r"\&",
     }.items()
 )  # fmt: skip
-# Nothing is cleaned away: all that sacremoses and subword-nmt see, jtrans keeps.
+# No cleaning: jtrans keeps all text that sacremoses and subword-nmt process.
 KEEP_ALL = [
     "--no-deduplicate", "--keep-leaked", "--keep-identical", "--keep-wrong-script",
     "--max-ratio", "100000", "--max-length", "100000", "--segment", "moses",
@@ -141,10 +141,10 @@ def unpack(corpus: Path, folder: Path, languages: Sequence[str], *, limit: int |
 
 
 def enlarge(folder: Path, languages: Sequence[str], pairs: int) -> None:
-    """Repeat the training text, each time with other changes, so that hardly a pair is twice.
+    """Repeat the training text, each time with other changes, so that hardly any pair repeats.
 
-    A word of each line and one in twenty of the others get another letter or digit: there are
-    many new words, as in real text of that size.
+    One word of each line, and one in twenty of the others, gets another letter or digit: this
+    yields many new words, as in real text of that size.
     """
     random_ = random.Random(1)
     texts = [(folder / f"train.{x}").read_text("utf-8").split("\n")[:-1] for x in languages]
@@ -171,7 +171,7 @@ def changed(line: str, random_: random.Random) -> Iterator[str]:
 
 
 def jtrans_command(folder: Path, languages: Sequence[str], extra: Sequence[str]) -> str:
-    """Return the command of jtrans as the shell takes it."""
+    """Return the command of jtrans for the shell."""
     shutil.rmtree(folder / "prepared", ignore_errors=True)
     return shlex.join(
         [sys.executable, "-m", "jtrans", "-q", "prepare", "--train", "train", "--valid", "valid",
@@ -181,7 +181,7 @@ def jtrans_command(folder: Path, languages: Sequence[str], extra: Sequence[str])
 
 
 def other_commands(folder: Path, languages: Sequence[str]) -> list[str]:
-    """Return the commands of sacremoses and subword-nmt for the same."""
+    """Return the equivalent commands of sacremoses and subword-nmt."""
     splits = ("train", "valid", "test")
     commands = [
         f"{BIN}/sacremoses -q -l {x} tokenize < {split}.{x} | sed {shlex.quote(UNESCAPE)} "
@@ -223,7 +223,7 @@ def run_all(commands: Sequence[str], folder: Path) -> dict[str, float]:
 
 
 def same_output(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
-    """Compare codes and pieces of both."""
+    """Compare the codes and subwords of both."""
     from jtrans.data.prepared import PreparedCorpus
 
     corpus = PreparedCorpus.open(folder / "prepared")
@@ -244,7 +244,7 @@ def same_output(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
 
 
 class MemoryWatch:
-    """Looks at the memory of a process and its children while they run."""
+    """Monitors the memory of a process and its children while they run."""
 
     def __init__(self, process: int) -> None:
         self._process = process

@@ -1,8 +1,8 @@
-"""The way the original code of the Reformers computes, for benchmarks only.
+"""The original Reformer code's way of computing, for benchmarks only.
 
 Written from a description of that code, none of it copied: the same mathematics as our models,
-on the same parameters, in the original's order of operations and with its detours. A validated
-denominator: logits, loss and gradients equal ours (tests/scripts/test_reference_path.py).
+on the same parameters, in the original's order of operations and with its detours. It is a
+validated baseline: logits, loss and gradients equal ours (tests/scripts/test_reference_path.py).
 
 What it does that jtrans does not:
 
@@ -57,7 +57,7 @@ class ReferencePath:
             == ("sum", "attention", "shared")
         )
         if not is_known or getattr(config, "side_vectors", False):
-            raise ValueError("the reference path knows the published pre-norm models only")
+            raise ValueError("the reference path supports only the published pre-norm models")
         self.model = model
         self.config = config
         self.heads: int = config.heads

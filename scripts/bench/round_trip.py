@@ -8,7 +8,7 @@ FOLDER holds one folder for each corpus with train.de.gz, test.de.gz ...; where 
 training text its valid set is used. Each side is prepared as by default, on its own training
 text; 1,000 lines of the test set go there and back.
 
-What cannot come back, and is left out of the comparison or made equal before it:
+Differences that cannot be restored, and are excluded from the comparison or normalised before it:
 
 - Characters that are not in the training text become <unk>: lines with <unk> are counted apart.
 - What no reader can see (`jtrans.text.normalise`): control characters, kinds of white space,
@@ -62,7 +62,7 @@ LINES = 1000
 
 @dataclass(frozen=True)
 class Result:
-    """What became of the lines of one side.
+    """The results for the lines of one side.
 
     Attributes:
         corpus: its name in `CORPORA`.
@@ -86,7 +86,7 @@ class Result:
 
 
 def main() -> None:
-    """Measure, print a table, and write it down where asked to."""
+    """Measure, print a table, and write it to a file if requested."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -127,7 +127,7 @@ def main() -> None:
 
 
 def measure(name: str, corpora: Path, work: Path, *, train: int) -> list[Result]:
-    """Send both sides of the first test lines there and back."""
+    """Encode and decode both sides of the first test lines."""
     *languages, source_segment, target_segment = CORPORA[name]
     train_text, held_out = read(name, corpora, languages, train)
     options = PrepareOptions(
@@ -144,7 +144,7 @@ def measure(name: str, corpora: Path, work: Path, *, train: int) -> list[Result]
 
 
 def journey(name: str, side: TextSide, lines: list[str]) -> Result:
-    """Send lines there and back, and those that came back once more."""
+    """Encode and decode lines, then encode and decode the results again."""
     known = [line for line in lines if UNK not in side.encode(line)]
     back = [side.decode(side.encode(line)) for line in known]
     pairs = list(zip(known, back, strict=True))
@@ -161,7 +161,7 @@ def journey(name: str, side: TextSide, lines: list[str]) -> Result:
 
 
 def without_spaces(line: str, language: str) -> str:
-    """Take out what no pipeline can know: spaces, where Chinese has none and at punctuation."""
+    """Remove spaces that no pipeline can restore: within Chinese and at punctuation."""
     line = normalise(line)
     if language == "zh":
         return line.replace(" ", "")

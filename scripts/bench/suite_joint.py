@@ -1,4 +1,4 @@
-"""Training of the joint models beside the way the original code computes (reference_path.py).
+"""Training of the joint models against the original code's way (reference_path.py).
 
 Every variant trains by the same recipe (sizes of IWSLT) on batches it cuts from the same corpus
 by its own rule. What is compared are real positions: those of S x T real source and target
@@ -37,7 +37,7 @@ MEMORY_POSITIONS = 12_000  # of the larger micro-batch whose memory is measured
 
 
 def joint_suite(chosen: argparse.Namespace) -> None:
-    """Measure both joint systems and print and keep the result."""
+    """Measure both joint systems, print the result, and write it if requested."""
     tokens = QUICK_TOKENS if chosen.quick else UPDATE_TOKENS
     table = [
         {"system": system, **row}
@@ -67,7 +67,7 @@ def measure(
     measured = in_turns(variants, rounds=rounds)
     peaks = {
         precision: [
-            max(done.facts["products"] for done in same_round)
+            max(done.values["products"] for done in same_round)
             for same_round in zip(
                 *(measured[name] for name in measured if name.endswith(precision)), strict=True
             )
@@ -81,7 +81,7 @@ def measure(
 
 
 def extra(rounds: list[Round], peaks: list[float]) -> dict[str, Any]:
-    """Return what a row has besides its rate in positions."""
+    """Return the entries of a row besides its rate in positions."""
     shares = [done.rate("flops") / peak for done, peak in zip(rounds, peaks, strict=True)]
     medians = {
         f"{unit}_per_second": round(statistics.median(done.rate(unit) for done in rounds), 1)
@@ -91,14 +91,14 @@ def extra(rounds: list[Round], peaks: list[float]) -> dict[str, Any]:
         **medians,
         "product_share": round(statistics.median(shares), 3),
         "product_gflops": round(statistics.median(peaks) / 1e9),
-        "bytes_per_position": round(rounds[-1].facts["bytes_per_position"]),
+        "bytes_per_position": round(rounds[-1].values["bytes_per_position"]),
     }
 
 
 def train_reference(
     system: str, data: Path, tokens: int, settings: list[str], micro_batch_tokens: int
 ) -> Task:
-    """Return updates done the original's way: torch as it comes, no device prepared."""
+    """Return updates done the original's way: torch's defaults, no device set-up."""
     import torch
 
     from jtrans.bench.flops import training_flops
@@ -140,7 +140,7 @@ def train_reference(
         done: Counted = count(flops, pairs, micro_batches)
         return _amounts(corpus, done, is_joint=True)
 
-    return Task(work, functools.partial(_facts, model, "fp32", per_position))
+    return Task(work, functools.partial(_measure, model, "fp32", per_position))
 
 
 def train_jtrans(
@@ -170,7 +170,7 @@ def train_jtrans(
         done = count(flops, trainer.pairs, epoch[number])
         return _amounts(corpus, done, is_joint=is_joint)
 
-    return Task(work, functools.partial(_facts, trainer.model, precision, per_unit))
+    return Task(work, functools.partial(_measure, trainer.model, precision, per_unit))
 
 
 def _config(system: str, settings: list[str], precision: str) -> Config:
@@ -199,7 +199,7 @@ def _positions_per_token(corpus: PreparedCorpus) -> float:
 
 
 def _amounts(corpus: PreparedCorpus, done: Any, *, is_joint: bool) -> Amounts:
-    """Return what was done; tokens and positions by their ratio in the whole corpus.
+    """Return the amounts of work; tokens and positions by their ratio in the whole corpus.
 
     A round's own ratio would depend on the length of its sentences.
     """
@@ -220,7 +220,7 @@ def _slope(cost: tuple[Any, Any], peaks: tuple[int | None, int | None]) -> float
     return float((second - first) / (cost[1].positions - cost[0].positions))
 
 
-def _facts(
+def _measure(
     model: TranslationModel, precision: str, bytes_per_position: float
 ) -> Mapping[str, float]:
     from jtrans.bench.train import product_rate

@@ -23,11 +23,11 @@ WIDTHS = (256, 512)
 HEAD = 64  # width of a head
 VOCABULARY = 64
 POSITIONS = 10_000  # of a batch, at most
-LIMIT = 1.5  # how much dearer a position may be than at BASE_LENGTH
+LIMIT = 1.5  # highest allowed cost of a position relative to BASE_LENGTH
 
 
 def scaling_suite(chosen: argparse.Namespace) -> None:
-    """Measure, print and keep the result."""
+    """Measure, print the result, and write it if requested."""
     import torch
 
     from jtrans.nn.device import prepare_device
@@ -40,7 +40,7 @@ def scaling_suite(chosen: argparse.Namespace) -> None:
         for key, (work, positions) in work_of.items():
             start = time.perf_counter()
             work()
-            if number:  # the first is to warm up
+            if number:  # the first is a warm-up
                 seconds[key].append((time.perf_counter() - start) / positions)
         print(f"round {number} of {rounds}", file=sys.stderr)
     rows: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ def scaling_suite(chosen: argparse.Namespace) -> None:
             )
         )
     worst = max(row["cost"]["median"] for row in rows)
-    print(f"the dearest position costs {worst:.2f}; the limit is {LIMIT}")
+    print(f"the most expensive position costs {worst:.2f}; the limit is {LIMIT}")
     command = "python -m scripts.bench.train --suite scaling"
     device = info.describe("fp32")
     write(chosen.json, command=command, device=device, limit=LIMIT, rows=rows)

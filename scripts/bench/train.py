@@ -7,9 +7,9 @@ r"""Compare training rates in turns.
     python -m scripts.bench.train --suite scaling
 
 Suites:
-    transformer  jtrans beside Hugging Face's Marian of the same size, a bare loop without any
-                 trainer, which is left out where `transformers` is not installed
-    joint        the joint models beside the way the original code computes (suite_joint.py)
+    transformer  jtrans against Hugging Face's Marian of the same size, a bare loop without any
+                 trainer, which is left out if `transformers` is not installed
+    joint        the joint models against the original code's way (suite_joint.py)
     scaling      time of a joint position by sentence length and width (suite_scaling.py)
 """
 
@@ -138,7 +138,7 @@ SUITES = {"transformer": transformer_suite, "joint": joint_suite, "scaling": sca
 
 
 def main() -> None:
-    """Measure, print, and keep the result when asked to."""
+    """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

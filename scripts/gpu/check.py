@@ -2,7 +2,7 @@
 
     python -m scripts.gpu.check --json gpu.json
 
-In under ten minutes on one GPU: (1) are kernels and models right; (2) rates of training and
+In under ten minutes on one GPU: (1) are kernels and models correct; (2) rates of training and
 decoding, the variants in turns; (3) facts about the libraries that the design depends on. A part
 that fails is reported, and the others still run. Without a GPU the same lines run on tiny sizes,
 the kernels in Triton's interpreter; the timings then mean nothing.
@@ -76,8 +76,14 @@ def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], lis
 
 
 def run(device: torch.device, chosen: argparse.Namespace) -> Row:
-    """Run the parts, keeping what there is after each; a failing one is part of the result."""
-    result: Row = {**facts(device), "seconds": 0.0, "wrong": [], "failed": [], "skipped": []}
+    """Run the parts, writing the result after each; failures are part of the result."""
+    result: Row = {
+        **describe_machine(device),
+        "seconds": 0.0,
+        "wrong": [],
+        "failed": [],
+        "skipped": [],
+    }
     result["parts"] = {}
     beginning = time.perf_counter()
     for title, part in sections(device, quick=chosen.quick).items():
@@ -131,8 +137,8 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def facts(device: torch.device) -> Row:
-    """Return what the figures were measured on."""
+def describe_machine(device: torch.device) -> Row:
+    """Return the machine and versions the figures were measured on."""
     is_gpu = device.type == "cuda"
     triton = sys.modules.get("triton")
     return {
@@ -147,7 +153,7 @@ def facts(device: torch.device) -> Row:
 
 
 def main() -> int:
-    """Check, measure, print, and keep the result when asked to."""
+    """Check, measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", type=Path, help="write everything to this file")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds")

@@ -1,4 +1,4 @@
-"""Section 1 of `check.py`: do kernels and models compute the right numbers?
+"""Section 1 of `check.py`: are kernels and models correct?
 
 Tolerances are norms of the difference over norms: kernels against float64 products 2e-5 in
 float32 (three tf32 products each) and 1e-2 in bfloat16; models against the same model on a CPU
@@ -48,7 +48,7 @@ def distance(ours: Tensor, exact: Tensor) -> float:
 
 
 def _row(check: str, error: float, tolerance: float) -> Row:
-    # nan is no pass
+    # nan does not pass
     return {"check": check, "error": error, "tolerance": tolerance, "ok": error <= tolerance}
 
 

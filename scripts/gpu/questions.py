@@ -1,4 +1,4 @@
-"""Section 3 of `check.py`: what speed depends on, measured one question at a time."""
+"""Section 3 of `check.py`: library facts that speed depends on, one question at a time."""
 
 from __future__ import annotations
 

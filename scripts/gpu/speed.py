@@ -171,7 +171,7 @@ def scaling(scale: Scale) -> list[Row]:
 
 
 def memory(scale: Scale) -> list[Row]:
-    """Measure the peak bytes that one more position takes in a training pass (a slope)."""
+    """Measure the peak bytes that one more position needs in a micro-batch (a slope)."""
     if scale.device.type != "cuda":
         return [{"variant": "needs a GPU's memory counters"}]
     rows = []
@@ -225,7 +225,7 @@ def _decoding_work(system: str, batch: Batch, options: SearchOptions, scale: Sca
 
 
 def release(scale: Scale) -> None:
-    """Give freed memory back and begin counting anew."""
+    """Return freed memory to the device and reset the peak."""
     wait(scale.device)
     if scale.device.type == "cuda":
         torch.cuda.empty_cache()

@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is done: enough for figures, a quick look, or just every line of code once.
+    """The amount of work: for measurements, for a quick look, or to run all code once.
 
     Args:
         device: where.
@@ -54,7 +54,7 @@ class Scale:
 
 
 def wait(device: torch.device) -> None:
-    """Wait until the device has done all it was asked to."""
+    """Wait until the device has finished all its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -84,7 +84,7 @@ def _elapsed(work: Callable[[], object], count: int, device: torch.device) -> fl
 
 
 def in_turns(variants: Mapping[str, Callable[[int], float]], scale: Scale, unit: str) -> list[Row]:
-    """Time variants A B A B ...; each does the work of a round and returns how much it was.
+    """Time variants A B A B ...; each does the work of a round and returns its amount.
 
     Returns:
         A row for each: median rates by events and by the wall clock, and the median over rounds
@@ -107,11 +107,11 @@ def in_turns(variants: Mapping[str, Callable[[int], float]], scale: Scale, unit:
     return [
         {
             "variant": name,
-            f"{unit}/s": statistics.median(found),
+            f"{unit}/s": statistics.median(values),
             f"{unit}/s wall": statistics.median(walls[name]),
-            **_spread([rate / base for rate, base in zip(found, first, strict=True)]),
+            **_spread([rate / base for rate, base in zip(values, first, strict=True)]),
         }
-        for name, found in rates.items()
+        for name, values in rates.items()
     ]
 
 

@@ -1,1 +1,1 @@
-"""What is generated for the documents: tables of measurements and a drawing."""
+"""Generated parts of the documents: tables of measurements and a drawing."""

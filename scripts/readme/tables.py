@@ -61,7 +61,7 @@ def scores(results: dict[str, Any]) -> str:
 
 
 def joint(results: dict[str, Any]) -> str:
-    """Return the table of the joint models beside the way the original code computes."""
+    """Return the table of the joint models against the original code's way."""
     base: dict[str, Any] = {}
     rows = []
     for row in results["rows"]:
@@ -107,7 +107,7 @@ def scaling(results: dict[str, Any]) -> str:
 
 
 def curves(results: dict[str, Any]) -> str:
-    """Return the table of where the variants' loss curves end."""
+    """Return the table of the variants' final losses."""
     first = results["rows"][0]
     rows = []
     for row in results["rows"]:
@@ -132,7 +132,7 @@ def curves(results: dict[str, Any]) -> str:
 
 
 def prepare(results: dict[str, Any]) -> str:
-    """Return the table of what preparing takes, beside the commands it replaces."""
+    """Return the table of the cost of preparing, against the commands it replaces."""
     rounds = results["compare"]["rounds"]
 
     def median(name: str, key: str) -> float:
@@ -171,7 +171,7 @@ def prepare(results: dict[str, Any]) -> str:
 
 
 def round_trip(results: dict[str, Any]) -> str:
-    """Return the table of the lines that come back from the pipeline."""
+    """Return the table of the lines that the pipeline restores."""
     rows = [
         [
             row["corpus"],
@@ -200,7 +200,7 @@ MARKED = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def rewritten(text: str) -> str:
-    """Return a page with every table between its markers made anew."""
+    """Return a page with every table between its markers regenerated."""
 
     def drawn(match: re.Match[str]) -> str:
         path = ROOT / "data" / "benchmarks" / f"{match[2]}.json"

@@ -36,7 +36,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
 
 
 def done(task: Any) -> interleave.Round:
-    return interleave.Round(dict(task.work(0)), 2.0, dict(task.facts()), 100.0)
+    return interleave.Round(dict(task.work(0)), 2.0, dict(task.measure()), 100.0)
 
 
 @pytest.mark.parametrize("system", suite_joint.SYSTEMS)
@@ -51,23 +51,23 @@ def test_all_variants_count_real_positions_and_the_tokens_of_as_many_pairs(
     S, T = pairs.source.lengths, pairs.target.lengths
     ratio = (S * T).sum() / T.sum()
     for task in (reference, ours, plain):
-        one = done(task)
-        assert one.amounts["positions"] == pytest.approx(one.amounts["tokens"] * ratio)
-        assert one.amounts["padded_positions"] >= one.amounts["positions"]
-        assert one.amounts["flops"] > 0 and one.facts["products"] > 0
+        measured = done(task)
+        assert measured.amounts["positions"] == pytest.approx(measured.amounts["tokens"] * ratio)
+        assert measured.amounts["padded_positions"] >= measured.amounts["positions"]
+        assert measured.amounts["flops"] > 0 and measured.values["products"] > 0
     # the reference's update is four micro-batches of at most 32 tokens
     assert done(reference).amounts["padded_positions"] <= 4 * 32 * int(S.max())
 
 
 def test_a_row_becomes_a_line_of_text_and_of_the_readme() -> None:
     amounts = {"positions": 400.0, "padded_positions": 440.0, "tokens": 40.0, "flops": 4e9}
-    facts = {"products": 1e10, "bytes_per_position": 2048.0}
-    slow = [interleave.Round(amounts, 2.0, facts, 100.0)] * 3
-    fast = [interleave.Round(amounts, 0.5, {**facts, "bytes_per_position": 1024.0}, 50.0)] * 3
-    found = {"original fp32": slow, "jtrans fp32": fast}
+    values = {"products": 1e10, "bytes_per_position": 2048.0}
+    slow = [interleave.Round(amounts, 2.0, values, 100.0)] * 3
+    fast = [interleave.Round(amounts, 0.5, {**values, "bytes_per_position": 1024.0}, 50.0)] * 3
+    rounds = {"original fp32": slow, "jtrans fp32": fast}
     rows = [
-        {"system": "reformer-base", **row, **suite_joint.extra(found[row["variant"]], [1e10] * 3)}
-        for row in interleave.rows(found, "positions")
+        {"system": "reformer-base", **row, **suite_joint.extra(rounds[row["variant"]], [1e10] * 3)}
+        for row in interleave.rows(rounds, "positions")
     ]
     assert [row["positions_per_second"] for row in rows] == [200.0, 800.0]
     assert [row["product_share"] for row in rows] == [0.2, 0.8]
@@ -82,8 +82,8 @@ def test_a_row_becomes_a_line_of_text_and_of_the_readme() -> None:
 
 
 def test_the_spread_is_the_median_with_its_tenths() -> None:
-    found = interleave.spread([float(i) for i in range(11)])
-    assert found == {"median": 5.0, "low": 1.0, "high": 9.0}
+    spread = interleave.spread([float(i) for i in range(11)])
+    assert spread == {"median": 5.0, "low": 1.0, "high": 9.0}
 
 
 def test_the_work_of_the_scaling_suite_has_the_positions_it_says(
@@ -116,8 +116,8 @@ def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None
         for E in (256, 512)
         for L in (12, 25)
     ]
-    facts = {"command": "c", "machine": "m", "device": "d", "torch": "t"}
-    lines = tables.scaling({"rows": rows, **facts}).splitlines()
+    origin = {"command": "c", "machine": "m", "device": "d", "torch": "t"}
+    lines = tables.scaling({"rows": rows, **origin}).splitlines()
     assert lines[2] == "| S = T = 12 | 12,256 (1.10) | 12,512 (1.10) |"
     assert lines[3] == "| S = T = 25 | 25,256 (1.10) | 25,512 (1.10) |"
 

@@ -139,8 +139,8 @@ def _summary(subject: Subject) -> SystemSummary:
 def _minutes(run: Run) -> float | None:
     """Return the minutes of training, over all starts."""
     seconds = [event.get("seconds") for event in run.events() if event.get("event") == "end"]
-    known = [float(value) for value in seconds if isinstance(value, int | float)]
-    return max(known) / 60 if known else None
+    numbers = [float(value) for value in seconds if isinstance(value, int | float)]
+    return max(numbers) / 60 if numbers else None
 
 
 def _training_curves(study: Study) -> dict[str, list[Curve]]:
