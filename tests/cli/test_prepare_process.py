@@ -121,7 +121,8 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str, str]] = {
     ),
     "utf-16 without mark": (
         write("train.en", "A dog.\n".encode("utf-16-le")), [], "is binary or UTF-16", "UTF-16LE"),
-    "a line of 10 MB": (add_long_line, [], "line 41 of the source of valid has 10,000,000", "out"),
+    "a line of 10 MB": (
+        add_long_line, [], "line 41 of the source of valid has 10,000,000", "remove"),
     "only a line of 10 MB": (
         both("train", b"x" * 10_000_000 + b"\n"), [], "no training pair is left", "sentences"),
     "no lines": (both("train", b""), [], "are empty", "one sentence per line"),
