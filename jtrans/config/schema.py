@@ -64,7 +64,8 @@ class TrainingConfig(ConfigSection):
     """How a model is trained."""
 
     batch_tokens: Count = 4096  # target tokens per update, over all its micro-batches
-    micro_batch_tokens: Count | None = None  # target tokens; default: batch_tokens
+    # padded target tokens, and half the padded source tokens; default: batch_tokens
+    micro_batch_tokens: Count | None = None
     micro_batch_joint: Count = 65536  # padded joint positions B*T*S (joint systems)
     # the fixed cost of a micro-batch, in joint positions: about 200 on a CPU, 5000 on a GPU
     micro_batch_overhead: Count = 200

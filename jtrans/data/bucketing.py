@@ -12,6 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from jtrans.errors import ConfigError
 
+# Without joint positions a batch has at most this many times `max_tokens` padded source tokens:
+# an encoder needs less memory per token than a decoder with its logits, and batches of ordinary
+# text, whose sides are about equally long, stay whole.
+SOURCE_FACTOR = 2
+
 
 class BatchSampler:
     """Cuts a split into batches within a budget of target tokens and of joint positions.
@@ -59,6 +64,21 @@ class BatchSampler:
         order = self._sorted(random)
         batches = np.split(order, self._cuts(order))
         return [batches[index] for index in random.permutation(len(batches))]
+
+    def cut_by_source(self, batch: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Cut a batch of long sources into parts of at most `SOURCE_FACTOR x max_tokens` tokens.
+
+        A batch is filled by its targets: 2,048 targets of two tokens may have sources of 150.
+        It is cut after it has its place in the epoch, so updates hold the same pairs as uncut.
+        Joint positions count both sides already.
+        """
+        parts: list[NDArray[np.int64]] = []
+        budget = SOURCE_FACTOR * self.max_tokens
+        while self.max_joint is None and batch.size:
+            count = _fitting(np.maximum.accumulate(self.source_lengths[batch]), budget)
+            parts.append(batch[:count])
+            batch = batch[count:]
+        return parts or [batch]
 
     def _sorted(self, random: np.random.Generator) -> NDArray[np.int64]:
         # Boustrophedon: the inner length rises in one group and falls in the next, so that a

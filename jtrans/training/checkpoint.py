@@ -27,6 +27,7 @@ from jtrans.files import read_json, write_json
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import load_weights
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run
+from jtrans.training.memory import MemoryLimits
 
 FORMAT = 1
 
@@ -65,6 +66,7 @@ class TrainingState:
     since_validation: Totals = field(default_factory=Totals)  # sums since the last validation
     events: int = 0  # events logged so far
     splits: int = 0  # micro-batches that did not fit into memory and were split in half
+    limits: MemoryLimits = field(default_factory=MemoryLimits)  # what is split beforehand
 
     @property
     def is_validated(self) -> bool:
@@ -76,6 +78,7 @@ class TrainingState:
         """Build the state from the output of `dataclasses.asdict`."""
         value["since_log"] = Totals(**value["since_log"])
         value["since_validation"] = Totals(**value["since_validation"])
+        value["limits"] = MemoryLimits(**value.get("limits", {}))
         return cls(**value)
 
 

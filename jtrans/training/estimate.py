@@ -17,7 +17,7 @@ from jtrans.runs import Run
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
 from jtrans.training.trainer import Trainer
-from jtrans.training.updates import MicroBatch
+from jtrans.training.updates import MicroBatch, padded_size
 
 QUANTILES = (0.125, 0.375, 0.625, 0.875)  # of the micro-batches by cost: those that are timed
 
@@ -98,8 +98,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
 
 
 def _cost(trainer: Trainer, micro_batch: MicroBatch) -> int:
-    plan = trainer.plan
-    return plan.positions([micro_batch]) if trainer.model.is_joint else plan.tokens([micro_batch])
+    return padded_size(trainer.pairs, micro_batch, is_joint=trainer.model.is_joint)
 
 
 def _run(trainer: Trainer, micro_batch: MicroBatch) -> tuple[float, float]:

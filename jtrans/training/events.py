@@ -80,7 +80,8 @@ class TrainingEvents:
 
         Args:
             sentences: its pairs.
-            size: its padded joint positions, or target tokens for systems without them.
+            size: its padded joint positions, or source and target tokens for systems without
+                them.
         """
 
     def validating(self, done: int, total: int | None) -> None:

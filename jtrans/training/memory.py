@@ -1,14 +1,52 @@
-"""Out-of-memory errors with advice for the user, and the peak memory in use."""
+"""Which micro-batches fit into memory, advice where none does, and the peak memory in use."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import torch
 
 from jtrans.errors import WorkError
+
+FIRST_WAIT, LONGEST_WAIT = 50, 6400  # updates
+
+
+@dataclass
+class MemoryLimits:
+    """The sizes of micro-batches known not to fit into memory, saved with each checkpoint.
+
+    A size counts for sentences at least as long as those that failed, lengths rounded to powers
+    of two: attention needs more memory per position the longer they are. Memory that another
+    program used may be free again, so all sizes double after some updates without a failure.
+    Each further failure doubles that wait, up to `LONGEST_WAIT`.
+    """
+
+    # the smallest size that failed by the bits of its longest sentence (text: JSON has no others)
+    too_large: dict[str, int] = field(default_factory=dict)
+    wait: int = FIRST_WAIT  # updates until the next increase
+    waited: int = 0  # updates since the last failure or increase
+
+    def fits(self, size: int, longest: int) -> bool:
+        """Return whether a micro-batch of `size` and sentences up to `longest` may fit."""
+        bits = longest.bit_length()
+        return all(size < most for key, most in self.too_large.items() if int(key) <= bits)
+
+    def fail(self, size: int, longest: int) -> None:
+        """Record a micro-batch that did not fit."""
+        if self.too_large and self.waited:  # the failures of one update count once
+            self.wait = min(2 * self.wait, LONGEST_WAIT)
+        self.too_large[str(longest.bit_length())] = size
+        self.waited = 0
+
+    def count_update(self) -> None:
+        """Count an update that begins, and raise the limits if it is time."""
+        self.waited += 1
+        if self.waited >= self.wait:
+            self.too_large = {key: 2 * size for key, size in self.too_large.items()}
+            self.waited = 1
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -3,7 +3,7 @@
 The loss is summed and divided once by the target tokens of the whole update, so the gradient does
 not depend on how the update is split into micro-batches. Nothing is skipped when memory runs out:
 the partial gradient of the failed micro-batch is discarded, its two halves are processed instead,
-and from then on micro-batches of that size are split beforehand.
+and for a while micro-batches of that size are split beforehand (`MemoryLimits`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jtrans.data.batch import collate
 from jtrans.data.prepared import ParallelIds
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
-from jtrans.training.memory import is_out_of_memory
+from jtrans.training.memory import MemoryLimits, is_out_of_memory
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.updates import MicroBatch, padded_size
 
@@ -29,8 +29,8 @@ class GradientAccumulator:
         model: in training mode, on its device.
         objective: the loss.
         precision: "fp32" or "bf16".
-        on_split: called with the sentences and the padded size (joint positions or target tokens)
-            of each micro-batch that did not fit into memory.
+        on_split: called with the sentences and the padded size (joint positions, or source and
+            target tokens) of each micro-batch that did not fit into memory.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class GradientAccumulator:
         self.objective = objective
         self.precision = precision
         self.on_split = on_split
-        self._too_large: int | None = None  # the smallest size known not to fit
+        self.limits = MemoryLimits()
 
     def accumulate(
         self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch], tokens: int
@@ -63,18 +63,21 @@ class GradientAccumulator:
         Raises:
             torch.OutOfMemoryError, RuntimeError: a single pair does not fit.
         """
+        self.limits.count_update()
         losses = torch.zeros(2, device=self.model.device)
         waiting = list(reversed(micro_batches))
         while waiting:
             indices = waiting.pop()
             size = padded_size(pairs, indices, is_joint=self.model.is_joint)
-            fits = self._too_large is None or size < self._too_large or indices.size == 1
+            sides = pairs.source, pairs.target
+            longest = max(int(side.lengths[indices].max()) for side in sides)
+            fits = self.limits.fits(size, longest) or indices.size == 1
             own_losses = self._run(pairs, indices, tokens) if fits else None
             if own_losses is not None:
                 losses += own_losses
                 continue
             if fits:
-                self._too_large = size
+                self.limits.fail(size, longest)
                 self.on_split(indices.size, size)
             middle = indices.size // 2
             waiting += [indices[middle:], indices[:middle]]

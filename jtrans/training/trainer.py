@@ -92,8 +92,7 @@ class Trainer:
         self.plan = UpdatePlan(self.pairs, training, is_joint=model.is_joint)
         self.validator = Validator(corpus, config, is_joint=model.is_joint, precision=precision)
         self.optimiser = make_optimiser(model, training)
-        self.state = TrainingState()
-        self.metrics = Metrics(run, self.state, is_joint=model.is_joint)
+        self._set_state(TrainingState())
         self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
         self._saved_at = time.monotonic()
 
@@ -107,9 +106,13 @@ class Trainer:
         """
         checkpoints = self.run.checkpoints()
         if checkpoints:
-            self.state = load_checkpoint(checkpoints[-1], self.model, self.optimiser)
-            self.metrics = Metrics(self.run, self.state, is_joint=self.model.is_joint)
+            self._set_state(load_checkpoint(checkpoints[-1], self.model, self.optimiser))
             point_to_checkpoints(self.run, self.state)
+
+    def _set_state(self, state: TrainingState) -> None:
+        self.state = state
+        self.metrics = Metrics(self.run, state, is_joint=self.model.is_joint)
+        self.accumulator.limits = state.limits
 
     @property
     def is_finished(self) -> bool:

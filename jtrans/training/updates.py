@@ -1,8 +1,8 @@
 """Group micro-batches into updates.
 
-The batch sampler divides an epoch into micro-batches that fit into memory. Consecutive
-micro-batches are grouped until an update has about `batch_tokens` target tokens; their gradients
-add up. Both are pure functions of seed and epoch.
+The batch sampler divides an epoch into micro-batches. Consecutive micro-batches are grouped until
+an update has about `batch_tokens` target tokens, those of long sources are cut to fit into memory,
+and their gradients add up. All this is a pure function of seed and epoch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ class UpdatePlan:
         """Return the updates of `epoch`, each a list of micro-batches."""
         micro_batches = self.sampler.batches(epoch)
         tokens = [self.tokens([micro_batch]) for micro_batch in micro_batches]
-        return group_micro_batches(micro_batches, tokens, self.batch_tokens)
+        updates = group_micro_batches(micro_batches, tokens, self.batch_tokens)
+        return [
+            [part for micro_batch in update for part in self.sampler.cut_by_source(micro_batch)]
+            for update in updates
+        ]
 
     def tokens(self, micro_batches: Sequence[MicroBatch]) -> int:
         """Count the real target tokens of some micro-batches, including EOS."""
@@ -52,9 +56,9 @@ class UpdatePlan:
 
 
 def padded_size(pairs: ParallelIds, indices: MicroBatch, *, is_joint: bool) -> int:
-    """Return the size of a micro-batch: joint positions B x S x T, or target tokens B x T."""
-    size = indices.size * int(pairs.target.lengths[indices].max())
-    return size * int(pairs.source.lengths[indices].max()) if is_joint else size
+    """Return the size of a micro-batch: joint positions B x S x T, or tokens B x (S + T)."""
+    S, T = (int(side.lengths[indices].max()) for side in (pairs.source, pairs.target))
+    return int(indices.size) * (S * T if is_joint else S + T)
 
 
 def group_micro_batches(

@@ -50,7 +50,9 @@ class Validator:
             max_joint=training.micro_batch_joint if is_joint else None,
             seed=0,
         )
-        self.batches = sampler.batches(0)
+        self.batches = [
+            part for batch in sampler.batches(0) for part in sampler.cut_by_source(batch)
+        ]
         # spread evenly: the first lines of a valid set are often one talk or one article
         count = min(training.validate_sentences, len(self.pairs))
         self.sentences = np.linspace(0, len(self.pairs) - 1, count).round().astype(int).tolist()

@@ -52,6 +52,37 @@ def test_batches_of_more_than_one_pair_keep_both_budgets(
         assert batch.size == 1 or joint is None or batch.size * S * T <= joint
 
 
+@given(LENGTHS, TOKENS)
+def test_cut_batches_keep_the_budget_of_source_tokens_and_their_order(
+    pairs: Any, tokens: Any
+) -> None:
+    made = sampler(pairs, max_tokens=tokens)
+    for batch in made.batches(1):
+        parts = made.cut_by_source(batch)
+        assert np.concatenate(parts).tolist() == batch.tolist()
+        for part in parts:
+            assert part.size == 1 or part.size * made.source_lengths[part].max() <= 2 * tokens
+
+
+def test_long_sources_of_short_targets_do_not_share_a_batch() -> None:
+    source, target = np.full(2048, 150), np.full(2048, 2)
+    made = BatchSampler(source, target, max_tokens=4096, max_joint=None, seed=1)
+    (whole,) = made.batches(0)
+    parts = made.cut_by_source(whole)
+    assert max(part.size for part in parts) * 150 <= 2 * 4096
+    assert len(parts) == 38  # 54 pairs each
+
+
+def test_ordinary_batches_stay_whole() -> None:
+    source, target = natural_lengths(30_000)
+    similar = source <= 1.5 * target  # prepared corpora hold no others
+    source, target = source[similar], target[similar]
+    made = BatchSampler(source, target, max_tokens=4096, max_joint=None, seed=1)
+    assert all(len(made.cut_by_source(batch)) == 1 for batch in made.batches(0))
+    joint = BatchSampler(source, target, max_tokens=64, max_joint=65_000, seed=1)
+    assert all(len(joint.cut_by_source(batch)) == 1 for batch in joint.batches(0))
+
+
 def test_a_pair_over_the_budget_forms_its_own_batch() -> None:
     batches = sampler([(5, 5), (5, 500), (5, 6)], max_tokens=20).batches(1)
     assert sorted(batch.tolist() for batch in batches) == [[0, 2], [1]]
