@@ -143,6 +143,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 
 def _score_files(options: ScoreOptions) -> ScoreReport:
     from jtrans.cli.score_report import ScoreReport
+    from jtrans.evaluation.names import distinct_names
     from jtrans.evaluation.systems import SystemOutput, evaluate
 
     metrics = options.metrics("bleu,chrf,ter")
@@ -150,8 +151,7 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     language = _target_language(options.languages, ref[0])
     texts = _read_aligned([*ref, *([options.src] if options.src else []), *hyp])
     references = texts[: len(ref)]
-    names = [Path(name).name for name in hyp]
-    names = names if len(set(names)) == len(names) else hyp
+    names = distinct_names([Path(name).name for name in hyp], [Path(name) for name in hyp])
     words = [_split(lines) for lines in references]
     outputs = [
         SystemOutput(name, lines, _split(lines), words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,12 +40,12 @@ class ScoreReport:
 
     Args:
         evaluation: the scores, the baseline first.
-        details: of runs, by name: parameters, tokens per second and the like.
+        details: of runs, in the order of the systems: parameters, tokens per second and the like.
         bands: expected scores.
     """
 
     evaluation: Evaluation
-    details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    details: Sequence[Mapping[str, Any]] = ()
     bands: Sequence[Band] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -53,7 +53,10 @@ class ScoreReport:
         metrics = self.evaluation.metrics
         return {
             "references": self.evaluation.references,
-            "systems": [self._system_json(system) for system in self.evaluation.systems],
+            "systems": [
+                self._system_json(number, system)
+                for number, system in enumerate(self.evaluation.systems)
+            ],
             "paired": [pair.to_json() for pair in self.evaluation.paired],
             "groups": [
                 {
@@ -66,7 +69,7 @@ class ScoreReport:
             "expected": [{**vars(band), "is_held": band.is_held} for band in self.bands],
         }
 
-    def _system_json(self, system: SystemScores) -> dict[str, Any]:
+    def _system_json(self, number: int, system: SystemScores) -> dict[str, Any]:
         signatures = {_key(name): score.signature for name, score in system.scores.items()}
         return {
             "name": system.name,
@@ -74,7 +77,7 @@ class ScoreReport:
             "interval": {_key(name): score.interval for name, score in system.scores.items()},
             "signature": next(iter(signatures.values()), None),
             "signatures": signatures,
-            **self.details.get(system.name, {}),
+            **self._details_of(number),
         }
 
     def print(self) -> None:
@@ -83,7 +86,7 @@ class ScoreReport:
         known = [
             name
             for name in RUN_COLUMNS
-            if any(details.get(name) is not None for details in self.details.values())
+            if any(details.get(name) is not None for details in self.details)
         ]
         console.print_table(
             [
@@ -91,7 +94,7 @@ class ScoreReport:
                 *(TITLES[name] for name in evaluation.metrics),
                 *(RUN_COLUMNS[name] for name in known),
             ],
-            [self._row(system, known) for system in evaluation.systems],
+            [self._row(number, known) for number in range(len(evaluation.systems))],
             right=list(RUN_COLUMNS.values()),
         )
         for pair in evaluation.paired:
@@ -112,14 +115,18 @@ class ScoreReport:
     def _seed_groups(self) -> list[SeedGroup]:
         return [group for group in self.evaluation.groups if len(group.members) > 1]
 
-    def _row(self, system: SystemScores, known: Sequence[str]) -> list[str]:
+    def _details_of(self, number: int) -> Mapping[str, Any]:
+        return self.details[number] if self.details else {}
+
+    def _row(self, number: int, known: Sequence[str]) -> list[str]:
+        system = self.evaluation.systems[number]
         cells = [system.name]
         for name in self.evaluation.metrics:
             interval = system.interval(name)
             cell = f"{system.value(name):.1f}"
             cell += "" if interval is None else f" ± {interval:.1f}"
             cells.append(cell + (" *" if self._is_starred(system.name, TITLES[name]) else ""))
-        details = self.details.get(system.name, {})
+        details = self._details_of(number)
         return cells + [f"{details[name]:,.0f}" if details.get(name) else "" for name in known]
 
     def _is_starred(self, name: str, title: str) -> bool:
@@ -164,7 +171,7 @@ def report_on_runs(
 
     members = open_members(runs, split, decoding, data, _Bar())
     evaluation = score_runs(members, metrics, lowercase)
-    details = {member.name: _details(member) for member in members}
+    details = [_details(member) for member in members]
     return ScoreReport(evaluation, details, _bands(members, evaluation))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +100,7 @@ def scores_table(data: ReportData) -> Table:
     for metric in ALL_METRICS:
         columns += [TITLES[metric], f"{TITLES[metric]} ±"]
     rows: list[list[Any]] = []
-    for system in data.systems:
-        values = data.scores.systems[system.name]
+    for system, values in zip(data.systems, data.scores.systems, strict=True):
         row: list[Any] = [system.name, system.parameters]
         for metric in ALL_METRICS:
             row += [values[metric].value, values[metric].interval]
@@ -140,6 +140,14 @@ def _entry(item: Figure | Table) -> dict[str, Any]:
     }
 
 
+def _scores_json(data: ReportData) -> dict[str, Any]:
+    """Return the scores by name: names are different."""
+    return {
+        system.name: {metric: asdict(value) for metric, value in values.items()}
+        for system, values in zip(data.systems, data.scores.systems, strict=True)
+    }
+
+
 def as_json(data: ReportData) -> dict[str, Any]:
     """Return the numbers of a report as plain values."""
     return {
@@ -149,7 +157,7 @@ def as_json(data: ReportData) -> dict[str, Any]:
         "sentences": len(data.study),
         "references": len(data.study.text.references),
         "systems": [vars(system) for system in data.systems],
-        "scores": data.scores.to_json(),
+        "scores": {**data.scores.to_json(), "systems": _scores_json(data)},
         "results": [item_json(item) for section in data.sections for item in section.items],
         "warnings": data.warnings,
     }

@@ -36,27 +36,27 @@ class ReportScores:
     """All scores of a study.
 
     Args:
-        systems: by name, by metric.
+        systems: by metric, in the order of the study's systems.
         comparisons: each system with the first one.
         signatures: of sacreBLEU.
     """
 
-    systems: dict[str, dict[str, MetricValue]]
+    systems: list[dict[str, MetricValue]]
     comparisons: list[PairedResult]
     signatures: list[str]
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> ReportScores:
         """Return the scores that a report shows of an evaluation."""
-        systems = {
-            group.names[0]: {
+        systems = [
+            {
                 name: MetricValue(
                     group.mean(name), group.members[0].interval(name), group.deviation(name)
                 )
                 for name in evaluation.metrics
             }
             for group in evaluation.groups
-        }
+        ]
         return cls(systems, evaluation.paired, evaluation.signatures)
 
     def to_json(self) -> dict[str, Any]:
@@ -66,10 +66,10 @@ class ReportScores:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> ReportScores:
         """Parse the output of `to_json`."""
-        systems = {
-            name: {metric: MetricValue(**value) for metric, value in values.items()}
-            for name, values in content["systems"].items()
-        }
+        systems = [
+            {metric: MetricValue(**value) for metric, value in values.items()}
+            for values in content["systems"]
+        ]
         comparisons = [PairedResult.from_json(item) for item in content["comparisons"]]
         return cls(systems, comparisons, list(content["signatures"]))
 
@@ -85,7 +85,7 @@ def report_scores(study: Study, progress: Progress) -> ReportScores:
     ]
     first = study.with_model[0].run_members[0]
     cached = first.cached(
-        "scores", all_references=True, systems=translations, lowercase=study.lowercase
+        "system-scores", all_references=True, systems=translations, lowercase=study.lowercase
     )
     content = cached.read()
     if content is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,8 @@ from jtrans.analysis.study.members import FileMember, Member, SplitText, is_same
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.data.prepared import PreparedCorpus, Side
 from jtrans.decoding.options import DecodingChoices
-from jtrans.errors import ConfigError, CorpusError, usage_error
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.evaluation.names import distinct_names, group_names
 from jtrans.models.zoo import system_configs
 from jtrans.progress import Progress, Silent
 from jtrans.runs import Run
@@ -42,8 +42,10 @@ def load_study(
         JtransError: no corpus, no such split, an empty one, different texts, no checkpoint,
             or a run given twice.
     """
-    _refuse_repetition(runs)
-    members = open_members(runs, split, decoding, data, progress)
+    if not runs:
+        raise ConfigError("no run to analyse", hint="jtrans analyze length RUN")
+    names = system_names(runs, hypotheses)
+    members = open_members(runs, split, decoding, data, progress, names[: len(runs)])
     text, corpus, common = members[0].text, members[0].corpus, runs[0].pipeline
     if not text.source_lines:
         raise CorpusError(
@@ -51,12 +53,15 @@ def load_study(
             hint=f"choose another: --split {'|'.join(corpus.splits[1:])}",
             kind="corpus.empty",
         )
-    groups: dict[str, list[Member | FileMember]] = {}
+    runs_by_settings: dict[str, list[Member | FileMember]] = {}
     for member in members:
-        groups.setdefault(all_but_seed(member.run), []).append(member)
-    groups |= {str(path): [FileMember(path, text, common)] for path in hypotheses}
+        runs_by_settings.setdefault(all_but_seed(member.run), []).append(member)
+    files = zip(names[len(runs) :], hypotheses, strict=True)
+    groups = list(runs_by_settings.values())
+    groups += [[FileMember(name, path, text, common)] for name, path in files]
     subjects = [
-        Subject(_group_name(group), group, index) for index, group in enumerate(groups.values())
+        Subject(name, group, index)
+        for index, (name, group) in enumerate(zip(_group_names(groups), groups, strict=True))
     ]
     return Study(subjects, text, corpus, _warnings(members))
 
@@ -67,24 +72,33 @@ def open_members(
     decoding: DecodingChoices,
     data: Path | None,
     progress: Progress,
+    names: Sequence[str] | None = None,
 ) -> list[Member]:
     """Return runs as members on the split they share; nothing is computed yet.
 
-    The arguments are those of `load_study`.
+    The arguments are those of `load_study`, and the names of the runs, by default their own.
 
     Raises:
-        JtransError: no corpus, no such split, different texts, no checkpoint, or a search option
-            that cannot be used.
+        JtransError: no corpus, no such split, different texts, no checkpoint, a run given twice,
+            or a search option that cannot be used.
     """
+    names = names or system_names(runs)
     corpora = [open_corpus(run, data) for run in runs]
     text, common = _common_text(runs, corpora, split), runs[0].pipeline
-    names = [run.name for run in runs]
-    if len(set(names)) < len(names):
-        names = [str(run.folder) for run in runs]
     return [
         Member(name, run, corpus, text, common, decoding, progress)
         for name, run, corpus in zip(names, runs, corpora, strict=True)
     ]
+
+
+def system_names(runs: Sequence[Run], files: Sequence[Path] = ()) -> list[str]:
+    """Return a name for every run, then for every file, all different.
+
+    Raises:
+        ConfigError: a run or a file is given twice.
+    """
+    names = [*(run.name for run in runs), *(path.name for path in files)]
+    return distinct_names(names, [*(run.folder for run in runs), *files])
 
 
 def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
@@ -119,21 +133,14 @@ def all_but_seed(run: Run) -> str:
     return json.dumps([values, run.pipeline.fingerprint(), _training_text(run)], sort_keys=True)
 
 
+def seed_of(run: Run) -> int:
+    """Return the seed that a run was trained with."""
+    return run.config(system_configs()).training.seed
+
+
 def _training_text(run: Run) -> Any:
     """Return the digests of the text a run was trained on, None where they are not known."""
     return (run.info.get("train") or {}).get("sha256")
-
-
-def _refuse_repetition(runs: Sequence[Run]) -> None:
-    if not runs:
-        raise ConfigError("no run to analyse", hint="jtrans analyze length RUN")
-    folders = [run.folder.resolve() for run in runs]
-    for run, folder in zip(runs, folders, strict=True):
-        if folders.count(folder) > 1:
-            raise usage_error(
-                f"{run.name} is given twice",
-                "name every run once; systems are compared with each other",
-            )
 
 
 def _shared_lines(
@@ -177,14 +184,12 @@ def _words(run: Run, corpus: PreparedCorpus, split: str, side: Side) -> list[lis
     return [own.segment(line) for line in corpus.raw_lines(split, side)]
 
 
-def _group_name(group: Sequence[Member | FileMember]) -> str:
-    """Return a name for the seeds of a system: the common prefix of their names."""
-    if len(group) == 1:
-        return group[0].name
-    names = [member.name for member in group]
-    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    shared = "".join(letters[0] for letters in same).rstrip("-_./ ")
-    return f"{shared or group[0].name} ({len(group)} seeds)"
+def _group_names(groups: Sequence[Sequence[Member | FileMember]]) -> list[str]:
+    names = [[member.name for member in group] for group in groups]
+    seeds = [
+        [0 if member.run is None else seed_of(member.run) for member in group] for group in groups
+    ]
+    return group_names(names, seeds)
 
 
 def _warnings(members: Sequence[Member]) -> list[str]:

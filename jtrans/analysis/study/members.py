@@ -212,6 +212,7 @@ class FileMember:
     """Translations of another tool: a file with one line per source line.
 
     Args:
+        name: as shown to the user.
         path: of the file.
         text: of the split.
         common: the pipeline that segmented `text`.
@@ -222,8 +223,8 @@ class FileMember:
 
     run: None = None
 
-    def __init__(self, path: Path, text: SplitText, common: TextPipeline) -> None:
-        self.name = path.name
+    def __init__(self, name: str, path: Path, text: SplitText, common: TextPipeline) -> None:
+        self.name = name
         self.hypotheses = list(read_line_file(path))
         _check_lines(self.hypotheses, text, str(path))
         self._common = common

@@ -39,9 +39,10 @@ def alignment(
     gold_alignments = find_gold(systems, gold)
     tables = alignment_tables(systems, gold_alignments, layer=layer)
     members = [member for subject in systems.with_model for member in subject.run_members]
-    without = [member.name for member in members if not layer_alignments(member, layer)]
-    if without and len(without) < len(members):
+    with_maps = [member for member in members if layer_alignments(member, layer)]
+    without = [member.name for member in members if member not in with_maps]
+    if without and with_maps:
         console.warn(f"no attention from target to source words: {', '.join(without)}")
-        members = [member for member in members if member.name not in without]
+        members = with_maps
     best = [(member.name, best_alignment(member, gold_alignments, layer)) for member in members]
     show("alignment", systems, tables, output, alignments=best)

@@ -49,8 +49,7 @@ def _print(data: ReportData, page: Path) -> None:
     from jtrans.evaluation.systems import ALL_METRICS, TITLES
 
     rows = []
-    for system in data.systems:
-        values = data.scores.systems[system.name]
+    for system, values in zip(data.systems, data.scores.systems, strict=True):
         cells = [f"{values[metric].value:.1f}" for metric in ALL_METRICS]
         parameters = "" if system.parameters is None else f"{system.parameters:,}"
         rows.append([system.name, *cells, parameters])

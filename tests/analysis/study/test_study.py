@@ -16,11 +16,13 @@ from jtrans.analysis.figures.bins import Binning
 from jtrans.analysis.figures.length import length_figures
 from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure
+from jtrans.analysis.report.content import gather
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import CheckpointError, ConfigError, CorpusError
+from jtrans.progress import Silent
 from jtrans.runs import Run
 
 RunOn = Callable[..., Run]
@@ -73,7 +75,7 @@ def test_seeds_are_one_system_with_mean_and_spread(corpus: PreparedCorpus, run_o
     ]
     other = run_on(corpus, "other", config={"training": {"learning_rate": 0.5}})
     study = _study(runs[0], other, *runs[1:])
-    assert [subject.name for subject in study.subjects] == ["base-s (3 seeds)", "other"]
+    assert [subject.name for subject in study.subjects] == ["base (seeds 1–3)", "other"]
     pooled = position_figures(study, Binning(edges=(3,)))[0]
     alone = [position_figures(_study(run), Binning(edges=(3,)))[0] for run in runs]
     assert isinstance(pooled, Figure)
@@ -83,6 +85,36 @@ def test_seeds_are_one_system_with_mean_and_spread(corpus: PreparedCorpus, run_o
         assert pooled.series[0].values[place] == pytest.approx(statistics.mean(column))
         assert pooled.series[0].spread[place] == pytest.approx(statistics.stdev(column))
     assert pooled.series[1].spread == []
+
+
+def test_systems_with_equal_names_are_told_apart_and_keep_their_scores(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    for folder, lines in (("x", corpus.raw_lines("test", "target")), ("y", ["Dog"] * 12)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "out.en").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = [tmp_path / "x/out.en", tmp_path / "y/out.en"]
+    data = gather(_study(run_on(corpus, "out.en"), hypotheses=files), Silent())
+    assert [system.name for system in data.systems][1:] == ["x/out.en", "y/out.en"]
+    assert data.systems[0].name.endswith("/out.en")
+    perfect, bad = data.scores.systems[1:]
+    assert perfect["bleu"].value == pytest.approx(100)
+    assert bad["bleu"].value < 50
+
+
+def test_groups_of_seeds_are_named_after_what_their_members_share(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    def run(name: str, seed: int, rate: float) -> Run:
+        return run_on(corpus, name, config={"training": {"seed": seed, "learning_rate": rate}})
+
+    runs = [run(f"exp{n}", n, 0.1 if n < 3 else 0.2) for n in (1, 2, 3, 4)]
+    runs += [run(f"base-{n}", n, 0.3) for n in (11, 12, 13)]
+    assert [subject.name for subject in _study(*runs).subjects] == [
+        "exp1+exp2 (seeds 1, 2)",
+        "exp3+exp4 (seeds 3, 4)",
+        "base (seeds 11–13)",
+    ]
 
 
 def test_runs_with_different_texts_are_refused_and_told_which_share_theirs(
@@ -117,6 +149,13 @@ def test_an_empty_test_set_is_refused(run_on: RunOn, tmp_path: Path) -> None:
     write_json(corpus.folder / "corpus.json", corpus.info)
     with pytest.raises(CorpusError, match=r"test of .* is empty"):
         _study(run)
+
+
+def test_a_file_is_given_once(corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path) -> None:
+    path = tmp_path / "out.en"
+    path.write_text("Dog\n" * 12, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"out\.en is given twice"):
+        _study(run_on(corpus), hypotheses=[path, tmp_path / "." / "out.en"])
 
 
 def test_a_run_is_given_once_and_has_a_checkpoint(corpus: PreparedCorpus, run_on: RunOn) -> None:

@@ -1,0 +1,122 @@
+"""Names of systems: unique, and no more general than what they name.
+
+A system is shown under its own name. Where two have the same, each gets as much of its path as it
+takes to tell them apart. Runs that differ only by seed are named after what their names share.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import count, takewhile
+from pathlib import Path
+
+from jtrans.errors import usage_error
+
+MOST_MEMBERS = 3  # names that are listed; of more, the first and the last
+_SEPARATORS = re.compile(r"([-_./ ]+)")
+
+
+def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """Return the names, those that occur twice as the shortest endings of paths that differ.
+
+    Args:
+        names: of runs or files.
+        paths: of the same.
+
+    Raises:
+        ConfigError: a path is given twice.
+    """
+    real = [path.resolve() for path in paths]
+    for name, path in zip(names, real, strict=True):
+        if real.count(path) > 1:
+            raise usage_error(
+                f"{name} is given twice",
+                "name every system once; systems are compared with each other",
+            )
+    parts = [path.absolute().parts for path in paths]
+    lengths = [0] * len(names)  # parts of the path in the name, 0 for the name itself
+    while True:
+        shown = [
+            "/".join(own[-length:]).replace("//", "/") if length else name
+            for name, own, length in zip(names, parts, lengths, strict=True)
+        ]
+        again = [
+            number
+            for number, name in enumerate(shown)
+            if shown.count(name) > 1 and lengths[number] < len(parts[number])
+        ]
+        if not again:
+            return _numbered(shown)
+        for number in again:
+            lengths[number] = max(lengths[number], names[number].count("/") + 1) + 1
+
+
+def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]]) -> list[str]:
+    """Return a name for every group of systems that differ only by seed, with the seeds.
+
+    A group is named after the words that the names of its members share (``base-11``, ``base-12``:
+    ``base (seeds 11, 12)``); its members are listed where they share none, or where the same words
+    name another system, too. A system on its own keeps its name.
+
+    Args:
+        groups: the names of the members, all different.
+        seeds: of the members.
+    """
+    shared = [_shared(names) for names in groups]
+    labels = []
+    for number, (names, own) in enumerate(zip(groups, seeds, strict=True)):
+        others = [*shared[:number], *shared[number + 1 :], *_members_of_others(groups, number)]
+        name = shared[number]
+        if not name or any(f"{other}/".startswith(f"{name}/") for other in others):
+            name = _listed(names)
+        labels.append(names[0] if len(names) == 1 else f"{name} (seeds {_ranges(own)})")
+    return _numbered(labels)
+
+
+def _members_of_others(groups: Sequence[Sequence[str]], number: int) -> list[str]:
+    return [name for place, names in enumerate(groups) if place != number for name in names]
+
+
+def _shared(names: Sequence[str]) -> str:
+    """Return the words that names begin and end with; empty where they share none."""
+    words = [_SEPARATORS.split(name) for name in names]
+    begin = _common(words)
+    rest = min(map(len, words)) - len(begin)
+    end = _common([own[::-1] for own in words])[:rest][::-1]
+    if begin and end:
+        return f"{''.join(begin)}…{''.join(end)}"
+    return "".join(begin or end).strip("-_./ ")
+
+
+def _common(lists: Sequence[Sequence[str]]) -> list[str]:
+    """Return the items that all lists begin with."""
+    same = takewhile(lambda items: len(set(items)) == 1, zip(*lists, strict=False))
+    return [items[0] for items in same]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = names if len(names) <= MOST_MEMBERS else [names[0], "…", names[-1]]
+    return "+".join(shown)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return numbers in order, with ranges of three or more as ``1–3``."""
+    ordered = sorted(numbers)
+    runs: list[list[int]] = []
+    for number in ordered:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = [f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(texts)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Return the names with a number behind those that occurred before."""
+    result: list[str] = []
+    for name in names:
+        numbers = (f"{name} ({number})" for number in count(2))
+        result.append(name if name not in result else next(n for n in numbers if n not in result))
+    return result
