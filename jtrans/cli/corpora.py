@@ -85,11 +85,10 @@ def _prepared(entry: Entry) -> Path | None:
 
 def _downloaded(entry: Entry, source: OriginalFile) -> tuple[Path, str] | None:
     """Return the path of a downloaded file and its sha256 when it was downloaded."""
-    from jtrans.corpora.download.fetch import downloads_folder, present, recorded
+    from jtrans.corpora.download.store import Store
 
-    folder = downloads_folder() / entry.folder
-    path = present(source, folder)
-    return (path, str(recorded(folder)[path.name]["sha256"])) if path else None
+    download = Store.of(entry.folder).find(source)
+    return (download.path, download.record.sha256) if download else None
 
 
 def _details(entry: Entry) -> list[list[str]]:

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -28,7 +29,7 @@ class Mirror(ConfigSection):
     @property
     def file(self) -> str:
         """The name of the file on disk."""
-        return self.url.rsplit("/", 1)[-1]
+        return urlsplit(self.url).path.rsplit("/", 1)[-1]
 
 
 class OriginalFile(ConfigSection):

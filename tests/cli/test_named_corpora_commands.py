@@ -131,6 +131,7 @@ def test_one_corpus_is_shown_with_sources_checksums_licence_and_citation(jtrans:
     result = jtrans("corpora", "multi30k-de-en")
     assert result.code == 0
     for part in ("licence", "citation", "training.tar.gz", "https://www.quest.dcs.shef.ac.uk/",
+                 "https://raw.githubusercontent.com/multi30k/dataset/",
                  "20140d013d05dd9a72dfde46478663ba05737ce983f478f960c1123c6671be5e",
                  "multi30k-en-de"):  # fmt: skip
         assert part in result.out
@@ -161,7 +162,7 @@ def test_what_is_missing_is_named_without_listing_every_file_name(
 def test_corpora_says_which_files_are_here(jtrans: Jtrans, tmp_path: Path) -> None:
     folder = tmp_path / "data/downloads/tatoeba-de-en"
     folder.mkdir(parents=True)
-    (folder / "deu-eng.zip").write_bytes(b"12345")
+    (folder / "deu-eng.zip").write_bytes(b"PK345")
     facts = {"deu-eng.zip": {"sha256": "ab" * 32, "size": 5, "url": "https://x/deu-eng.zip"}}
     (folder / "checksums.json").write_text(json.dumps(facts), encoding="utf-8")
     shown = json.loads(jtrans("corpora", "tatoeba-de-en", "--json").out)
@@ -169,6 +170,6 @@ def test_corpora_says_which_files_are_here(jtrans: Jtrans, tmp_path: Path) -> No
     assert shown["sources"][0]["sha256_here"] == "ab" * 32
     assert shown["sources"][0]["mirrors"][0]["sha256"] is None
     assert "1 of 1 files" in jtrans("corpora").out
-    (folder / "deu-eng.zip").write_bytes(b"1234")  # cut off
+    (folder / "deu-eng.zip").write_bytes(b"PK34")  # cut off
     shown = json.loads(jtrans("corpora", "tatoeba-de-en", "--json").out)
     assert shown["sources"][0]["here"] is None

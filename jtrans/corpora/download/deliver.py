@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jtrans.corpora.download.fetch import downloads_folder, fetch, recorded
-from jtrans.corpora.download.search import PartFiles, SearchFolders, find_ready, fits
+from jtrans.corpora.download.fetch import fetch, is_offline
+from jtrans.corpora.download.search import FileTree, PartFiles, SearchFolders, find_ready, fits
+from jtrans.corpora.download.store import OriginalRecord, Store, cache_folder
 from jtrans.corpora.download.unpack import is_archive, unpack
 from jtrans.corpora.entry import Entry, Options, SplitPart
 from jtrans.corpora.formats.plain import read_files
@@ -28,6 +29,8 @@ class Delivery:
 
     corpus: Corpus  # all splits
     options: Options  # its default preparation, which depends on the form of its files
+    # the original files: downloads, and those taken from the user's folder
+    originals: tuple[OriginalRecord, ...] = ()
 
 
 def deliver(
@@ -50,22 +53,38 @@ def deliver(
         return Delivery(entry.load(), entry.options)
     if folder is not None:
         _check_folder(entry, folder)
-    folders = _local_folders(entry, folder, progress) if folder else _download(entry, progress)
-    files, missing = _find(entry, SearchFolders(folders))
-    options = entry.options
+    places = _local_places(entry, folder, progress) if folder else _download(entry, progress)
+    files, missing = _find(entry, SearchFolders(places.folders))
+    options, originals = entry.options, places.originals
     if not missing:
         splits = _read(entry, files)
+        paths = [path for parts in files.values() for part in parts for path in part.paths]
     elif folder and (ready := find_ready(entry, folder)):
         splits = {name: read_files([source], [target]) for name, (source, target) in ready.items()}
         options = {**options, **entry.ready_options}
+        originals, paths = [], [path for pair in ready.values() for path in pair]
         progress.say("Ready files", f"{', '.join(splits)} taken from {folder} as they are")
     else:
         raise _missing(entry, folder, missing)
+    if folder:
+        originals += [_local_record(path) for path in paths if path.is_relative_to(folder)]
     for line in describe_notes(splits):
         progress.say("Noticed", line)
     valid_every = None if "valid" in splits else entry.valid_every
     corpus = Corpus(entry.name, entry.languages, splits, valid_every=valid_every)
-    return Delivery(corpus, options)
+    return Delivery(corpus, options, tuple(dict.fromkeys(originals)))
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the files of a corpus are, and the original files they come from."""
+
+    folders: Sequence[Path | FileTree]
+    originals: list[OriginalRecord]
+
+
+def _local_record(path: Path) -> OriginalRecord:
+    return OriginalRecord(path.name, "", path.stat().st_size, file_digest(path))
 
 
 def _check_folder(entry: Entry, folder: Path) -> None:
@@ -83,8 +102,8 @@ def _check_folder(entry: Entry, folder: Path) -> None:
         )
 
 
-def _download(entry: Entry, progress: Progress) -> list[Path]:
-    """Download missing files, unpack archives, and return the folders."""
+def _download(entry: Entry, progress: Progress) -> _Places:
+    """Download missing files and unpack archives."""
     if entry.is_licensed:
         needed = ", ".join(source.file for source in entry.sources if not source.mirrors)
         raise CorpusError(
@@ -92,39 +111,47 @@ def _download(entry: Entry, progress: Progress) -> list[Path]:
             hint=f"jtrans prepare {entry.name} --from FOLDER, with one folder or archive for each",
             kind="corpus.licensed",
         )
-    home = downloads_folder() / entry.folder
-    files = [fetch(source, home, progress=progress) for source in entry.sources]
-    records = recorded(home)
+    store = Store.of(entry.folder)
+    missing = [source for source in entry.sources if store.find(source) is None]
+    if missing and not is_offline():
+        progress.say("Licence", entry.licence)
+        sizes = [source.mirrors[0].size for source in missing]
+        size = f"{sum(sizes) / 1e6:,.1f} MB" if all(sizes) else "size not known"
+        progress.say("Download", f"{len(missing)} files, {size}, to {store.folder}")
+    downloads = [fetch(source, store, progress=progress) for source in entry.sources]
     folders = [
-        _unpack_once(entry, path, str(records[path.name]["sha256"]))
-        for path in files
-        if is_archive(path.name)
+        _unpack_once(entry, download.path, download.record.sha256)
+        if is_archive(download.path.name)
+        else download.path.parent
+        for download in downloads
     ]
-    return [home, *folders]
+    return _Places(list(dict.fromkeys(folders)), [download.record for download in downloads])
 
 
-def _local_folders(entry: Entry, folder: Path, progress: Progress) -> list[Path]:
-    """Return the user's folder, and those into which its archives are unpacked."""
-    archives = [folder] if folder.is_file() else []
-    if folder.is_dir():
-        archives = [path for source in entry.sources for path in _archives(folder, source.names)]
+def _local_places(entry: Entry, folder: Path, progress: Progress) -> _Places:
+    """Unpack the archives in the user's folder; `folder` may be an archive itself."""
+    tree = FileTree.of(folder) if folder.is_dir() else None
+    archives = [folder] if tree is None else []
+    if tree is not None:
+        names = [name for source in entry.sources for name in source.names]
+        archives = [path for path in tree.named(_archive_names(names)) if is_archive(path.name)]
     mirrors = [mirror for source in entry.sources for mirror in source.mirrors]
-    folders = []
+    folders: list[Path | FileTree] = [] if tree is None else [tree]
+    originals = []
     for path in archives:
-        digest = file_digest(path)
+        record = _local_record(path)
         known = {mirror.sha256 for mirror in mirrors if mirror.file == path.name} - {""}
-        if known and digest not in known:
+        if known and record.sha256 not in known:
             progress.warn(f"{path} is not the file in the catalogue (different sha256)")
-        folders.append(_unpack_once(entry, path, digest))
-    return [*([folder] if folder.is_dir() else []), *folders]
+        folders.append(_unpack_once(entry, path, record.sha256))
+        originals.append(record)
+    return _Places(folders, originals)
 
 
-def _archives(folder: Path, names: tuple[str, ...]) -> list[Path]:
-    """Find the archives of one source: by its file names, or its catalogue number."""
+def _archive_names(names: Sequence[str]) -> set[str]:
+    """Return what the archives of sources may be called: file names, or catalogue numbers."""
     endings = ("", ".tgz", ".tar.gz", ".tar", ".zip")
-    accepted = {f"{name}{ending}".lower() for name in names for ending in endings}
-    files = [path for path in folder.rglob("*") if path.name.lower() in accepted and path.is_file()]
-    return sorted(path for path in files if is_archive(path.name))
+    return {f"{name}{ending}".lower() for name in names for ending in endings}
 
 
 def _unpack_once(entry: Entry, archive: Path, sha256: str) -> Path:
@@ -133,7 +160,7 @@ def _unpack_once(entry: Entry, archive: Path, sha256: str) -> Path:
     digest = text_digest("\n".join([sha256, *patterns]))[:12]
     # named after the archive inside: patterns may begin with its name (a catalogue number)
     stem = archive.name.split(".tar")[0].removesuffix(".tgz").removesuffix(".zip")
-    folder = downloads_folder() / entry.folder / "unpacked" / digest / stem
+    folder = cache_folder() / "unpacked" / digest / stem
     if not folder.exists():
         unpack(
             archive,
@@ -212,7 +239,7 @@ def _missing(entry: Entry, folder: Path | None, missing: list[SplitPart]) -> Cor
         else " and ".join(text for text in (part.choices[0].source, part.choices[0].target) if text)
         for part in missing
     ]
-    place = folder or downloads_folder() / entry.folder
+    place = folder or cache_folder()
     files = list(dict.fromkeys(pattern for part in missing for pattern in _patterns(part)))
     patterns = ", ".join(files[:MOST_SHOWN])
     if len(files) > MOST_SHOWN:

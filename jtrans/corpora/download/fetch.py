@@ -1,7 +1,7 @@
 """Downloads with checksums, retries and mirrors.
 
-A file arrives as `FILE.part` and gets its final name only when its length and sha256 are right. A
-partial file survives dropped connections, retries and new processes, and is resumed.
+A file arrives as `FILE.part` and gets its final name only when its length, its sha256 and its kind
+are right. A partial file survives dropped connections, retries and new processes, and is resumed.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from jtrans.corpora.download.contents import damage, unfit
+from jtrans.corpora.download.store import Download, Store
 from jtrans.corpora.download.transfer import RefusedError, StoppedError, transfer
 from jtrans.corpora.entry import Mirror, OriginalFile
 from jtrans.errors import JtransError, WorkError
-from jtrans.files import disk_errors, exclusive, file_digest, read_json, write_json
+from jtrans.files import disk_errors, exclusive, file_digest
 from jtrans.progress import Progress, Silent
 
-OFFLINE, CACHE = "JTRANS_OFFLINE", "JTRANS_CACHE"
-CHECKSUMS = "checksums.json"
+OFFLINE = "JTRANS_OFFLINE"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Patience:
     first_pause_seconds: float = 1.0  # the pause before the second try; doubled each time
     longest_pause_seconds: float = 60.0  # the limit, even if a server asks for more (Retry-After)
     timeout_seconds: float = 30.0  # how long to wait for the next byte
+    other_process_seconds: float = 3600.0  # how long to wait for another process's download
     sleep: Callable[[float], None] = time.sleep  # the function that waits
 
     def pause_seconds(self, failures: int, requested: float | None) -> float:
@@ -39,58 +41,39 @@ class Patience:
         return min(seconds, self.longest_pause_seconds)
 
 
-def downloads_folder() -> Path:
-    """Return the folder of downloads: JTRANS_CACHE, else data/downloads."""
-    return Path(os.environ.get(CACHE) or "data/downloads")
-
-
-def recorded(folder: Path) -> dict[str, dict[str, str | int]]:
-    """Return the downloads recorded in `folder`: sha256, size and address by file name."""
-    path = folder / CHECKSUMS
-    return dict(read_json(path)) if path.is_file() else {}
-
-
-def present(source: OriginalFile, folder: Path) -> Path | None:
-    """Return the downloaded file, if it is in `folder` with the size it had on arrival."""
-    for name, record in recorded(folder).items():
-        path = folder / name
-        if name in source.names and path.is_file() and path.stat().st_size == record["size"]:
-            return path
-    return None
+def is_offline() -> bool:
+    """Return whether downloads are forbidden (JTRANS_OFFLINE)."""
+    return os.environ.get(OFFLINE, "0") not in ("", "0")
 
 
 def fetch(
     source: OriginalFile,
-    folder: Path,
+    store: Store,
     *,
     progress: Progress | None = None,
     patience: Patience | None = None,
-) -> Path:
-    """Download one file into `folder`, unless it is there.
-
-    Its sha256 is recorded in `folder`/checksums.json. Where the catalogue has none, later
-    downloads must match the recorded one.
+) -> Download:
+    """Download one file into `store`, unless it is there.
 
     Raises:
         JtransError: downloading is forbidden (JTRANS_OFFLINE).
-        WorkError: no mirror delivered the file, the disk is full, or another process is
-            downloading the file.
+        WorkError: no mirror delivered the file, the disk is full, or another process is still
+            downloading the file after a long wait.
     """
     progress, patience = progress or Silent(), patience or Patience()
-    if (path := present(source, folder)) is not None:
-        return path
-    if os.environ.get(OFFLINE, "0") not in ("", "0"):
+    if (download := store.find_whole(source)) is not None:
+        return download
+    if is_offline():
         raise JtransError(
             f"{source.file} is not here, and {OFFLINE} forbids downloading it",
             hint=f"unset {OFFLINE}, or name the folder that holds the file with --from",
             kind="download.offline",
         )
     tried = []
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    with disk_errors(store.folder):
         for mirror in source.mirrors:
             try:
-                return _from_mirror(mirror, folder, progress, patience)
+                return _from_mirror(source, mirror, store, progress, patience)
             except RefusedError as refusal:
                 tried.append(f"{mirror.url} ({refusal})")
                 progress.warn(f"{mirror.url}: {refusal}")
@@ -102,18 +85,21 @@ def fetch(
     )
 
 
-def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Patience) -> Path:
+def _from_mirror(
+    source: OriginalFile, mirror: Mirror, store: Store, progress: Progress, patience: Patience
+) -> Download:
     """Download from one address, trying again while there is progress."""
-    known = recorded(folder).get(mirror.file, {})
-    sha256 = mirror.sha256 or str(known.get("sha256", ""))
-    part = folder / f"{mirror.file}.part"
-    with _exclusive(part):
+    path = store.path(mirror)
+    part = path.with_name(f"{path.name}.part")
+    with _exclusive(part, progress, patience):
+        if (download := store.find_whole(source)) is not None:
+            return download  # of the process we waited for
         started, failures, restarts = time.monotonic(), 0, 0
         while True:
             before = part.stat().st_size if part.exists() else 0
             try:
                 transfer(mirror, part, timeout=patience.timeout_seconds, progress=progress)
-                _check(part, sha256, is_fresh=before == 0)
+                digest = _check(mirror, part, is_fresh=before == 0)
                 break
             except StoppedError as stop:
                 gained = part.exists() and part.stat().st_size > before
@@ -124,38 +110,41 @@ def _from_mirror(mirror: Mirror, folder: Path, progress: Progress, patience: Pat
                 pause = patience.pause_seconds(failures, stop.wait_seconds)
                 progress.say("Retrying", f"{mirror.file} in {pause:g} s: {stop}")
                 patience.sleep(pause)
-        return _finish(mirror, part, folder, sha256, time.monotonic() - started, progress)
+        return _finish(mirror, part, digest, store, time.monotonic() - started, progress)
 
 
-def _check(part: Path, sha256: str, *, is_fresh: bool) -> None:
-    """Compare the checksum, and delete a file that does not match."""
-    if not sha256 or (digest := file_digest(part)) == sha256:
-        return
+def _check(mirror: Mirror, part: Path, *, is_fresh: bool) -> str:
+    """Return the sha256 of a complete file; delete one that is not the file wanted."""
+    digest = file_digest(part)
+    message = unfit(mirror, part)
+    if message is None and mirror.sha256 and digest != mirror.sha256:
+        message = f"wrong contents: sha256 {digest[:12]}..., not {mirror.sha256[:12]}..."
+    if message is None and not mirror.sha256:
+        message = damage(part, mirror.file)
+    if message is None:
+        return digest
     forget(part)
-    message = f"wrong contents: sha256 {digest[:12]}..., not {sha256[:12]}..."
     if is_fresh:
         raise RefusedError(message)
     raise StoppedError(message, is_restart=True)  # assembled from two transfers: worth one retry
 
 
 def _finish(
-    mirror: Mirror, part: Path, folder: Path, sha256: str, seconds: float, progress: Progress
-) -> Path:
-    size, path = part.stat().st_size, folder / mirror.file
-    digest = sha256 or file_digest(part)
+    mirror: Mirror, part: Path, sha256: str, store: Store, seconds: float, progress: Progress
+) -> Download:
+    earlier = store.earlier(mirror)
     with part.open("rb") as handle:
         os.fsync(handle.fileno())
-    part.replace(path)
+    download = store.keep(mirror, part, sha256)
     forget(part)
-    record = {"sha256": digest, "size": size, "url": mirror.url}
-    write_json(folder / CHECKSUMS, {**recorded(folder), mirror.file: record})
+    size = download.record.size
     rate = size / 1e6 / max(seconds, 1e-3)
     progress.say("Downloaded", f"{mirror.file} {size / 1e6:,.1f} MB ({rate:,.1f} MB/s)")
-    if not sha256:
-        progress.say("Recorded", f"no checksum was known: sha256 {digest} in {folder / CHECKSUMS}")
-        if mirror.size and mirror.size != size:
-            progress.warn(f"{mirror.file} has {size:,} bytes; the catalogue says {mirror.size:,}")
-    return path
+    if not mirror.sha256:
+        progress.say("Recorded", f"no checksum was known: sha256 {sha256}")
+        if earlier is not None and earlier.sha256 != sha256:
+            progress.warn(f"{mirror.file} is not the file of the last download (different sha256)")
+    return download
 
 
 def forget(part: Path) -> None:
@@ -164,13 +153,25 @@ def forget(part: Path) -> None:
     part.with_name(f"{part.name}.json").unlink(missing_ok=True)
 
 
-def _exclusive(part: Path) -> contextlib.AbstractContextManager[None]:
-    """Keep other processes from writing the same partial file."""
-    return exclusive(
-        part.with_name(f"{part.name}.lock.json"),
-        lambda owner: WorkError(
+@contextlib.contextmanager
+def _exclusive(part: Path, progress: Progress, patience: Patience) -> Iterator[None]:
+    """Keep other processes from writing the same partial file; wait for one that does."""
+    owner_file = part.with_name(f"{part.name}.lock.json")
+
+    def busy(owner: str) -> WorkError:
+        return WorkError(
             f"{owner} is downloading {part.name.removesuffix('.part')}",
             hint="wait for it, then run the same command again",
             kind="download.busy",
-        ),
-    )
+        )
+
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(exclusive(owner_file, busy))
+        except WorkError as error:
+            if error.kind != "download.busy":
+                raise
+            progress.say("Waiting", error.message)
+            seconds = patience.other_process_seconds
+            stack.enter_context(exclusive(owner_file, busy, patience_seconds=seconds))
+        yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from jtrans.errors import CorpusError
 
 # Original files are a few folders deep; a disk named by mistake is not searched.
 DEEPEST = 8
-MOST_FILES = 200_000
+MOST_ENTRIES = 100_000  # files and folders
 READY_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 
 
@@ -26,12 +26,38 @@ class PartFiles:
     sources: list[Path]
     targets: list[Path]
 
+    @property
+    def paths(self) -> list[Path]:
+        """The files of both sides."""
+        return [*self.sources, *self.targets]
+
+
+@dataclass(frozen=True)
+class FileTree:
+    """The files below a folder, each with its path in it; nearer ones first."""
+
+    files: list[tuple[Path, str]]
+
+    @classmethod
+    def of(cls, folder: Path) -> FileTree:
+        """List a folder.
+
+        Raises:
+            CorpusError: it is a whole disk, or holds far more than a corpus.
+        """
+        return cls(_walk(folder))
+
+    def named(self, names: Collection[str]) -> list[Path]:
+        """Return the files with one of some names, in lower case, sorted by path."""
+        return sorted(path for path, _ in self.files if path.name.lower() in names)
+
 
 class SearchFolders:
     """The files below some folders, found by the ends of their paths."""
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self._folders = [_walk(folder) for folder in folders]
+    def __init__(self, folders: Sequence[Path | FileTree]) -> None:
+        trees = [place if isinstance(place, FileTree) else FileTree.of(place) for place in folders]
+        self._folders = [tree.files for tree in trees]
 
     def find(self, pattern: str) -> list[Path]:
         """Return the files whose path ends in `pattern`, packed or not, sorted by path.
@@ -82,21 +108,28 @@ def find_ready(entry: Entry, folder: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def _walk(folder: Path) -> list[tuple[Path, str]]:
-    """List the files below a folder, each with its path in it; nearer ones first."""
+    full = folder.resolve()
+    if full == full.parent:
+        raise _too_large(f"{folder} is a whole disk")
     paths: list[tuple[Path, str]] = []
-    top = len(folder.parts)
+    top, entries = len(folder.parts), 0
     for parent, folders, files in os.walk(folder):
         inner = Path(parent)
+        entries += len(folders) + len(files)
+        if entries > MOST_ENTRIES:
+            raise _too_large(f"{folder} holds more than {MOST_ENTRIES:,} files and folders")
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if len(inner.parts) - top >= DEEPEST:
             folders.clear()
         for name in sorted(files):
             path = inner / name
             paths.append((path, path.relative_to(folder.parent).as_posix()))
-        if len(paths) > MOST_FILES:
-            raise CorpusError(
-                f"{folder} holds more than {MOST_FILES:,} files",
-                hint="name the folder that holds the original files of the corpus",
-                kind="corpus.too-many-files",
-            )
     return sorted(paths, key=lambda item: len(item[0].parts))
+
+
+def _too_large(message: str) -> CorpusError:
+    return CorpusError(
+        message,
+        hint="name the folder that holds the original files of the corpus",
+        kind="corpus.too-many-files",
+    )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import re
 import shutil
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jtrans import __version__
+from jtrans.corpora.download.contents import HEAD_BYTES, wrong_kind
 from jtrans.corpora.entry import Mirror
 from jtrans.errors import JtransError, WorkError
 from jtrans.files import read_json, write_json
@@ -55,7 +58,7 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
     """Complete `part`, the partial file of `mirror`.
 
     Raises:
-        RefusedError: the server does not have the file, or sends more than it has.
+        RefusedError: the server does not have the file, or sends something else.
         StoppedError: the connection failed or ended early; `part` keeps what has arrived.
     """
     begin = _begin(mirror, part)
@@ -65,7 +68,6 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
                 begin = 0  # the server cannot resume files, or has a new version
             elif begin and not _continues(response, begin):
                 raise StoppedError("resumes at the wrong place", is_restart=True)
-            _save_metadata(mirror, part, response)
             _write(response, mirror, part, begin, progress)
     except urllib.error.HTTPError as error:
         error.close()
@@ -76,9 +78,7 @@ def transfer(mirror: Mirror, part: Path, *, timeout: float, progress: Progress) 
             raise RefusedError(f"its certificate is not valid: {problem}") from error
         plain = error.reason.strerror if isinstance(error.reason, OSError) else None
         raise StoppedError(plain or str(error.reason)) from error
-    except TimeoutError as error:
-        raise StoppedError(f"nothing came for {timeout:g} s") from error
-    except (ConnectionError, http.client.HTTPException) as error:
+    except http.client.HTTPException as error:
         raise StoppedError(f"connection lost ({type(error).__name__})") from error
 
 
@@ -88,7 +88,7 @@ def _begin(mirror: Mirror, part: Path) -> int:
         return 0
     size = part.stat().st_size
     is_same = bool(mirror.sha256) or _metadata(part).get("url") == mirror.url
-    is_too_long = bool(mirror.sha256) and 0 < mirror.size < size
+    is_too_long = 0 < mirror.size < size
     return size if is_same and not is_too_long else 0
 
 
@@ -100,7 +100,22 @@ def _open(mirror: Mirror, begin: int, part: Path, timeout: float) -> Any:
             headers["If-Range"] = validator
     request = urllib.request.Request(mirror.url, headers=headers)
     opener = urllib.request.build_opener(_NoDowngrade)
-    return opener.open(request, timeout=timeout)
+    with _network_errors():
+        return opener.open(request, timeout=timeout)
+
+
+@contextlib.contextmanager
+def _network_errors() -> Iterator[None]:
+    """Turn failures of a connection, of any layer, into `StoppedError`."""
+    try:
+        yield
+    except urllib.error.URLError:  # statuses, too: explained by `transfer`
+        raise
+    except TimeoutError as error:
+        raise StoppedError("nothing came for too long") from error
+    except OSError as error:  # of the socket or of TLS
+        reason = getattr(error, "reason", None) or type(error).__name__
+        raise StoppedError(f"connection lost ({reason})") from error
 
 
 def _continues(response: Any, begin: int) -> bool:
@@ -125,22 +140,46 @@ def _explain(error: urllib.error.HTTPError, part: Path, begin: int) -> None:
 def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Progress) -> None:
     announced = response.headers.get("Content-Length", "")
     total = begin + int(announced) if announced.isdigit() else None
-    limit = mirror.size if mirror.sha256 and mirror.size else None
-    if limit is not None and total is not None and total > limit:
-        raise RefusedError(f"sends {total:,} bytes, the file has {limit:,}")
+    limit = mirror.size or None
     _check_space(part.parent, (total or mirror.size) - begin)
-    task, done, size = f"Downloading {mirror.file}", begin, total or mirror.size or None
+    head = _head(response, total) if begin == 0 else b""
+    # before anything is overwritten: a part that is here is better than a page that says no
+    if begin == 0 and (message := wrong_kind(mirror, head, response.headers.get_content_type())):
+        is_redirected = response.url != mirror.url
+        raise RefusedError(message + (f" (from {response.url})" if is_redirected else ""))
+    if limit is not None and total is not None and total != limit:
+        raise RefusedError(f"sends {total:,} bytes, the file has {limit:,}")
+    _save_metadata(mirror, part, response)
+    task, done, size = f"Downloading {mirror.file}", begin, total or limit
     progress.advance(task, begin, size, unit="bytes")
     with part.open("r+b" if begin else "wb") as handle:
         handle.seek(begin)
-        while chunk := response.read1(CHUNK_BYTES):  # data at hand, without waiting
+        chunk = head or _read(response)
+        while chunk:
             handle.write(chunk)
             done += len(chunk)
             if limit is not None and done > limit:
                 raise RefusedError(f"sends more than the {limit:,} bytes of the file")
             progress.advance(task, min(done, size or done), size, unit="bytes")
-    if total is not None and done < total:
-        raise StoppedError(f"connection lost after {done:,} of {total:,} bytes")
+            chunk = _read(response)
+    if size is not None and done < size:
+        raise StoppedError(f"connection lost after {done:,} of {size:,} bytes")
+
+
+def _head(response: Any, total: int | None) -> bytes:
+    """Return enough of the beginning to tell what the server sends."""
+    head = b""
+    while len(head) < HEAD_BYTES and (chunk := _read(response)):
+        head += chunk
+    if total is not None and len(head) < min(total, HEAD_BYTES):
+        raise StoppedError(f"connection lost after {len(head):,} of {total:,} bytes")
+    return head
+
+
+def _read(response: Any) -> bytes:
+    """Return the data at hand, without waiting for more."""
+    with _network_errors():
+        return bytes(response.read1(CHUNK_BYTES))
 
 
 def _check_space(folder: Path, needed: int) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
+import json
+import os
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,9 @@ import pytest
 
 from jtrans.corpora.catalogue import load as catalogue
 from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
+from jtrans.corpora.download import search
 from jtrans.corpora.download.deliver import deliver
+from jtrans.corpora.download.store import OriginalRecord
 from jtrans.corpora.entry import OriginalFile
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError, JtransError
 
@@ -250,4 +256,84 @@ def test_a_download_is_unpacked_read_and_not_repeated(
     for name in ("iwslt14-de-en", "iwslt14-en-de"):
         assert len(deliver(find_entry(name)).corpus.splits["test"]) == 5
     assert len(site.requests) == 1
-    assert (downloads / "iwslt14-de-en/de-en.tgz").read_bytes() == data
+    assert next((downloads / "files").rglob("de-en.tgz")).read_bytes() == data
+
+
+def test_licence_and_size_are_shown_before_the_download_and_the_origin_is_handed_on(
+    tar: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Any
+) -> None:
+    data = tar(tmp_path / "de-en.tgz", wit3_files()).read_bytes()
+    answer = lambda handler: handler.send(200, data)  # noqa: E731
+    mirror = site.mirror("de-en.tgz", answer, size=len(data))
+    sources = (OriginalFile(file="de-en.tgz", mirrors=(mirror,)),)
+    entry = find_entry("iwslt14-de-en").model_copy(update={"sources": sources})
+    log = Log()
+    record = OriginalRecord("de-en.tgz", mirror.url, len(data), hashlib.sha256(data).hexdigest())
+    assert deliver(entry, progress=log).originals == (record,)
+    assert log.lines[0].startswith("Licence CC BY-NC-ND 3.0")
+    assert log.lines[1].startswith("Download 1 files, 0.0 MB")
+    assert log.lines[2].startswith("Downloaded")
+    again = Log()
+    assert deliver(entry, progress=again).originals == (record,) and again.lines == []
+
+
+def test_files_of_the_user_are_recorded_by_their_digests(tmp_path: Path, tar: Any) -> None:
+    files = {"val.de": b"a\n", "val.en": b"b\n", "test.de": b"a\n", "test.en": b"b\n"}
+    folder = put(tmp_path / "in", files)
+    tar(folder / "training.tar.gz", {"train.de": b"Ja.\n", "train.en": b"Yes.\n"})
+    originals = deliver(find_entry("multi30k-de-en"), folder).originals
+    assert {original.file for original in originals} == {"training.tar.gz", *files}
+    assert all(not original.url and len(original.sha256) == 64 for original in originals)
+
+
+def test_the_official_files_of_multi30k_come_first_and_older_archives_still_serve(
+    tmp_path: Path, downloads: Path, tar: Any
+) -> None:
+    entry = find_entry("multi30k-de-en")
+    for source in entry.sources:
+        url = source.mirrors[0].url
+        assert url.startswith(
+            "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
+        )
+    old, records = downloads / "multi30k-de-en", {}
+    old.mkdir(parents=True)
+    sources = []
+    for source in entry.sources:
+        name, ends = source.mirrors[1].file, source.file.split(".")[0]
+        texts = {f"{ends}.{language}": b"a\n" for language in ("de", "en")}
+        data = (tar(old / name, texts) if name not in records else old / name).read_bytes()
+        sha256 = hashlib.sha256(data).hexdigest()
+        records[name] = {"sha256": sha256, "size": len(data), "url": "https://x"}
+        mirrors = (source.mirrors[0], source.mirrors[1].model_copy(update={"sha256": sha256}))
+        sources.append(source.model_copy(update={"mirrors": mirrors}))
+    (old / "checksums.json").write_text(json.dumps(records), "utf-8")
+    splits = deliver(entry.model_copy(update={"sources": tuple(sources)})).corpus.splits
+    assert list(splits) == ["train", "valid", "test"]
+
+
+@pytest.mark.parametrize("disk", ["/", "///", "/tmp/.."])
+def test_a_whole_disk_is_not_searched(disk: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.walk", lambda *_: pytest.fail("the disk is searched"))
+    with pytest.raises(CorpusError, match="is a whole disk") as caught:
+        deliver(find_entry("iwslt14-de-en"), Path(disk))
+    assert caught.value.exit_code == EXIT_BAD_INPUT
+
+
+def test_a_folder_with_far_too_much_in_it_is_not_searched_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOST_ENTRIES", 50)
+    for n in range(30):
+        (tmp_path / f"{n:02}/a").mkdir(parents=True)
+    visited: list[str] = []
+    walk = os.walk
+
+    def spy(top: Path) -> Iterator[Any]:
+        for row in walk(top):
+            visited.append(str(row[0]))
+            yield row
+
+    monkeypatch.setattr("os.walk", spy)
+    with pytest.raises(CorpusError, match="holds more than 50 files and folders"):
+        deliver(find_entry("wmt14-en-de"), tmp_path)
+    assert len(visited) < 50

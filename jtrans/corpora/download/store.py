@@ -1,0 +1,129 @@
+"""The cache of downloads: a folder for each file, shared by all corpora and folders of a user.
+
+    CACHE/files/KEY/NAME            the file; KEY is its sha256, or that of its address
+    CACHE/files/KEY/download.json   where it came from, its size and sha256
+    CACHE/unpacked/                 what was unpacked
+
+Earlier versions kept a folder for each corpus, by default in data/downloads. Files there are used.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jtrans.corpora.download.contents import damage, unfit
+from jtrans.corpora.entry import Mirror, OriginalFile
+from jtrans.errors import JtransError
+from jtrans.files import read_json, text_digest, write_json
+
+CACHE = "JTRANS_CACHE"
+OLDER_CACHE = Path("data/downloads")
+RECORD, OLDER_RECORDS = "download.json", "checksums.json"
+KEY_LETTERS = 16
+
+
+@dataclass(frozen=True)
+class OriginalRecord:
+    """Where an original file came from, and what is in it."""
+
+    file: str  # its name
+    url: str  # its address; empty for a file of the user
+    size: int  # in bytes
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Download:
+    """A downloaded file."""
+
+    path: Path
+    record: OriginalRecord
+
+
+def cache_folder() -> Path:
+    """Return the folder of downloads: JTRANS_CACHE, else jtrans in the user's cache."""
+    if folder := os.environ.get(CACHE):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jtrans"
+
+
+@dataclass(frozen=True)
+class Store:
+    """The downloads in one cache.
+
+    Attributes:
+        folder: the cache.
+        older: folders in which earlier versions put the files of the corpus in question.
+    """
+
+    folder: Path
+    older: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, corpus: str) -> Store:
+        """Return the user's store, for the files of a corpus."""
+        return cls(cache_folder(), (cache_folder() / corpus, OLDER_CACHE / corpus))
+
+    def path(self, mirror: Mirror) -> Path:
+        """Return where the file of a mirror belongs."""
+        key = mirror.sha256 or text_digest(mirror.url)
+        return self.folder / "files" / key[:KEY_LETTERS] / mirror.file
+
+    def find(self, source: OriginalFile) -> Download | None:
+        """Return a file that is here and looks as it should."""
+        return next((mine for mirror in source.mirrors if (mine := self._usable(mirror))), None)
+
+    def find_whole(self, source: OriginalFile) -> Download | None:
+        """Return a file that is here; one of an earlier version is read to its end first."""
+        download = self.find(source)
+        if download is None or download.path.parent not in self.older:
+            return download
+        return None if damage(download.path, download.record.file) else download
+
+    def earlier(self, mirror: Mirror) -> OriginalRecord | None:
+        """Return the record of the last download from an address, whether the file is here."""
+        record = _read(self.path(mirror).parent / RECORD)
+        return _as_record(mirror.file, record) if record else None
+
+    def keep(self, mirror: Mirror, part: Path, sha256: str) -> Download:
+        """Give a complete file its name, and record it."""
+        record = OriginalRecord(mirror.file, mirror.url, part.stat().st_size, sha256)
+        path = self.path(mirror)
+        part.replace(path)
+        write_json(path.parent / RECORD, asdict(record))
+        return Download(path, record)
+
+    def _usable(self, mirror: Mirror) -> Download | None:
+        records = [(self.path(mirror), _read(self.path(mirror).parent / RECORD))]
+        for folder in self.older:
+            record = _read(folder / OLDER_RECORDS).get(mirror.file)
+            records.append((folder / mirror.file, record if isinstance(record, dict) else {}))
+        for path, values in records:
+            record = _as_record(mirror.file, values)
+            if (
+                record is not None
+                and path.is_file()
+                and path.stat().st_size == record.size
+                and mirror.sha256 in ("", record.sha256)
+                and unfit(mirror, path) is None
+            ):
+                return Download(path, record)
+        return None
+
+
+def _as_record(file: str, values: dict[str, Any]) -> OriginalRecord | None:
+    try:
+        return OriginalRecord(file, str(values["url"]), int(values["size"]), str(values["sha256"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = read_json(path)
+    except JtransError:
+        return {}
+    return values if isinstance(values, dict) else {}
