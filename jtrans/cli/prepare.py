@@ -64,12 +64,20 @@ class TextOptions:
         "Longest side of a pair, in words.", None, "175", CLEANING, min=1
     )
     max_ratio: float | None = option(
-        "Largest length ratio of the two sides.", None, "1.5", CLEANING, min=1
+        "Largest length ratio of the two sides, in words.", None, "3", CLEANING, min=1
     )
     deduplicate: bool | None = flag(
         "--deduplicate/--no-deduplicate", "Keep each pair once.", CLEANING, "deduplicate"
     )
-    drop_leaked: bool | None = _drop_flag("leaked", "Pairs that also occur in valid or test.")
+    drop_leaked: str | None = option(
+        "Drop pairs of which both sides (pair) or one (source, target) are in valid or test, "
+        "ignoring case, punctuation and spaces; source and target also drop everyday lines "
+        "such as 'Yes.'.",
+        "pair|source|target",
+        "pair",
+        CLEANING,
+    )
+    keep_leaked: bool = flag("--keep-leaked", "Keep them.", CLEANING)
     drop_identical: bool | None = _drop_flag("identical", "Pairs with the same text on both sides.")
     drop_wrong_script: bool | None = _drop_flag(
         "wrong-script", "Pairs without a letter of their language's script on one side."
@@ -88,6 +96,12 @@ class TextOptions:
         segment = values.pop("segment")
         for side in ("source_segment", "target_segment"):
             values[side] = values[side] or segment
+        if values.pop("keep_leaked"):
+            if self.drop_leaked:
+                raise usage_error(
+                    "--drop-leaked and --keep-leaked exclude each other", "choose one of the two"
+                )
+            values["drop_leaked"] = False
         if self.lowercase is None and self.truecase:
             values["lowercase"] = False
         if self.truecase is None and self.lowercase:

@@ -3,8 +3,9 @@
 They must be prepared with the same text pipeline (`--pipeline`) and the same valid and test text.
 Their training ids are concatenated, a slice at a time; valid and test are taken from the first. The
 result is that of a single preparation of all the text with that pipeline, except that the number of
-different words is missing, because the parts do not record which words they have, and that pairs
-count as duplicates if they have the same ids, none of them unknown, rather than the same words.
+different words and the overlap with valid and test are missing, because the parts do not record
+which words and sentences they have, and that pairs count as duplicates if they have the same ids,
+none of them unknown, rather than the same words.
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ def _choose(corpora: Sequence[PreparedCorpus]) -> list[MergedPart]:
     if corpora[0].info["options"]["deduplicate"]:
         keys = np.concatenate([_keys(train, number) for number, train in enumerate(pairs)])
         reasons = np.zeros(len(keys), np.uint8)
-        mask, _ = decide(reasons, keys, rules=Rules(deduplicate=True), held_out=keys[:0])
+        mask, _ = decide(reasons, keys, rules=Rules(deduplicate=True))
     else:
         mask = np.ones(sum(map(len, pairs)), np.bool_)
     masks = np.split(mask, np.cumsum([len(train) for train in pairs])[:-1])
@@ -274,4 +275,9 @@ def _cleaning(parts: Sequence[MergedPart]) -> dict[str, Any]:
         dropped["duplicate"] += int((~part.mask).sum())
     pairs = sum(int(part.mask.sum()) for part in parts)
     order = parts[0].corpus.info["cleaning"]["dropped"]
-    return {"kept": pairs, "dropped": {reason: dropped[reason] for reason in order}}
+    strict = sum(part.corpus.info["cleaning"].get("strict_ratio", 0) for part in parts)
+    return {
+        "kept": pairs,
+        "dropped": {reason: dropped[reason] for reason in order},
+        "strict_ratio": strict,
+    }

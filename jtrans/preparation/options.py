@@ -74,9 +74,9 @@ class PrepareOptions(ConfigSection):
     vocabulary: Literal["joint", "separate"] = "separate"
     min_count: Count = 1
     max_length: Count = 175
-    max_ratio: Annotated[float, Field(ge=1.0)] = 1.5
+    max_ratio: Annotated[float, Field(ge=1.0)] = 3.0
     deduplicate: bool = True
-    drop_leaked: bool = True
+    drop_leaked: Literal["pair", "source", "target", False] = "pair"
     drop_identical: bool = True
     drop_wrong_script: bool = True
     labels: str = ""

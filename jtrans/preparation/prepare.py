@@ -4,7 +4,7 @@ Errors in the input are detected before anything is written, and the folder appe
 complete. A rerun with the same text and options changes nothing.
 
 Text is processed in shards, in a work folder beside the output folder
-(`jtrans.preparation.work_folder`): memory holds a few shards, the different words and 17 bytes per
+(`jtrans.preparation.work_folder`): memory holds a few shards, the different words and 18 bytes per
 pair, however large the corpus, and a killed preparation continues where it stopped.
 """
 
@@ -26,7 +26,7 @@ from jtrans.preparation.learn import count_types, learn_pipeline
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.request import Request, is_up_to_date, make_request, request_key
 from jtrans.preparation.segment import segment_corpus
-from jtrans.preparation.select import PairSelection, select_pairs
+from jtrans.preparation.select import PairSelection, describe_overlap, select_pairs
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics, describe
 from jtrans.preparation.work_folder import WorkFolder
@@ -97,6 +97,7 @@ def _run(preparation: Preparation, result: Path) -> None:
     case = "lowercase" if options.lowercase else "truecase" if options.truecase else "cased"
     named = ", ".join(f"{side.segmenter} {side.language}" for side in request.sides)
     progress.say("Segmenting", _timed(f"{named}, {case}", seconds))
+    progress.say("Overlap", describe_overlap(selection.overlap))
     preparation.step("cleaning")
     pipeline, types = _learn(preparation, selection.splits["train"])
     preparation.step("learning")
@@ -220,6 +221,7 @@ def _info(
     results = {
         "splits": splits,
         "cleaning": selection.cleaning,
+        "overlap": selection.overlap,
         "vocabulary": {side: len(getattr(pipeline, side).vocabulary) for side in SIDES},
         "types": dict(zip(SIDES, types, strict=True)),
     }

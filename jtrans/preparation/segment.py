@@ -8,8 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jtrans.corpora.overlap import sentence_keys
+from jtrans.data.prepared import SIDES
 from jtrans.files import write_lines
-from jtrans.preparation.clean import REASON_CODES, Rules, pair_keys, shape_reason
+from jtrans.preparation.clean import (
+    REASON_CODES,
+    STRICT_RATIO,
+    Rules,
+    is_unlike,
+    pair_keys,
+    shape_reason,
+)
 from jtrans.preparation.request import Request
 from jtrans.preparation.shards import PAIR_NOTE, Shard, plan_shards
 from jtrans.preparation.work_folder import write_array
@@ -76,6 +85,10 @@ def segment_shard(job: _SegmentJob) -> int:
         if limit and max(len(job.lines[0][i]), len(job.lines[1][i])) > limit:
             reason = "too long"
         notes["reason"][i] = REASON_CODES[reason]
+        if reason not in ("empty", "too long"):
+            notes["unlike"][i] = is_unlike(*pair, STRICT_RATIO)
+    for side, lines in zip(SIDES, job.lines, strict=True):
+        notes[side] = sentence_keys("" if limit and len(line) > limit else line for line in lines)
     write_lines(job.shard.path("source.txt"), source, durable=False)
     write_lines(job.shard.path("target.txt"), target, durable=False)
     write_array(job.shard.path("facts.npy"), notes)

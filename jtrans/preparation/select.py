@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans.corpora.overlap import HeldOut, keys_by_unit, sentence_keys
 from jtrans.errors import CorpusError
 from jtrans.files import lines_digest
-from jtrans.preparation.clean import REASON_CODES, decide
+from jtrans.preparation.clean import REASON_CODES, STRICT_RATIO, decide
 from jtrans.preparation.request import Request, no_text
 from jtrans.preparation.shards import PairNotes, Shard, ShardPart
 from jtrans.progress import Progress
@@ -40,6 +41,9 @@ class PairSelection:
 
     splits: dict[str, list[ShardPart]]  # the pairs of each split, train first
     cleaning: dict[str, Any]  # the counts, as in corpus.json
+    # how many pairs of valid and test had their source, target or both in train before pairs were
+    # dropped, by split and unit
+    overlap: dict[str, dict[str, int]]
     # the entry in corpus.json of a valid split that was taken from train, without its statistics;
     # None where the corpus has one of its own
     valid: dict[str, Any] | None
@@ -56,21 +60,30 @@ def select_pairs(
     Raises:
         CorpusError: nothing is left of train, or of another split.
     """
-    notes = {name: np.concatenate([s.notes() for s in split]) for name, split in shards.items()}
+    fields = ["reason", "unlike", "key"]  # the rest is read shard by shard
+    notes = {
+        name: np.concatenate([shard.notes()[fields] for shard in split])
+        for name, split in shards.items()
+    }
     train, rules = notes["train"], request.options.rules
-    keys = [split["key"] for name, split in notes.items() if name != "train"]
     taken = np.zeros(train.size, np.bool_)
     if request.valid_every:
         taken = _take_valid(train, request)
-        keys.append(train["key"][taken])
+    held_out = _held_out(shards, taken, request)
+    leaked = _find_leaked(shards["train"], taken, held_out, rules.drop_leaked)
     stays = np.zeros(train.size, np.bool_)
     stays[~taken], dropped = decide(
-        train["reason"][~taken], train["key"][~taken], rules=rules, held_out=np.concatenate(keys)
+        train["reason"][~taken], train["key"][~taken], rules=rules, leaked=leaked[~taken]
     )
-    _report(int(stays.sum()), dropped, request, progress)
+    unlike = int(train["unlike"][~taken].sum())
+    _report(int(stays.sum()), dropped, unlike, request, progress)
     _check_held_out(notes, request, progress)
     splits = {"train": _parts(shards["train"], "train", stays)}
-    cleaning: dict[str, Any] = {"kept": int(stays.sum()), "dropped": dropped}
+    cleaning: dict[str, Any] = {
+        "kept": int(stays.sum()),
+        "dropped": dropped,
+        "strict_ratio": unlike,
+    }
     valid = None
     if request.valid_every:
         splits["valid"] = _parts(shards["train"], "valid", taken)
@@ -81,15 +94,13 @@ def select_pairs(
         )
     for name, split in shards.items():
         splits.setdefault(name, _parts(split, name, np.ones(notes[name].size, np.bool_)))
-    return PairSelection(splits, cleaning, valid)
+    overlap = {name: split.counts() for name, split in held_out.items()}
+    return PairSelection(splits, cleaning, overlap, valid)
 
 
 def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:
     """Choose the training pairs for valid, as the IWSLT14 scripts do; test may contain them."""
-    nothing = train["key"][:0]
-    clean, dropped = decide(
-        train["reason"], train["key"], rules=request.options.rules, held_out=nothing
-    )
+    clean, dropped = decide(train["reason"], train["key"], rules=request.options.rules)
     taken = np.zeros(train.size, np.bool_)
     taken[np.flatnonzero(clean)[request.valid_every - 1 :: request.valid_every]] = True
     if not taken.any():
@@ -113,7 +124,63 @@ def _describe_valid(parts: Sequence[ShardPart], request: Request) -> dict[str, A
     }
 
 
-def _report(pairs: int, dropped: Mapping[str, int], request: Request, progress: Progress) -> None:
+def _held_out(
+    shards: Mapping[str, Sequence[Shard]], taken: NDArray[np.bool_], request: Request
+) -> dict[str, HeldOut]:
+    """Return the sentences of valid and the test splits, with all their references."""
+    held_out = {}
+    for name, split in shards.items():
+        if name != "train":
+            notes = np.concatenate([shard.notes() for shard in split])
+            others = request.corpus.splits[name].references[1:]
+            targets = [notes["target"], *map(sentence_keys, others)]
+            held_out[name] = HeldOut.of(notes["source"], targets)
+    if taken.any():
+        parts = _parts(shards["train"], "valid", taken)
+        notes = np.concatenate([part.shard.notes()[part.mask] for part in parts])
+        held_out = {"valid": HeldOut.of(notes["source"], [notes["target"]]), **held_out}
+    return held_out
+
+
+def _find_leaked(
+    shards: Sequence[Shard],
+    taken: NDArray[np.bool_],
+    held_out: Mapping[str, HeldOut],
+    unit: str | Literal[False],
+) -> NDArray[np.bool_]:
+    """Return which training pairs share a sentence, or both, with a held-out pair, [pairs].
+
+    Held-out sentences learn that they were met, whatever the unit.
+    """
+    leaked = np.zeros(taken.size, np.bool_)
+    if unit:
+        known = np.concatenate([split.keys[unit].ravel() for split in held_out.values()])
+        known = np.unique(known[known != 0])
+    for part in _parts(shards, "train", ~taken):
+        notes = part.shard.notes()
+        train = keys_by_unit(notes["source"], notes["target"])
+        if unit:
+            leaked[part.shard.start : part.shard.stop] = np.isin(train[unit], known)
+        for split in held_out.values():
+            split.meet({name: keys[part.mask] for name, keys in train.items()})
+    return leaked
+
+
+def describe_overlap(overlap: Mapping[str, Mapping[str, int]]) -> str:
+    """Return the counts of `PairSelection.overlap` as a line to show."""
+    return "in train before cleaning: " + " · ".join(
+        f"{name} {split['source']:,} sources, {split['target']:,} targets, {split['pair']:,} pairs"
+        for name, split in overlap.items()
+    )
+
+
+def _report(
+    pairs: int,
+    dropped: Mapping[str, int],
+    unlike: int,
+    request: Request,
+    progress: Progress,
+) -> None:
     """Report how many pairs stay and why others are dropped; refuse a corpus with none left."""
     if not pairs:
         raise CorpusError(
@@ -122,7 +189,11 @@ def _report(pairs: int, dropped: Mapping[str, int], request: Request, progress: 
             "are not the valid or test files",
             kind="corpus.empty",
         )
-    progress.say("Cleaning", f"kept {pairs:,} · {_counts(dropped)}")
+    text = f"kept {pairs:,} · {_counts(dropped)}"
+    if request.options.max_ratio > STRICT_RATIO:
+        ratio = f"ratio {dropped['ratio']:,}"
+        text = text.replace(ratio, f"{ratio} ({STRICT_RATIO} would drop {unlike:,})")
+    progress.say("Cleaning", text)
     total = pairs + sum(dropped.values())
     if total - pairs > MANY_DROPPED * total:
         reason = max(dropped, key=lambda name: dropped[name])

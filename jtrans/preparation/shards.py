@@ -15,8 +15,17 @@ from jtrans.files import read_lines
 USUAL_SHARDS = 32
 SMALLEST_SHARD, LARGEST_SHARD = 1000, 20_000
 
-# The note of segmentation on a pair: the code of a reason to drop it, and its key.
-PAIR_NOTE = np.dtype([("reason", "u1"), ("key", "<u8", (2,))])
+# The note of segmentation on a pair: the code of a reason to drop it, whether the strict limit of
+# length ratios would drop it, its key, and the keys of its sides (`jtrans.corpora.overlap`).
+PAIR_NOTE = np.dtype(
+    [
+        ("reason", "u1"),
+        ("unlike", "?"),
+        ("key", "<u8", (2,)),
+        ("source", "<u8"),
+        ("target", "<u8"),
+    ]
+)
 PairNotes = np.ndarray[tuple[int], np.dtype[np.void]]
 
 

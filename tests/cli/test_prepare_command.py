@@ -62,7 +62,7 @@ def test_own_files_are_prepared_and_the_next_command_is_given(
     assert result.code == 0
     assert result.out == ""
     labels = [line.split("  ")[0] for line in result.err.splitlines()]
-    assert labels[:4] == ["Reading", "Cleaning", "Segmenting", "BPE"]
+    assert labels[:5] == ["Reading", "Cleaning", "Segmenting", "Overlap", "BPE"]
     assert "Written      prepared/mine" in result.err
     assert result.err.splitlines()[-1] == (
         "Next: jtrans train demo/reformer-fast --data prepared/mine --run runs/mine-reformer-fast"
@@ -117,6 +117,17 @@ def test_every_option_reaches_the_corpus(jtrans: Jtrans, files: Path, tmp_path: 
         "min_count": 2, "max_length": 90, "max_ratio": 9.5, "deduplicate": False,
         "drop_leaked": False,
     }  # fmt: skip
+
+
+def test_what_counts_as_leaked_is_chosen_or_kept(
+    jtrans: Jtrans, files: Path, tmp_path: Path
+) -> None:
+    jtrans(*OWN, *OUT, "--drop-leaked", "source")
+    assert info_of(tmp_path / "prepared/mine")["options"]["drop_leaked"] == "source"
+    both = jtrans(*OWN, *OUT, "--drop-leaked", "source", "--keep-leaked")
+    assert both.code == 2 and "exclude each other" in both.err
+    bad = jtrans(*OWN, *OUT, "--drop-leaked", "sources")
+    assert bad.code == 2 and "'pair', 'source', 'target'" in bad.err
 
 
 def test_train_and_test_may_repeat(jtrans: Jtrans, files: Path, tmp_path: Path) -> None:

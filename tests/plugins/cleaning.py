@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jtrans.corpora.overlap import keys_by_unit, sentence_keys
 from jtrans.preparation.clean import REASON_CODES, Rules, decide, pair_keys, shape_reason
 
 
@@ -27,6 +28,13 @@ def clean(
     """Decide which segmented training pairs stay."""
     pairs = list(zip(source, target, strict=True))
     reasons = [REASON_CODES[shape_reason(*pair, rules)] for pair in pairs]
-    keys, other_keys = pair_keys(pairs), pair_keys(held_out)
-    mask, dropped = decide(np.array(reasons, np.uint8), keys, rules=rules, held_out=other_keys)
+    leaked = None
+    if rules.drop_leaked:
+        other = list(held_out)
+        sides = (sentence_keys(source), sentence_keys(target))
+        others = (sentence_keys(pair[side] for pair in other) for side in (0, 1))
+        unit = rules.drop_leaked
+        leaked = np.isin(keys_by_unit(*sides)[unit], keys_by_unit(*others)[unit])
+    codes = np.array(reasons, np.uint8)
+    mask, dropped = decide(codes, pair_keys(pairs), rules=rules, leaked=leaked)
     return Cleaning(np.flatnonzero(mask).tolist(), dropped)

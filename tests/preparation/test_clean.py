@@ -33,8 +33,9 @@ def reasons_of(source: str, target: str, **rules: float) -> list[str]:
         (words(170), words(176), ["too long"]),
         (words(3), words(2), []),
         (words(2), words(3), []),
-        (words(4), words(2), ["ratio"]),
-        (words(2), words(4), ["ratio"]),
+        (words(6), words(2), []),
+        (words(7), words(2), ["ratio"]),
+        (words(2), words(7), ["ratio"]),
         (words(200), words(2), ["too long"]),
     ],
 )
@@ -65,6 +66,13 @@ def test_a_pair_of_valid_or_test_is_dropped_but_not_its_source_with_another_targ
     assert cleaning.dropped["in valid/test"] == 1
     kept = clean(source, target, rules=Rules(drop_leaked=False), held_out=held_out).kept
     assert kept == [0, 1]
+
+
+def test_one_side_of_a_pair_may_be_enough_to_drop_it() -> None:
+    source, target = ["Ja .", "nein", "nie"], ["yeah", "Yes!", "never"]
+    for unit, kept in (("source", [1, 2]), ("target", [0, 2]), ("pair", [0, 1, 2])):
+        rules = Rules(drop_leaked=unit)  # type: ignore[arg-type]
+        assert clean(source, target, rules=rules, held_out=[("ja", "yes")]).kept == kept
 
 
 LINE = st.sampled_from(["", "a", "a b", "a b c", "b c d", words(5)])

@@ -115,7 +115,12 @@ def test_lines_that_segmentation_leaves_empty_are_no_text_either(tmp_path: Path)
 
 def test_train_is_cleaned_and_counted(tmp_path: Path) -> None:
     source, target = sentences(0, 60)
-    source += ["", source[0], sentences(80, 81)[0][0], "Ein sehr langer Satz ohne Gegenstück."]
+    source += [
+        "",
+        source[0],
+        sentences(80, 81)[0][0].upper(),
+        "Ein sehr langer Satz ohne Gegenstück.",
+    ]
     target += ["x", target[0], sentences(80, 81)[1][0], "What?"]
     source += ["Copied text.", "Ein Haus am Meer."]
     target += ["Copied text.", "海边 的 一座 房子"]
@@ -129,12 +134,79 @@ def test_train_is_cleaned_and_counted(tmp_path: Path) -> None:
             "empty": 1, "too long": 0, "ratio": 1, "identical": 1, "wrong script": 1,
             "duplicate": 1, "in valid/test": 1,
         },
+        "strict_ratio": 1,
     }  # fmt: skip
     assert len(prepared.pairs("train")) == 60
     assert listener.lines["Cleaning"] == (
-        "kept 60 · empty 1 · too long 0 · ratio 1 · identical 1 · wrong script 1 · duplicate 1 · "
-        "in valid/test 1"
+        "kept 60 · empty 1 · too long 0 · ratio 1 (1.5 would drop 1) · identical 1 · "
+        "wrong script 1 · duplicate 1 · in valid/test 1"
     )
+
+
+def test_the_usual_ratio_keeps_what_a_strict_one_drops_and_says_how_much(tmp_path: Path) -> None:
+    source, target = sentences(0, 60)
+    source += [f"Eins zwei drei vier {i}." for i in range(8)]
+    target += [f"Some {i}." for i in range(8)]
+    listener = Listener()
+    corpus = make_corpus((source, target))
+    prepared = prepare(corpus, tmp_path / "out", options=SMALL, workers=1, progress=listener)
+    assert prepared.info["cleaning"]["kept"] == 68
+    assert prepared.info["cleaning"]["strict_ratio"] == 8
+    assert "ratio 0 (1.5 would drop 8)" in listener.lines["Cleaning"]
+    strict = SMALL.model_copy(update={"max_ratio": 1.5})
+    prepared = prepare(corpus, tmp_path / "strict", options=strict, workers=1, progress=listener)
+    assert prepared.info["cleaning"]["kept"] == 60
+    assert "would drop" not in listener.lines["Cleaning"]
+
+
+def changed(lines: Sequence[str]) -> list[str]:
+    """Change case, spaces and punctuation, and write some letters at full width."""
+    wide = str.maketrans({"e": "ｅ"})
+    return [f"« {line.upper().translate(wide).removesuffix('.')} » !" for line in lines]
+
+
+def leaky_corpus() -> Corpus:
+    """Return a corpus with pairs and sides of test in train, none of them literally.
+
+    Train ends with five pairs of test, four with its second reference, three of its sources and
+    two of its targets.
+    """
+    source, target = sentences(0, 50)
+    test_source, test_target = sentences(66, 80)
+    other = [f"Look: {line}" for line in test_target]
+    source += changed([*test_source[:9], *test_source[9:12]])
+    target += changed([*test_target[:5], *other[5:9], *sentences(60, 63)[1]])
+    source += changed(sentences(63, 65)[0])
+    target += changed(test_target[12:14])
+    test = ParallelText(test_source, test_target, references=(test_target, other))
+    corpus = make_corpus((source, target))
+    return Corpus(corpus.name, corpus.languages, {**corpus.splits, "test": test})
+
+
+@pytest.mark.parametrize(
+    ("unit", "dropped"), [("pair", 9), ("source", 12), ("target", 11), (False, 0)]
+)
+def test_pairs_of_test_are_dropped_whatever_their_case_and_punctuation(
+    tmp_path: Path, unit: Any, dropped: int
+) -> None:
+    options = SMALL.model_copy(update={"drop_leaked": unit})
+    listener = Listener()
+    prepared = prepare(
+        leaky_corpus(), tmp_path / "out", options=options, workers=1, progress=listener
+    )
+    assert prepared.info["cleaning"]["dropped"]["in valid/test"] == dropped
+    assert prepared.info["overlap"]["test"] == {"source": 12, "target": 11, "pair": 9}
+    assert prepared.info["overlap"]["valid"] == {"source": 0, "target": 0, "pair": 0}
+    assert "test 12 sources, 11 targets, 9 pairs" in listener.lines["Overlap"]
+
+
+def test_overlap_is_the_same_for_any_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = prepare(leaky_corpus(), tmp_path / "whole", options=SMALL, workers=1)
+    monkeypatch.setattr("jtrans.preparation.shards.SMALLEST_SHARD", 7)
+    prepare(leaky_corpus(), tmp_path / "out", options=SMALL, workers=2)
+    assert contents(tmp_path / "out") == contents(whole.folder)
 
 
 def test_sizes_in_corpus_json_are_those_of_the_arrays(tmp_path: Path) -> None:
@@ -254,7 +326,7 @@ def test_many_dropped_pairs_are_warned_of(tmp_path: Path) -> None:
     listener = Listener()
     corpus = make_corpus((source, ["Short." if i < 30 else t for i, t in enumerate(target)]))
     prepare(corpus, tmp_path / "out", options=SMALL, workers=1, progress=listener)
-    expected = "50 % of the training pairs were dropped, most for: ratio (--max-ratio is 1.5)"
+    expected = "50 % of the training pairs were dropped, most for: ratio (--max-ratio is 3)"
     assert listener.warnings[0] == expected
 
 
