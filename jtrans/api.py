@@ -121,7 +121,7 @@ def _own_files(
 ) -> Corpus:
     from jtrans.corpora.own_files import read_corpus
     from jtrans.corpora.parallel import describe_notes
-    from jtrans.text.language import check_language
+    from jtrans.text.language import split_languages
 
     if not (train and valid and languages and out):
         needed = {"--train": train, "--valid": valid, "--languages": languages, "--out": out}
@@ -131,16 +131,8 @@ def _own_files(
             "jtrans prepare --train corpus/train --valid corpus/valid --languages de-en "
             "--out data/prepared/mine, or jtrans corpora for names",
         )
-    source, separator, target = languages.partition("-")
-    if not (source and target and separator) or "-" in target or source == target:
-        raise usage_error(
-            f"--languages {languages} is not two languages joined by a hyphen",
-            "use the file extensions, source first: --languages de-en",
-        )
-    check_language(source)
-    check_language(target)
     name = Path(out).resolve().name
-    corpus = read_corpus(name, (source, target), train=train, valid=valid, test=test)
+    corpus = read_corpus(name, split_languages(languages), train=train, valid=valid, test=test)
     for line in describe_notes(corpus.splits):
         progress.say("Noticed", line)
     return corpus

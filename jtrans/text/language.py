@@ -1,4 +1,4 @@
-"""Language codes, scripts and the most common words of some languages.
+"""Language tags, in text and in file names, the scripts of lines, and common words.
 
 Enough to notice text largely in the wrong language, not to identify the language of a line.
 """
@@ -6,58 +6,71 @@ Enough to notice text largely in the wrong language, not to identify the languag
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from jtrans.errors import ConfigError, name_hint
+import langcodes
+import regex
+from langcodes.data_dicts import LIKELY_SUBTAGS
+from langcodes.tag_parser import LanguageTagError
 
-# ISO 639-1, all of it
-_ALL_CODES = (
-    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs "
-    "cu cv cy da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha "
-    "he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn "
-    "ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb "
-    "nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd "
-    "se sg sh si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt "
-    "tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu "
-)
-CODES = frozenset(_ALL_CODES.split())
+from jtrans.errors import ConfigError, name_hint, usage_error
 
+# The scripts that are told apart: code in ISO 15924 -> name, as in Unicode.
 _SCRIPTS = {
-    "latin": "A-Za-z\u00aa\u00ba\u00c0-\u02af\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a",
-    "han": "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f",
-    "japanese": "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff",
-    "hangul": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3",
-    "cyrillic": "\u0400-\u052f",
-    "greek": "\u0370-\u03ff\u1f00-\u1fff",
-    "arabic": "\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufeff",
-    "hebrew": "\u0590-\u05ff",
-    "devanagari": "\u0900-\u097f",
-    "bengali": "\u0980-\u09ff",
-    "gujarati": "\u0a80-\u0aff",
-    "tamil": "\u0b80-\u0bff",
-    "telugu": "\u0c00-\u0c7f",
-    "kannada": "\u0c80-\u0cff",
-    "malayalam": "\u0d00-\u0d7f",
-    "thai": "\u0e00-\u0e7f",
-    "lao": "\u0e80-\u0eff",
-    "burmese": "\u1000-\u109f",
-    "georgian": "\u10a0-\u10ff\u1c90-\u1cbf",
-    "ethiopic": "\u1200-\u137f",
-    "khmer": "\u1780-\u17ff",
-    "armenian": "\u0530-\u058f",
-}
-_LANGUAGES = {
-    "latin": "af ca cs cy da de en eo es et eu fi fr ga gl hr ht hu id is it la lb lt lv ms mt nb "
-    "nl nn no pl pt ro sk sl so sq sv sw tl tr vi",
-    "han": "zh", "japanese": "ja", "hangul": "ko", "cyrillic": "be bg mk ru uk", "greek": "el",
-    "arabic": "ar fa ps ur", "hebrew": "he yi", "devanagari": "hi mr ne sa", "bengali": "as bn",
-    "gujarati": "gu", "tamil": "ta", "telugu": "te", "kannada": "kn", "malayalam": "ml",
-    "thai": "th", "lao": "lo", "burmese": "my", "georgian": "ka", "ethiopic": "am ti",
-    "khmer": "km", "armenian": "hy",
+    "Arab": "Arabic", "Armn": "Armenian", "Bali": "Balinese", "Beng": "Bengali",
+    "Cans": "Canadian_Aboriginal", "Cher": "Cherokee", "Copt": "Coptic", "Cyrl": "Cyrillic",
+    "Deva": "Devanagari", "Ethi": "Ethiopic", "Geor": "Georgian", "Grek": "Greek",
+    "Gujr": "Gujarati", "Guru": "Gurmukhi", "Hang": "Hangul", "Hans": "Han", "Hant": "Han",
+    "Hani": "Han", "Hebr": "Hebrew", "Java": "Javanese", "Jpan": "Japanese", "Khmr": "Khmer",
+    "Knda": "Kannada", "Kore": "Hangul", "Lana": "Tai_Tham", "Laoo": "Lao", "Latn": "Latin",
+    "Mlym": "Malayalam", "Mong": "Mongolian", "Mtei": "Meetei_Mayek", "Mymr": "Myanmar",
+    "Nkoo": "Nko", "Olck": "Ol_Chiki", "Orya": "Oriya", "Sinh": "Sinhala", "Syrc": "Syriac",
+    "Taml": "Tamil", "Talu": "New_Tai_Lue", "Tavt": "Tai_Viet", "Telu": "Telugu",
+    "Tfng": "Tifinagh", "Thaa": "Thaana", "Thai": "Thai", "Tibt": "Tibetan", "Yiii": "Yi",
 }  # fmt: skip
+_LETTERS = {name: rf"\p{{{name}}}" for name in _SCRIPTS.values() if name != "Japanese"}
+_LETTERS["Japanese"] = r"\p{Hiragana}\p{Katakana}\p{Han}"
+# Languages that are commonly written in several scripts.
+_SEVERAL_SCRIPTS = frozenset(
+    ["az", "bs", "iu", "kk", "ks", "ku", "mn", "nan",
+     "pa", "sd", "sr", "tg", "tk", "tt", "ug", "uz"]
+)  # fmt: skip
+# Chinese text quotes a word of Japanese here and there; in Japanese a third to two thirds is kana.
+_LEAST_KANA = 0.1
 # A line with at least this many letters should have one in its language's script.
 _FEW_LETTERS = 5
+# Characters of each line, and lines, that `main_script` looks at.
+_LONGEST, _SAMPLE = 1000, 1000
+
+# The members of the macrolanguage zh in ISO 639-3.
+_CHINESE = frozenset(
+    ["cdo", "cjy", "cmn", "cnp", "cpx", "csp", "czh", "czo", "gan",
+     "hak", "hsn", "lzh", "mnp", "nan", "wuu", "yue", "zh"]
+)  # fmt: skip
+
+# What follows the language in the names of files: formats, states and sides of text.
+_FILE_WORD = re.compile(
+    r"(?:gz|xz|zst|bz2|zip|txt|text|utf-?8|sgm|sgml|xml|tsv|csv|json|jsonl|tmx|md|out|log|"
+    r"tok|detok|tokeni[sz]ed|detokeni[sz]ed|raw|norm|clean|bpe|spm|sp|lc|tc|true|cased|lower|"
+    r"ref|refs|reference|references|hyp|hyps|hypothesis|hypotheses|sys|system|output|best|"
+    r"src|source|tgt|trg|target|dev|devtest|valid|test|train)?[0-9]*",
+    re.IGNORECASE,
+)
+# Codes that are also words of English, or of file names: taken for a language after a dot only,
+# or never.
+_ENGLISH_WORDS = frozenset(
+    ["am", "an", "as", "be", "he", "hi", "id",
+     "in", "is", "it", "la", "lo", "my", "no", "or", "so", "to", "we"]
+)  # fmt: skip
+_NO_LANGUAGES = frozenset(["big", "for", "lab", "new"])
+# Locales in lower case whose region is also a language, but not one of a pair.
+_COMMON_REGIONS = frozenset(["pt-br", "zh-tw"])
+_DOUBTFUL = 2
 
 _COMMON_WORDS = {
     "de": "der die das und ich nicht ist sie er es wir ein eine den dem zu mit auf für von",
@@ -72,33 +85,176 @@ _COMMON_WORDS = {
 
 
 def base_language(language: str) -> str:
-    """Return "pt" for "pt-BR" and "pt_BR"."""
-    return re.split("[-_]", language.lower())[0]
+    """Return the language of a tag without script and region, as ISO 639-1 where it has a code.
+
+    "pt" for "pt-BR" and "pt_BR", "ja" for "jpn", "de" for "ger", "ar" for "arb"; and "zh" for
+    every Chinese language ("cmn", "yue"), which are written and segmented alike.
+    """
+    tag = _parse(language)
+    if tag is None or tag.language is None:
+        return re.split("[-_]", language.lower())[0]
+    if tag.language in _CHINESE:
+        return "zh"
+    return langcodes.standardize_tag(tag.language, macro=True).split("-")[0]
+
+
+def language_script(language: str) -> str | None:
+    """Return the script a language is usually written in, or that its tag names ("sr-Latn").
+
+    Returns:
+        The name as from `main_script`; None where it is not known or several are in use.
+    """
+    tag = _parse(language)
+    if tag is None:
+        return None
+    tag = tag.prefer_macrolanguage()
+    code, base = tag.script, tag.language
+    if code is None and base not in _SEVERAL_SCRIPTS:
+        if base in LIKELY_SUBTAGS:
+            code = tag.maximize().script
+        elif base in _CHINESE:
+            code = "Hani"
+    return _SCRIPTS.get(code or "")
 
 
 def check_language(language: str) -> None:
-    """Check a language code: ISO 639-1, or three letters as in ISO 639-3.
+    """Check a language tag: BCP 47 ("zh-Hans", "pt-BR"), ISO 639 or a locale ("zh_TW").
 
     Raises:
-        ConfigError: it is not a language code.
+        ConfigError: it is not a language tag.
     """
-    base = base_language(language)
-    if base in CODES or re.fullmatch("[a-z]{3}", base):
+    if _parse(language) is not None:
         return
-    near = sorted(CODES) if len(base) == 2 else ()
+    base, *rest = re.split("[-_]", language.lower())
+    near = sorted(code for code in LIKELY_SUBTAGS if len(code) == len(base) == 2)
+    is_base_good = bool(rest) and _parse(base) is not None
+    hint = "use ISO 639 codes, with script or region if need be: de, en, zh, pt-BR, zh-Hant"
     raise ConfigError(
         f"{language} is not a language code",
-        hint=name_hint(base, near, "use ISO 639 codes, such as de, en, zh"),
+        hint=hint if is_base_good else name_hint(base, near, hint),
         kind="config.unknown-language",
     )
 
 
-@cache
-def _own_letter(language: str) -> re.Pattern[str] | None:
-    for script, languages in _LANGUAGES.items():
-        if base_language(language) in languages.split():
-            return re.compile(f"[{_SCRIPTS[script]}]")
+def split_languages(pair: str) -> tuple[str, str]:
+    """Split "de-en", "zh-Hans-en", "en-pt-BR" or "zh_TW-en" into source and target as written.
+
+    Raises:
+        ConfigError: they are not two languages, or there are several ways to split them.
+    """
+    parts = pair.split("-")
+    splits = [("-".join(parts[:i]), "-".join(parts[i:])) for i in range(1, len(parts))]
+    costs = {both: max(map(_strangeness, both)) for both in splits if all(map(_parse, both))}
+    least = min(costs.values(), default=_DOUBTFUL)
+    best = [both for both, cost in costs.items() if cost == least]
+    if _parse(pair) is not None and _strangeness(pair) < least:
+        problem = "is one language, not two"
+    elif best and (len(best) > 1 or least == _DOUBTFUL):
+        problem = f"may be {' or '.join(' and '.join(both) for both in best)}"
+    elif best and best[0][0] != best[0][1]:
+        return best[0]
+    else:
+        if not best and len(splits) == 1 and all(splits[0]):
+            check_language(splits[0][0])
+            check_language(splits[0][1])
+        problem = "is not two languages joined by a hyphen"
+    raise usage_error(
+        f"--languages {pair} {problem}",
+        "use the file extensions, source first, such as de-en or zh-Hans-en; "
+        "a region in capitals after an underscore: pt_BR-en",
+    )
+
+
+def language_of_file(path: str | Path) -> str | None:
+    """Return the language that a file's name ends in, as written there; None if there is none.
+
+    Endings for packing, format and kind of text, and numbers, are skipped: "zh" for
+    ``test.zh.xz``, ``zh.txt``, ``ref.zh.0``, ``ref-zh.txt`` and ``news.en-zh.zh``, "zh-CN" for
+    ``test.zh-CN``. Words in the middle of a name are no languages (``what.is.new.txt``), nor is
+    one of a pair (``news.en-zh.txt``).
+    """
+    parts = [part for part in Path(path).name.split(".") if part]
+    while parts and _FILE_WORD.fullmatch(parts[-1]):
+        parts.pop()
+    if not parts or _is_file_language(parts[-1]):
+        return parts[-1] if parts else None
+    words = re.split("([-_])", parts[-1])
+    while len(words) > 2 and _FILE_WORD.fullmatch(words[-1]):
+        del words[-2:]
+    for i in range(2, len(words), 2):
+        ending = "".join(words[i:])
+        if _is_file_language(ending) and ending.lower() not in _ENGLISH_WORDS:
+            return None if _is_file_language(words[i - 2]) else ending
     return None
+
+
+def main_script(lines: Iterable[str]) -> str | None:
+    """Return the script of most letters in a sample of lines: "Latin", "Han", "Japanese", "Thai".
+
+    Han with kana is "Japanese". None where there are no letters of a known script.
+    """
+    characters: Counter[str] = Counter()
+    for line in islice(lines, _SAMPLE):
+        characters.update(line[:_LONGEST])
+    counts: Counter[str | None] = Counter()
+    for character, count in characters.items():
+        counts[_script_of(character)] += count
+    del counts[None]
+    if counts["Kana"] > _LEAST_KANA * counts["Han"]:
+        counts["Japanese"] = counts["Kana"] + counts.pop("Han")
+    del counts["Kana"]
+    return max(counts, key=lambda script: counts[script], default=None)
+
+
+@cache
+def _parse(language: str) -> langcodes.Language | None:
+    """Read a tag; None if it is not well-formed, or has an unknown part."""
+    plain = re.sub(r"\.utf-?8$", "", language, flags=re.IGNORECASE)
+    try:
+        tag = langcodes.Language.get(plain)
+    except LanguageTagError:
+        return None
+    if not re.match("[A-Za-z]{2,3}([-_]|$)", plain) or tag.language in (None, "mul", "zxx"):
+        return None
+    # three letters are taken on trust: ISO 639-3 grows by some languages each year
+    known = tag if len(tag.language) == 2 else langcodes.Language.get(f"en{tag.to_tag()[3:]}")
+    return tag if known.is_valid() else None
+
+
+def _strangeness(language: str) -> int:
+    """Judge how unusual a valid tag is as written: "pt-BR" 0, "pt-br" and "PT" 1, "en-fr" 2."""
+    base, *rest = re.split("[-_]", language.split(".")[0])
+    strange = int(base != base.lower())
+    for part in rest:
+        if len(part) == 2 and part != part.upper():
+            other = part in LIKELY_SUBTAGS and part != base.lower()
+            is_common = f"{base}-{part}".lower() in _COMMON_REGIONS
+            strange = max(strange, _DOUBTFUL if other and not is_common else 1)
+    return strange
+
+
+def _is_file_language(part: str) -> bool:
+    """Return whether a part of a file's name is a language, and hardly anything else."""
+    tag = _parse(part)
+    if tag is None or tag.language is None or _strangeness(part) >= _DOUBTFUL:
+        return False
+    is_known = base_language(part) in LIKELY_SUBTAGS
+    return is_known and part.lower() not in _NO_LANGUAGES
+
+
+@cache
+def _script_of(character: str) -> str | None:
+    """Return the script of a letter, "Kana" for those of Japanese alone; None if not known."""
+    if regex.match(r"[\p{Hiragana}\p{Katakana}]", character):
+        return "Kana"
+    names = (name for name, letters in _LETTERS.items() if regex.match(f"[{letters}]", character))
+    return next(names, None)
+
+
+@cache
+def _own_letter(language: str) -> Any:
+    script = language_script(language)
+    return None if script is None else regex.compile(f"[{_LETTERS[script]}]")
 
 
 def is_wrong_script(line: str, language: str) -> bool:
