@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +12,17 @@ import typer
 
 from jtrans.cli import console
 from jtrans.cli.options import JSON, device_option, option
-from jtrans.errors import ConfigError, JtransError
+from jtrans.errors import ConfigError, InternalError, JtransError
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
     from jtrans.runs import Run
+    from jtrans.training.events import Result
 
 CORPUS = "grammar-de-en"
 DATA = "data"  # the prepared corpus in the folder of a quickstart
-# Recipe, and its share of the time: a joint model needs longer to reach a useful quality.
+# Recipe, and its share of the time. The models have the same size; an update of a joint model
+# takes longer, so the time that each had is shown beside its scores.
 RECIPES = {"demo/transformer": 0.20, "demo/reformer-fast": 0.60}
 EXAMPLES = 3
 
@@ -31,6 +34,27 @@ class TranslatedExample:
     source: str
     reference: str
     translations: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a system had for its training, and the word alignments it gives besides.
+
+    Args:
+        system: its name.
+        parameters: of its model.
+        seconds: of training and validation.
+        epochs: whole passes over the training text.
+        aer: alignment error rate of the attention layer that `alignment` names.
+        alignment: the attention layer.
+    """
+
+    system: str
+    parameters: int
+    seconds: float
+    epochs: int
+    aer: float
+    alignment: str
 
 
 def quickstart(
@@ -56,27 +80,32 @@ def quickstart(
     from jtrans.cli.score_report import report_on_runs
     from jtrans.decoding.options import DecodingChoices
     from jtrans.nn.device import resolve_device
+    from jtrans.runs import Run
 
     resolve_device(device)  # refuse before the first minute of work
     progress = console.TerminalProgress()
     console.talk(f"The corpus {CORPUS}: German and English sentences from a grammar")
     corpus = api.prepare(CORPUS, out=out / DATA, progress=progress)
-    runs = []
+    runs, results = [], []
     for recipe, share in RECIPES.items():
         console.talk()
-        runs.append(_train(recipe, corpus.folder, out, minutes * share, device))
+        results.append(_train(recipe, corpus.folder, out, minutes * share, device))
+        runs.append(Run.open(results[-1].run))
     console.talk()
     console.talk(f"Translating {len(corpus.raw_lines('test', 'source')):,} test sentences")
     decoding = DecodingChoices(device=device)
     report = report_on_runs(runs, "test", ["bleu", "chrf"], decoding)
     study = load_study(runs, "test", decoding, progress=progress)
+    conditions = _conditions(study, results)
     examples = _examples(study)
     page, _ = write_report(study, out / "report", progress)
     if as_json:
         shown = [vars(example) for example in examples]
         rest = {"examples": shown, "page": page.as_posix(), "folder": str(out)}
+        rest["conditions"] = [vars(system) for system in conditions]
         console.print_json({**report.to_json(), **rest})
     else:
+        _print_conditions(conditions)
         report.print()
         print("BLEU and chrF2 compare with a reference, 0 to 100: higher is better.")
         _print(examples)
@@ -118,10 +147,9 @@ def _is_ours(folder: Path) -> bool:
     return isinstance(info, dict) and info.get("name") == CORPUS
 
 
-def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | None) -> Run:
+def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | None) -> Result:
     from jtrans.cli.train_table import train_with_table
     from jtrans.nn.device import has_fast_bf16, resolve_device
-    from jtrans.runs import Run
 
     # limit time, not epochs: the speed of the machine is not known
     is_fast = has_fast_bf16(resolve_device(device))  # twice as many updates in the same time
@@ -131,11 +159,50 @@ def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | Non
         "training.precision": "bf16" if is_fast else "fp32",
     }
     folder = out / recipe.rpartition("/")[2]
-    _, exit_code = train_with_table(recipe, data=data, run=folder, set=limits, device=device)
+    result, exit_code = train_with_table(recipe, data=data, run=folder, set=limits, device=device)
     if exit_code is not None:
         console.talk("stopped; run the same command again to continue")
         raise typer.Exit(exit_code)
-    return Run.open(folder)
+    return result
+
+
+def _conditions(study: Study, results: Sequence[Result]) -> list[Conditions]:
+    from jtrans.analysis.attention.layer_alignments import best_alignment, find_gold
+    from jtrans.analysis.attention.word_alignments import error_rates
+
+    gold = find_gold(study)
+    if gold is None:
+        raise InternalError(f"{CORPUS} has no gold alignments")
+    conditions = []
+    for subject, result in zip(study.subjects, results, strict=True):
+        alignment = best_alignment(subject.run_members[0], gold)
+        aer = error_rates(alignment.sentences, gold)[0]
+        parameters = subject.runs[0].info["parameters"]
+        training = (subject.name, parameters, result.seconds, result.epochs)
+        conditions.append(Conditions(*training, aer, alignment.layer))
+    return conditions
+
+
+def _print_conditions(conditions: Sequence[Conditions]) -> None:
+    from jtrans.cli.train_table import duration
+
+    headings = ["system", "parameters", "training", "epochs", "AER", "aligned by"]
+    rows = [
+        [
+            system.system,
+            f"{system.parameters:,}",
+            duration(system.seconds),
+            f"{system.epochs}",
+            f"{system.aer:.2f}",
+            system.alignment,
+        ]
+        for system in conditions
+    ]
+    console.print_table(headings, rows, right=headings[1:5])
+    print(
+        "The models have the same size but not the same time. AER: error rate of the word "
+        "alignments in a model's attention, 0 is best.\n"
+    )
 
 
 def _examples(study: Study) -> list[TranslatedExample]:
