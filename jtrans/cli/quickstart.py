@@ -45,7 +45,8 @@ class Conditions:
         parameters: of its model.
         seconds: of training and validation.
         epochs: whole passes over the training text.
-        aer: alignment error rate of the attention layer that `alignment` names.
+        aer: alignment error rate of the attention layer that `alignment` names; None: no
+            alignments.
         alignment: the attention layer.
     """
 
@@ -53,7 +54,7 @@ class Conditions:
     parameters: int
     seconds: float
     epochs: int
-    aer: float
+    aer: float | None
     alignment: str
 
 
@@ -193,7 +194,7 @@ def _print_conditions(conditions: Sequence[Conditions]) -> None:
             f"{system.parameters:,}",
             duration(system.seconds),
             f"{system.epochs}",
-            f"{system.aer:.2f}",
+            "" if system.aer is None else f"{system.aer:.2f}",
             system.alignment,
         ]
         for system in conditions
