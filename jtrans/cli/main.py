@@ -202,8 +202,12 @@ def _as_error(error: Exception) -> JtransError:
 
     if isinstance(error, JtransError):
         return error
-    if isinstance(error, MemoryError):
-        return WorkError("out of memory", kind="work.memory")
+    if "torch" in sys.modules or isinstance(error, MemoryError):
+        from jtrans.nn.memory import describe, is_out_of_memory
+
+        if is_out_of_memory(error):
+            hint = "a smaller model, shorter lines, or a machine with more memory"
+            return WorkError(f"out of memory: {describe(error)}", hint=hint, kind="work.memory")
     if not isinstance(error, OSError):
         unexpected = InternalError(f"{type(error).__name__}: {error}")
         unexpected.hint = (

@@ -21,6 +21,7 @@ LENGTH_PENALTY_FORMS = ("power", "gnmt")
 # Memory grows with the beam (3.7 GB at 500 for a batch of the demo's small model); quality does
 # not and falls beyond a few dozen. A wider beam is taken for a typing error.
 WIDEST_BEAM = 200
+HIGHEST_LIMIT = 10**9  # target tokens; a higher limit means none
 
 _NUMBER = re.compile(r"(?P<plus>\d+)")
 _OF_SOURCE = re.compile(r"(?:(?P<factor>\d+(?:\.\d+)?)\s*\*?\s*)?S(?:\s*\+\s*(?P<plus>\d+))?")
@@ -95,7 +96,7 @@ class SearchOptions:
     def limit(self, source_length: int) -> int:
         """Return the most target tokens for a source of this many tokens, both with ``</s>``."""
         factor, plus = self._length_rule
-        return max(1, int(factor * source_length) + plus)
+        return max(1, int(min(factor * source_length + plus, HIGHEST_LIMIT)))
 
     def normalise(self, log_prob: float, length: int) -> float:
         """Return the score of a hypothesis of `length` tokens, ``</s>`` counted."""
@@ -118,7 +119,7 @@ class SearchOptions:
             raise _refusal(
                 f"the length limit {self.max_length!r} does not allow a single token", "S+50"
             )
-        return factor, plus
+        return factor, min(plus, HIGHEST_LIMIT)
 
 
 @dataclass(frozen=True)

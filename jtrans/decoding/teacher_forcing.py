@@ -9,6 +9,7 @@ import torch
 
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import by_length
+from jtrans.decoding.halving import in_halves
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.progress import Progress, Silent
@@ -53,6 +54,9 @@ def teacher_forced_scores(
 
     Returns:
         One result per sentence, with a value per target token, EOS included, in the order given.
+
+    Raises:
+        WorkError: a single sentence does not fit into memory.
     """
     longest = [max(len(pair[0]), len(pair[1])) for pair in zip(sources, targets, strict=True)]
     batches = by_length(
@@ -63,14 +67,25 @@ def teacher_forced_scores(
     )
     result = [TeacherForcedScores([], []) for _ in sources]
     done = 0
-    with torch.no_grad(), autocast(model.device, precision):
-        for batch in batches:
+
+    def score(batch: list[int]) -> list[TeacherForcedScores]:
+        with torch.no_grad(), autocast(model.device, precision):
             memory = model.encode(*padded([sources[i] for i in batch], model.device))
-            scores = _of_batch(model, memory, [targets[i] for i in batch])
-            for index, values in zip(batch, scores, strict=True):
-                result[index] = values
-            done += len(batch)
-            progress.advance("Scoring", done, len(sources))
+            return _of_batch(model, memory, [targets[i] for i in batch])
+
+    scored = in_halves(
+        batches,
+        score,
+        size=lambda batch: len(batch) * max(longest[index] for index in batch),
+        device=model.device,
+        progress=progress,
+        hint="one sentence per line needs the least memory",
+    )
+    for batch, scores in scored:
+        for index, values in zip(batch, scores, strict=True):
+            result[index] = values
+        done += len(batch)
+        progress.advance("Scoring", done, len(sources))
     return result
 
 

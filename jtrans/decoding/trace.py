@@ -33,11 +33,16 @@ class Hypothesis:
 
 
 class Trace:
-    """Tokens, back-pointers and log-probabilities of a search, [steps, B, k] each, on device."""
+    """Tokens, back-pointers and log-probabilities of a search, [steps, B, k] each, on device.
+
+    There is room for few steps at first; it doubles when needed, whatever the limit is.
+    """
+
+    first_capacity = 64
 
     def __init__(self, steps: int, sentences: int, beam: int, device: torch.device) -> None:
         self.steps = steps  # at most this many
-        shape = (steps, sentences, beam)
+        shape = (min(steps, self.first_capacity), sentences, beam)
         self._taken = 0
         self._token = torch.empty(shape, dtype=torch.int64, device=device)
         self._parent = torch.empty(shape, dtype=torch.int64, device=device)
@@ -62,10 +67,20 @@ class Trace:
     def end(
         self, step: int, active: Tensor, ends: Tensor, parent: Tensor, log_prob: Tensor
     ) -> None:
-        """Write the hypotheses that end at `step`: those where `ends`, [A, k]."""
+        """Write the hypotheses that end at `step`, before those that survive it.
+
+        They are those where `ends`, [A, k].
+        """
+        if step >= len(self._ends):
+            self._double()
         self._ends[step].index_copy_(0, active, ends)
         self._end_parent[step].index_copy_(0, active, parent)
         self._end_log_prob[step].index_copy_(0, active, log_prob)
+
+    def _double(self) -> None:
+        for name in ("token", "parent", "log_prob", "ends", "end_parent", "end_log_prob"):
+            old: Tensor = getattr(self, f"_{name}")
+            setattr(self, f"_{name}", torch.cat([old, torch.zeros_like(old)]))
 
     def read(self, options: SearchOptions) -> list[list[Hypothesis]]:
         """Return the n best finished hypotheses of every sentence, best first.

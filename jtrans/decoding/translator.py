@@ -10,10 +10,11 @@ import torch
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.beam import beam_search
+from jtrans.decoding.halving import in_halves
 from jtrans.decoding.options import DecodingChoices, SearchOptions
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.decoding.trace import Hypothesis
-from jtrans.errors import CheckpointError, DecodingError, WorkError
+from jtrans.errors import CheckpointError, DecodingError
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import autocast, prepare_device, resolve_device, resolve_precision
@@ -100,24 +101,28 @@ def translate_ids(
         Hypotheses per sentence, best first, sentences in the order given.
 
     Raises:
-        WorkError: the device is out of memory.
+        WorkError: a single sentence does not fit into memory.
     """
     device = models[0].device
     is_joint = any(model.is_joint for model in models)
     lengths = [len(source) for source in sources]
     result: list[list[Hypothesis]] = [[] for _ in sources]
     done = 0
-    for batch in by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint):
+
+    def search(batch: list[int]) -> list[list[Hypothesis]]:
         source, mask = padded([sources[index] for index in batch], device)
-        try:
-            with torch.no_grad(), autocast(device, precision):
-                hypotheses = beam_search(models, source, mask, options)
-        except torch.OutOfMemoryError as error:
-            raise WorkError(
-                "the device is out of memory",
-                hint=f"smaller batches: --batch-tokens {BATCH_TOKENS // 4}, or a smaller --beam",
-                kind="work.memory",
-            ) from error
+        with torch.no_grad(), autocast(device, precision):
+            return beam_search(models, source, mask, options)
+
+    searched = in_halves(
+        by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint),
+        search,
+        size=lambda batch: len(batch) * max(lengths[index] for index in batch),
+        device=device,
+        progress=progress,
+        hint="a smaller --beam, a lower --max-length, or one sentence per line",
+    )
+    for batch, hypotheses in searched:
         for index, best in zip(batch, hypotheses, strict=True):
             result[index] = best
         done += len(batch)

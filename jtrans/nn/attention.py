@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from jtrans.nn.beam_cache import KeyValueCache
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.memory import require_memory
 from jtrans.nn.recorder import record
 from jtrans.nn.softmax import causal_bias, softmax
 
@@ -126,6 +127,8 @@ def attention_weights(
     """
     *lines, Lq, D = q.shape
     queries, keys = (x.reshape(-1, x.shape[-2], D) for x in (q, k))
+    size = 2 * 4 * queries.shape[0] * Lq * k.shape[-2]  # scores and weights at the same time
+    require_memory(size, q.device, "attention weights")
     zero = queries.new_empty(1, 1, 1)  # times beta: not read
     scores = torch.baddbmm(zero, queries, keys.mT, beta=0.0, alpha=D**-0.5)  # Q K^T / sqrt(D)
     scores = scores.view(*lines, Lq, k.shape[-2])

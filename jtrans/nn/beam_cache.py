@@ -13,16 +13,25 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from jtrans.nn.memory import require_memory
+
 
 class KeyValueCache:
     """Keys and values of the slots of one layer, [B, ..., H, slots, D].
 
-    Capacity grows by doubling, so that new slots are written in place.
+    Capacity grows by doubling, so that new slots are written in place; from `long` slots on by a
+    quarter, which still costs little beside reading all slots at every step.
+
+    Args:
+        checked: the number of caches, equally large, whose growth this one answers for: all those
+            of a search for the first, none for the others.
     """
 
     first_capacity = 64
+    long = 512
 
-    def __init__(self) -> None:
+    def __init__(self, checked: int = 0) -> None:
+        self.checked = checked
         self.slots = 0
         self._held: list[Tensor] = []  # keys and values, [B, ..., H, capacity, D]
 
@@ -59,8 +68,13 @@ class KeyValueCache:
 
     def _grow(self, like: Tensor) -> None:
         *lines, _, D = like.shape
-        capacity = max(self.first_capacity, 2 * self.slots)  # few copies: it doubles
+        larger = 2 * self.slots if self.slots < self.long else self.slots + self.slots // 4
+        capacity = max(self.first_capacity, larger)
         old = self._held or [like[..., :0, :]] * 2
+        if self.checked:
+            slot_bytes = 2 * like[..., :1, :].numel() * like.element_size()  # key and value
+            more = self.checked * (capacity - old[0].shape[-2]) + old[0].shape[-2]
+            require_memory(more * slot_bytes, like.device, f"keys and values of {capacity:,} slots")
         self._held = [like.new_empty(*lines, capacity, D) for _ in old]
         for held, before in zip(self._held, old, strict=True):
             held[..., : before.shape[-2], :] = before
@@ -84,7 +98,7 @@ class BeamCache:
     def empty(cls, layers: int, sentences: int, beam: int, device: torch.device) -> BeamCache:
         """Return the cache of empty prefixes."""
         mask = torch.zeros(sentences, beam, 0, dtype=torch.bool, device=device)
-        return cls(mask, [KeyValueCache() for _ in range(layers)])
+        return cls(mask, [KeyValueCache(0 if n else layers) for n in range(layers)])
 
     @property
     def beam(self) -> int:
@@ -122,13 +136,14 @@ class BeamCache:
         return chosen
 
     def _drop_dead_slots(self) -> None:
-        """Free slots that no hypothesis needs, when the capacity is reached and half are dead."""
+        """Free slots that no hypothesis needs, when the capacity is reached and many are dead."""
         slots = self.mask.shape[2]
+        most = slots // 2 if slots < KeyValueCache.long else 3 * slots // 4
         if slots + self.beam <= self.layers[0].capacity:
             return
         is_live = self.mask.any(1)  # [B, slots]
         count = int(is_live.sum(1).max())
-        if 2 * count > slots:
+        if count > most:
             return
         live = (~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]  # [B, count]
         self.mask = self.mask.gather(2, live[:, None, :].expand(-1, self.beam, -1))

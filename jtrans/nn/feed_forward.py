@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.memory import require_memory
 
 
 class FeedForward(nn.Module):
@@ -28,5 +29,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map every vector, [..., E] -> [..., E]."""
+        # before and after the ReLU
+        size = 2 * x.element_size() * x.shape[:-1].numel() * self.inner.out_features
+        require_memory(size, x.device, "hidden layers")
         hidden = torch.relu(self.inner(x))  # relu(x W_1 + b_1), [..., F]
         return self.outer(self.dropout(hidden))  # type: ignore[no-any-return]

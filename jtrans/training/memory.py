@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from jtrans.errors import WorkError
+from jtrans.nn.memory import describe, is_out_of_memory
 
 FIRST_WAIT, LONGEST_WAIT = 50, 6400  # updates
 
@@ -49,12 +50,6 @@ class MemoryLimits:
             self.waited = 1
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether the error is a failed allocation, on a GPU or a CPU."""
-    is_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-    return is_memory or "can't allocate memory" in str(error)
-
-
 @contextlib.contextmanager
 def memory_errors() -> Iterator[None]:
     """Turn an allocation failure that halving micro-batches could not avoid into advice.
@@ -67,9 +62,8 @@ def memory_errors() -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        detail = str(error).strip().splitlines()[0] if str(error) else "no detail"
         raise WorkError(
-            f"out of memory, even with a micro-batch of one pair: {detail}",
+            f"out of memory, even with a micro-batch of one pair: {describe(error)}",
             hint="--set training.recompute=layer needs the least memory; a smaller model, or a "
             "corpus prepared with a lower --max-length, needs less",
             kind="work.memory",

@@ -17,7 +17,8 @@ from jtrans.data.batch import collate
 from jtrans.data.prepared import ParallelIds
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
-from jtrans.training.memory import MemoryLimits, is_out_of_memory
+from jtrans.nn.memory import is_out_of_memory
+from jtrans.training.memory import MemoryLimits
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.updates import MicroBatch, padded_size
 

@@ -1,0 +1,73 @@
+"""Process batches of sentences, halving those that do not fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+
+from jtrans.errors import WorkError
+from jtrans.nn.memory import describe, is_out_of_memory
+from jtrans.progress import Progress
+
+Result = TypeVar("Result")
+Batch = list[int]  # sentences by number
+
+
+def in_halves(
+    batches: Sequence[Batch],
+    work: Callable[[Batch], Result],
+    *,
+    size: Callable[[Batch], int],
+    device: torch.device,
+    progress: Progress,
+    hint: str,
+) -> Iterator[tuple[Batch, Result]]:
+    """Yield each batch with its result, or the halves of a batch that did not fit.
+
+    After a failure, batches of at least that size are halved beforehand.
+
+    Args:
+        batches: the batches.
+        work: computes the result of a batch.
+        size: the padded tokens of a batch.
+        device: where the memory is.
+        progress: is warned of the first failure.
+        hint: what to do about a single sentence that does not fit.
+
+    Raises:
+        WorkError: a single sentence does not fit.
+    """
+    too_large: int | None = None  # the smallest size known not to fit
+    waiting = list(reversed(batches))
+    while waiting:
+        batch = waiting.pop()
+        if len(batch) == 1 or too_large is None or size(batch) < too_large:
+            failure: str | None = None
+            try:
+                result = work(batch)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                failure = describe(error)
+            if failure is None:
+                yield batch, result
+                continue
+            # outside the handler, whose traceback keeps tensors alive
+            if device.type == "cuda":
+                torch.cuda.empty_cache()
+            if len(batch) == 1:
+                raise WorkError(
+                    f"out of memory with a single sentence of {size(batch):,} tokens: {failure}",
+                    hint=hint,
+                    kind="work.memory",
+                )
+            if too_large is None:
+                progress.warn(
+                    f"out of memory ({failure}): batches of {len(batch)} sentences "
+                    "and more are halved"
+                )
+            too_large = size(batch)
+        middle = len(batch) // 2
+        waiting += [batch[middle:], batch[:middle]]

@@ -1,0 +1,113 @@
+"""Memory: how much is available, whether an error means that it ran out, and early refusals.
+
+Linux promises more memory than there is, and kills the process that uses it. So the few large
+allocations are compared with the available memory first: a `MemoryError` can be acted upon.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+SMALLEST_CHECKED = 2**28  # bytes; looking costs 0.1 ms, writing so much a hundred times that
+RESERVE = 2**28  # bytes left for everything that is not checked
+
+_FAILURES = re.compile(
+    r"out of memory|can't allocate memory|not enough memory|bad_alloc|ALLOC_FAILED"
+    r"|Storage size calculation overflowed",
+    re.IGNORECASE,
+)
+_REQUESTED = re.compile(r"tried to allocate (\d+) bytes")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether the error is a failed allocation, on a GPU or a CPU."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and bool(_FAILURES.search(str(error)))
+
+
+def describe(error: BaseException) -> str:
+    """Return one line about a failed allocation, with its numbers."""
+    text = str(error).strip()
+    if requested := _REQUESTED.search(text):  # torch's allocator for CPUs
+        available = available_memory()
+        rest = "" if available is None else f", {gigabytes(available)} are available"
+        return f"{gigabytes(int(requested[1]))} were needed at once{rest}"
+    return text.splitlines()[0] if text else "the system gives no more"
+
+
+def require_memory(size: int, device: torch.device, purpose: str) -> None:
+    """Check, on a CPU, that `size` more bytes are available; a GPU's allocator does so itself.
+
+    Raises:
+        MemoryError: they are not; it says so with numbers.
+    """
+    if device.type != "cpu" or torch.compiler.is_compiling() or size < SMALLEST_CHECKED:
+        return
+    available = available_memory()
+    if available is not None and size + RESERVE > available:
+        raise MemoryError(f"{purpose} need {gigabytes(size)}, {gigabytes(available)} are available")
+
+
+def gigabytes(size: int) -> str:
+    """Return a number of bytes as text."""
+    return f"{size / 1e9:,.1f} GB"
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Return the bytes that this process can still use; None if the system does not say.
+
+    The least of the machine's memory and swap and what the control groups of the process (a
+    container, a batch job) allow. Files that the system only caches count as available.
+    """
+    machine = _numbers(root / "proc/meminfo")
+    if "MemAvailable" not in machine:
+        return None
+    limits = [1024 * (machine["MemAvailable"] + machine.get("SwapFree", 0))]
+    for group, limit, usage in _control_groups(root):
+        limits += _left(group, limit, usage)
+    return max(0, min(limits))
+
+
+def _control_groups(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """Yield the folders of the process's control groups with the names of limit and usage."""
+    for line in _lines(root / "proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":  # version 2
+            names = ("sys/fs/cgroup", "memory.max", "memory.current")
+        elif "memory" in controllers.split(","):
+            names = ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
+        else:
+            continue
+        group = root / names[0]
+        yield group, names[1], names[2]
+        for part in Path(path).parts[1:]:  # a limit of any group above holds too
+            group /= part
+            yield group, names[1], names[2]
+
+
+def _left(group: Path, limit: str, usage: str) -> list[int]:
+    values = [text for name in (limit, usage) for text in _lines(group / name)[:1]]
+    if len(values) < 2 or not all(text.isdecimal() for text in values):  # "max", or no such file
+        return []
+    statistics = _numbers(group / "memory.stat")
+    prefix = "total_" if "total_inactive_file" in statistics else ""
+    cached = sum(statistics.get(f"{prefix}{kind}_file", 0) for kind in ("inactive", "active"))
+    return [int(values[0]) - int(values[1]) + cached]
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """Read lines such as ``MemTotal: 123 kB`` or ``active_file 123``."""
+    fields = [line.replace(":", " ").split() for line in _lines(path)]
+    return {field[0]: int(field[1]) for field in fields if len(field) > 1 and field[1].isdecimal()}
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
