@@ -19,7 +19,8 @@ from sacrebleu.metrics.bleu import BLEU
 from jtrans.evaluation.scores import check_lines, tokenizer_name
 
 MAX_ORDER = 4
-COLUMNS = 2 + 2 * MAX_ORDER  # hypothesis length, reference length, matches, n-grams
+# hypothesis length, reference length, matches, n-grams, longest n-grams of the references
+COLUMNS = 2 + 2 * MAX_ORDER + 1
 # multi-bleu.perl lower-cases bytes, hence A-Z only
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -44,19 +45,24 @@ def bleu_counts(
     rows = []
     for hypothesis, *alternatives in zip(hypotheses, *references, strict=True):
         score = metric.sentence_score(hypothesis, alternatives)
-        rows.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
+        expected = max(0, score.ref_len - MAX_ORDER + 1)
+        rows.append([score.sys_len, score.ref_len, *score.counts, *score.totals, expected])
     return np.array(rows, dtype=np.int64).reshape(-1, COLUMNS)
 
 
 def bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Return corpus BLEU of summed counts, [..., COLUMNS] -> [...]; nan where there are none."""
+    """Return corpus BLEU of summed counts, [..., COLUMNS] -> [...].
+
+    It is nan ("no data") where neither side has a 4-gram: of such short sentences even perfect
+    translations would have the score 0.
+    """
     flat = counts.reshape(-1, COLUMNS)
     scores = np.full(len(flat), np.nan)
     for number, row in enumerate(flat.tolist()):
-        if row[1] > 0 or row[0] > 0:
+        if row[COLUMNS - 2] > 0 or row[COLUMNS - 1] > 0:
             scores[number] = BLEU.compute_bleu(
                 correct=row[2 : 2 + MAX_ORDER],
-                total=row[2 + MAX_ORDER :],
+                total=row[2 + MAX_ORDER : -1],
                 sys_len=int(row[0]),
                 ref_len=int(row[1]),
                 smooth_method="exp",

@@ -55,8 +55,8 @@ def test_json_gives_the_numbers_and_the_files(jtrans: Jtrans, runs: list[Path]) 
 
 
 def test_edges_and_quantiles_choose_the_bins(jtrans: Jtrans, runs: list[Path]) -> None:
-    edges = json.loads(jtrans("analyze", "frequency", runs[0], "--edges", "7,9", "--json").out)
-    assert [item["bins"] for item in edges["results"]] == [["0–6", "7–8", "9+"]] * 2
+    edges = json.loads(jtrans("analyze", "frequency", runs[0], "--edges", "6,8", "--json").out)
+    assert [item["bins"] for item in edges["results"]] == [["0–6", "7–8", ">8"]] * 2
     even = json.loads(jtrans("analyze", "length", runs[0], "--bins", "quantile", "--json").out)
     assert min(even["results"][1]["counts"]) > 0
 

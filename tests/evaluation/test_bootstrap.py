@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from jtrans.evaluation.bleu import bleu_counts, bleu_of
+from jtrans.evaluation.bleu import COLUMNS, bleu_counts, bleu_of
 from jtrans.evaluation.bootstrap import Bootstrap, p_value
 from jtrans.evaluation.scores import sacrebleu_scores
 from jtrans.evaluation.significance import paired_bootstrap
@@ -39,14 +39,22 @@ def test_bleu_and_its_interval_are_those_of_sacrebleu(lines: list[str]) -> None:
 
 def test_bleu_of_any_sentences_is_sacrebleu_of_these_lines() -> None:
     counts = _counts(BETTER)
-    for chosen in ([0, 3, 4], [5], [2, 5]):
+    for chosen in ([0, 3, 4], [0, 5], [2, 5]):
         lines, references = [BETTER[i] for i in chosen], [REFERENCES[i] for i in chosen]
         expected = BLEU(force=True).corpus_score(lines, [references]).score
         assert float(bleu_of(counts[chosen].sum(axis=0))) == pytest.approx(expected)
 
 
 def test_nothing_summed_has_no_bleu() -> None:
-    assert np.isnan(bleu_of(np.zeros(10)))
+    assert np.isnan(bleu_of(np.zeros(COLUMNS)))
+
+
+def test_sentences_without_4_grams_on_either_side_have_no_bleu() -> None:
+    short = [line for line in REFERENCES if len(line.split()) < 4]
+    counts = bleu_counts(short, [short], target_language="en", lowercase=False)
+    assert np.isnan(bleu_of(counts.sum(axis=0)))
+    failed = bleu_counts([""], [[REFERENCES[0]]], target_language="en", lowercase=False)
+    assert bleu_of(failed.sum(axis=0)) == 0
 
 
 def test_p_is_that_of_the_paired_bootstrap_of_sacrebleu() -> None:

@@ -22,6 +22,7 @@ class Bins:
 
     starts: tuple[int, ...]  # the lowest value of each bin, increasing
     shown_from: int = 0  # the number in labels for the value 0; 1 for positions counted from 1
+    is_above: bool = False  # whether the last label is ``>10``, not ``11+``
 
     @classmethod
     def equal(cls, width: int, count: int = BINS, *, shown_from: int = 0) -> Bins:
@@ -29,9 +30,22 @@ class Bins:
         return cls(tuple(range(0, width * count, width)), shown_from)
 
     @classmethod
-    def between(cls, edges: Sequence[int], *, shown_from: int = 0) -> Bins:
-        """Make bins that begin at 0 and at every edge."""
-        return cls(tuple(sorted({0, *edges})), shown_from)
+    def between(cls, starts: Sequence[int], *, shown_from: int = 0) -> Bins:
+        """Make bins that begin at 0 and at every number given."""
+        return cls(tuple(sorted({0, *starts})), shown_from)
+
+    @classmethod
+    def up_to(cls, edges: Sequence[int], *, lowest: int = 0, shown_from: int = 0) -> Bins:
+        """Make bins that end with every edge, and one for what is above: ``1–5, 6–10, >10``.
+
+        Args:
+            edges: the highest number of every bin, as shown.
+            lowest: the lowest value there is; the first bin begins with it.
+            shown_from: the number in labels for the value 0.
+        """
+        starts = [edge + 1 - shown_from for edge in edges]
+        inside = tuple(start for start in starts if start > lowest)
+        return cls((lowest, *inside), shown_from, is_above=bool(inside))
 
     @classmethod
     def quantiles(cls, values: NDArray[Any], count: int = BINS, *, shown_from: int = 0) -> Bins:
@@ -51,12 +65,13 @@ class Bins:
 
     @property
     def labels(self) -> list[str]:
-        """The ranges in words, such as ``0–9``, ``10–19``, ``20+``."""
+        """The ranges in words, such as ``0–9``, ``10–19``, ``20+``; or ``>19``."""
         labels = []
         for start, after in itertools.pairwise(self.starts):
             first, last = start + self.shown_from, after - 1 + self.shown_from
             labels.append(f"{first:,}" if first == last else f"{first:,}–{last:,}")
-        return [*labels, f"{self.starts[-1] + self.shown_from:,}+"]
+        last = self.starts[-1] + self.shown_from
+        return [*labels, f">{last - 1:,}" if self.is_above else f"{last:,}+"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,7 @@ class Binning:
     """The user's choice of bins: those of the reference scripts, equal numbers, or edges."""
 
     kind: str = "reference"  # ``reference`` or ``quantile``
-    edges: tuple[int, ...] | None = None  # where bins begin; takes precedence
+    edges: tuple[int, ...] | None = None  # the highest number of each bin; takes precedence
 
     def __post_init__(self) -> None:
         """Refuse an unknown kind."""
@@ -76,12 +91,21 @@ class Binning:
                 kind="config.unknown-bins",
             )
 
-    def make(self, values: NDArray[Any], reference: Bins) -> Bins:
-        """Return the bins for some values, `reference` being those of the reference scripts."""
+    def make(self, values: NDArray[Any], reference: Bins, *, lowest: int | None = None) -> Bins:
+        """Return the bins for some values.
+
+        Args:
+            values: all that have a bin.
+            reference: the bins of the reference scripts.
+            lowest: where the first bin begins; None: at 1 as shown, or below where values are.
+        """
+        shown_from = reference.shown_from
         if self.edges is not None:
-            return Bins.between(self.edges, shown_from=reference.shown_from)
+            if lowest is None:
+                lowest = min([1 - shown_from, *values.tolist()])
+            return Bins.up_to(self.edges, lowest=lowest, shown_from=shown_from)
         if self.kind == "quantile":
-            return Bins.quantiles(values, shown_from=reference.shown_from)
+            return Bins.quantiles(values, shown_from=shown_from)
         return reference
 
 
@@ -92,18 +116,18 @@ def parse_edges(text: str | None) -> tuple[int, ...] | None:
     """Read edges such as ``5,10,20``.
 
     Raises:
-        ConfigError: not increasing whole numbers above 0.
+        ConfigError: not increasing whole numbers.
     """
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
     edges = tuple(int(part) for part in parts if part.isascii() and part.isdigit())
     is_rising = all(a < b for a, b in itertools.pairwise(edges))
-    if len(edges) != len(parts) or not is_rising or edges[0] < 1:
+    if len(edges) != len(parts) or not is_rising or not edges:
         raise ConfigError(
-            f"edges {text!r} are not increasing whole numbers above 0",
+            f"edges {text!r} are not increasing whole numbers",
             where="--edges",
-            hint="--edges 5,10,20 gives the bins 0-4, 5-9, 10-19 and 20+",
+            hint="--edges 5,10,20 gives the bins 1-5, 6-10, 11-20 and >20",
             kind="config.edges",
         )
     return edges

@@ -18,7 +18,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning
-from jtrans.analysis.figures.length import ngrams, sentence_counts, source_bins
+from jtrans.analysis.figures.length import NO_FOUR_GRAMS, ngrams, sentence_counts, source_bins
 from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import usage_error
@@ -73,7 +73,7 @@ def _significance(study: Study, binning: Binning) -> Table:
     note = (
         f"Corpus BLEU of the sentences of each bin; paired bootstrap, {SAMPLES:,} samples, p as in "
         "sacreBLEU, not corrected for the number of bins: with five bins, one p below 0.05 "
-        "is no surprise. Values are means over seeds."
+        f"is no surprise. Values are means over seeds. {NO_FOUR_GRAMS}"
     )
     return Table("compare-significance", "BLEU by source length", columns, rows, note)
 
@@ -89,6 +89,8 @@ def _paired(
         inside = [np.where(chosen[:, None], counts, 0) for counts in members]
         values.append(float(np.mean([bleu_of(own.sum(axis=0)) for own in inside])))
         drawn.append(np.mean([bleu_of(study.bootstrap.sums(own)) for own in inside], axis=0))
+    if not np.isfinite(values).all():
+        return [*(value if np.isfinite(value) else None for value in values), None, None]
     difference = values[1] - values[0]
     differences = drawn[1] - drawn[0]
     differences = differences[np.isfinite(differences)]

@@ -28,7 +28,7 @@ from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.text.vocabulary import SPECIALS, Vocabulary
 
-WORD_EDGES = (1, 2, 3, 4, 5, 10, 100, 1000)  # compare-mt's
+WORD_STARTS = (1, 2, 3, 4, 5, 10, 100, 1000)  # compare-mt's
 
 
 def frequency_figures(
@@ -56,7 +56,7 @@ def _accuracy(study: Study, binning: Binning) -> Figure:
     scores = study.with_model[0].teacher_forced
     frequency = np.array(vocabulary.counts)[scores.ids]
     is_counted = scores.ids >= len(SPECIALS)  # </s> and unknown tokens are skipped
-    bins = binning.make(frequency[is_counted], token_bins(vocabulary))
+    bins = binning.make(frequency[is_counted], token_bins(vocabulary), lowest=0)
     place = np.where(is_counted, bins.find(frequency), -1)
     note = (
         f"{TEACHER_FORCED} when the reference is forced, by their frequency in the training "
@@ -124,7 +124,7 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
     corpus = _training_corpus(study)
     counts = training_words(corpus)
     frequencies = np.array([counts[word] for words in study.reference_words for word in words])
-    bins = binning.make(frequencies, Bins.between(WORD_EDGES))
+    bins = binning.make(frequencies, Bins.between(WORD_STARTS), lowest=0)
     matches = [
         [
             matches_by_bin(member.hypothesis_words, study.reference_words, counts, bins)

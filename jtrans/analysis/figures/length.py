@@ -24,6 +24,7 @@ from jtrans.evaluation.scores import tokenizer_name
 
 Words = Sequence[str]
 GAP = 10  # source words of a bin
+NO_FOUR_GRAMS = "BLEU has no data where no sentence or translation has four tokens."
 
 
 def length_figures(study: Study, binning: Binning = AS_IN_PAPER) -> list[Figure | Table]:
@@ -130,7 +131,7 @@ def _bleu_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
         x_label="source words",
         y_label="BLEU",
         note="Corpus BLEU of the sentences of each bin (sacreBLEU, tokenizer "
-        f"{tokenizer_name(study.target_language)}, {case}).",
+        f"{tokenizer_name(study.target_language)}, {case}). {NO_FOUR_GRAMS}",
         digits=1,
         count_label="sentences",
     )

@@ -34,7 +34,9 @@ def out_option(shown: str) -> Any:
     return option("Folder for the files.", "DIR", shown, OUTPUT)
 
 
-EDGES = option("Lower ends of the bins.", "N,N,...", "those of the paper")
+EDGES = option(
+    "Highest number of each bin: 5,10 gives 1–5, 6–10 and >10.", "N,N,...", "those of the paper"
+)
 
 
 @option_group

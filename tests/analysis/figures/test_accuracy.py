@@ -57,7 +57,7 @@ def test_teacher_forcing_is_the_loop_over_prefixes(study: Study, number: int) ->
 
 def test_accuracy_by_position_counts_pieces_and_the_end(study: Study) -> None:  # Q1
     figure = _figures(position_figures(study, Binning(edges=(2, 5))))["position"]
-    assert figure.bins == ["1–2", "3–5", "6+"]
+    assert figure.bins == ["1–2", "3–5", ">5"]
     for number, series in enumerate(figure.series):
         bins: list[list[bool]] = [[], [], []]
         for sentence in _by_hand(study, number):

@@ -34,7 +34,7 @@ def test_quantile_bins_hold_no_more_than_a_fifth_and_its_ties(values: list[int])
         assert inside.size - ties <= len(values) / 5
 
 
-@pytest.mark.parametrize("text", ["", "5,", "10,5", "5,5", "0,5", "-1", "a", "1.5", "٣"])
+@pytest.mark.parametrize("text", ["", "5,", "10,5", "5,5", "-1", "a", "1.5", "٣"])
 def test_edges_that_do_not_rise_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="increasing"):
         parse_edges(text)
@@ -42,8 +42,26 @@ def test_edges_that_do_not_rise_are_refused(text: str) -> None:
 
 def test_edges_take_precedence() -> None:
     binning = Binning("quantile", parse_edges(" 5, 20"))
-    assert binning.make(np.array([1]), Bins.equal(10)).starts == (0, 5, 20)
+    assert binning.make(np.array([1]), Bins.equal(10)).starts == (1, 6, 21)
     assert binning != AS_IN_PAPER
+
+
+@pytest.mark.parametrize("shown_from", [0, 1])
+def test_edges_mean_the_same_whatever_is_counted(shown_from: int) -> None:
+    shown = np.array([1, 5, 6, 10, 11, 200])
+    bins = Binning(edges=(5, 10)).make(shown - shown_from, Bins.equal(10, shown_from=shown_from))
+    assert bins.labels == ["1–5", "6–10", ">10"]
+    assert bins.find(shown - shown_from).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_labels_of_edges_say_where_values_begin() -> None:
+    lengths = np.array([0, 3, 12])
+    assert Binning(edges=(5, 10)).make(lengths, Bins.equal(10)).labels[0] == "0–5"
+    assert Binning(edges=(1, 2)).make(lengths[1:], Bins.equal(10), lowest=0).labels == [
+        "0–1",
+        "2",
+        ">2",
+    ]
 
 
 def test_unknown_bins_are_refused_with_the_nearest() -> None:

@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from jtrans.analysis.figures.bins import AS_IN_PAPER, Binning
 from jtrans.analysis.figures.length import closest_length, length_figures, sentence_score
 from jtrans.analysis.figures.results import Figure
-from jtrans.analysis.study.study import Study
+from jtrans.analysis.study.study import Study, Subject
 
 
 def test_a_perfect_sentence_has_score_one() -> None:  # Q5
@@ -61,20 +61,23 @@ def test_the_ratio_is_words_over_words(study: Study) -> None:
 
 
 def test_bleu_of_each_bin_is_sacrebleu_of_its_lines(study: Study) -> None:
-    figure = _figures(study, Binning(edges=(2, 4)))["length-bleu"]
-    assert figure.bins == ["0–1", "2–3", "4+"]
+    figure = _figures(study, Binning(edges=(1, 3)))["length-bleu"]
+    assert figure.bins == ["1", "2–3", ">3"]
     for subject, series in zip(study.subjects, figure.series, strict=True):
         for place, inside in enumerate((range(2), range(2, 4), range(4, 99))):
             chosen = [i for i, words in enumerate(study.source_words) if len(words) in inside]
             lines = [subject.hypotheses[i] for i in chosen]
             references = [study.reference_lines[i] for i in chosen]
             expected = BLEU(force=True).corpus_score(lines, [references]).score
-            assert series.values[place] == pytest.approx(expected)
+            if max(len(line.split()) for line in [*lines, *references]) < 4:
+                assert series.values[place] is None
+            else:
+                assert series.values[place] == pytest.approx(expected)
             assert figure.counts[place] == len(chosen)
 
 
 def test_sentence_scores_are_averaged_in_their_bin(study: Study) -> None:
-    figure = _figures(study, Binning(edges=(3,)))["length-score"]
+    figure = _figures(study, Binning(edges=(2,)))["length-score"]
     subject = study.subjects[0]
     chosen = [i for i, words in enumerate(study.source_words) if len(words) >= 3]
     scores = [
@@ -97,10 +100,27 @@ def test_further_references_count_in_all_three_figures(study: Study) -> None:
     hypotheses = study.subjects[0].hypotheses
     words = study.subjects[0].hypothesis_words
     study.text = replace(text, more_references=[(hypotheses, words)])
-    ratio, score, bleu = _figures(study, Binning(edges=(2,))).values()
+    ratio, score, bleu = _figures(study, Binning(edges=(1,))).values()
     assert ratio.series[0].values == [1]
     assert score.series[0].values == [pytest.approx(1)] * 2
     longest = [i for i, line in enumerate(study.source_words) if len(line) >= 2]
     sets = [[lines[i] for i in longest] for lines in (hypotheses, text.reference_lines, hypotheses)]
     expected = BLEU(force=True).corpus_score(sets[0], sets[1:]).score
     assert bleu.series[0].values[1] == pytest.approx(expected)
+
+
+def test_a_bin_without_4_grams_has_no_bleu_even_if_perfect(study: Study) -> None:
+    study.subjects = [Subject("perfect", [_Perfect(study)], 0)]  # type: ignore[list-item]
+    figure = _figures(study, Binning(edges=(3,)))["length-bleu"]
+    assert figure.series[0].values == [None, pytest.approx(100)]
+    assert figure.series[0].low[0] is None
+    assert "no data" in figure.note
+
+
+class _Perfect:
+    run = None
+    name = "perfect"
+
+    def __init__(self, study: Study) -> None:
+        self.hypotheses = list(study.reference_lines)
+        self.hypothesis_words = list(study.reference_words)
