@@ -114,8 +114,8 @@ def prepare(
     *,
     name: str | None = argument("NAME", "A corpus of `jtrans corpora`.", default=None),
     train: list[str] | None = option(
-        "PREFIX.de and PREFIX.en, plain or compressed; or one .tsv, .tmx, .jsonl; may repeat. "
-        "Or prepared corpora to merge.",
+        "PREFIX.de and PREFIX.en, plain or compressed; or one .tsv, .tmx, .jsonl, .xml (of WMT); "
+        "may repeat. Or prepared corpora to merge.",
         "PREFIX",
     ),
     valid: str | None = VALID,

@@ -16,7 +16,7 @@ from jtrans.errors import ConfigError
 
 Options = dict[str, str | int | float | bool]
 # The formats of `jtrans.corpora.formats.readers`.
-ReaderName = Literal["plain", "wit3-tags", "wit3-xml", "sgm", "tsv", "tmx", "jsonl"]
+ReaderName = Literal["plain", "wit3-tags", "wit3-xml", "sgm", "wmt-xml", "tsv", "tmx", "jsonl"]
 
 
 class Mirror(ConfigSection):

@@ -9,11 +9,12 @@ from jtrans.corpora.formats.jsonl import read_jsonl
 from jtrans.corpora.formats.plain import read_pair
 from jtrans.corpora.formats.tmx import read_tmx
 from jtrans.corpora.formats.tsv import read_tsv
+from jtrans.corpora.formats.wmt_xml import read_wmt_xml
 from jtrans.corpora.packed import without_packing
 from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
 
 # Formats that hold both sides, by the file's ending (before .gz, .xz, .zst).
-FORMATS = {".tsv": read_tsv, ".tmx": read_tmx, ".jsonl": read_jsonl}
+FORMATS = {".tsv": read_tsv, ".tmx": read_tmx, ".jsonl": read_jsonl, ".xml": read_wmt_xml}
 
 
 def read_corpus(
@@ -51,7 +52,7 @@ def read_corpus(
 def read_text(
     prefix: str, languages: tuple[str, str], *, with_references: bool = False
 ) -> ParallelText:
-    """Read PREFIX.de and PREFIX.en (see `read_pair`); or a .tsv, .tmx or .jsonl file.
+    """Read PREFIX.de and PREFIX.en (see `read_pair`); or a .tsv, .tmx, .jsonl or (WMT) .xml file.
 
     Raises:
         CorpusError: a file cannot be read, is empty, or has no partner for some line.

@@ -110,6 +110,53 @@ def test_line_files_tables_and_memories_are_read_alike(jtrans: Jtrans, tmp_path:
     assert (tmp_path / "mine/text/valid.de").read_text("utf-8") == "Der letzte Satz .\n"
 
 
+def wmt_xml(source: list[str], *references: list[str]) -> str:
+    """Return a test set of WMT with one document."""
+    texts = [("src", "de", source), *(("ref", "en", lines) for lines in references)]
+    body = ""
+    for n, (tag, language, lines) in enumerate(texts):
+        segments = "".join(f'<seg id="{i}">{line}</seg>' for i, line in enumerate(lines))
+        body += f'<{tag} lang="{language}" translator="{n}"><p>{segments}</p></{tag}>'
+    return f'<dataset><doc id="d">{body}<hyp system="x" language="en"/></doc></dataset>'
+
+
+def test_one_xml_file_of_wmt_is_a_split_with_all_its_references(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    rows = [f"Satz {i} steht hier ." for i in range(20)]
+    train = wmt_xml(rows, [row.replace("Satz", "Sentence") for row in rows])
+    (tmp_path / "train.xml").write_text(train, encoding="utf-8")
+    news = wmt_xml(["Ja .", "Nein ."], ["Yes .", "No ."], ["Yeah .", "Nope ."])
+    (tmp_path / "news.xml").write_text(news, encoding="utf-8")
+    result = jtrans(
+        "prepare", "--train", "train.xml", "--valid", "news.xml", "--test", "news.xml",
+        "--languages", "de-en", "--bpe-merges", "5", "--workers", "1", "--out", "mine",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    assert "test: system output left out 1" in result.err
+    info = json.loads((tmp_path / "mine/corpus.json").read_text("utf-8"))
+    assert {name: split["pairs"] for name, split in info["splits"].items()} == {
+        "train": 20, "valid": 2, "test": 2,
+    }  # fmt: skip
+    assert (tmp_path / "mine/text/test.1.en").read_text("utf-8") == "Yeah .\nNope .\n"
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "valid.jsonl"])
+def test_half_a_character_in_json_lines_is_one_error(
+    jtrans: Jtrans, tmp_path: Path, name: str
+) -> None:
+    for file in ("train.jsonl", "valid.jsonl"):
+        half = "\\ud83d" if file == name else ""
+        ends = ["", "", "", half, "", ""]
+        lines = [f'{{"de": "Satz {i}", "en": "Line {i}{end}"}}' for i, end in enumerate(ends)]
+        (tmp_path / file).write_text("\n".join(lines), encoding="utf-8")
+    result = jtrans("prepare", "--train", "train.jsonl", "--valid", "valid.jsonl",
+                    "--languages", "de-en", "--out", "mine")  # fmt: skip
+    assert result.code == 2
+    assert f"{name} has half a character (\\ud83d) in line 4" in result.err
+    assert not (tmp_path / "mine").exists()
+
+
 def test_odd_separators_in_own_files_are_told_and_break_nothing(
     jtrans: Jtrans, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 from jtrans.corpora.lines import LineFile, notes_of, one_line
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
+
+# Surrogates, which are halves of characters, and the zero byte.
+_NO_CHARACTER = re.compile(r"[\0\ud800-\udfff]")
 
 
 def read_jsonl(path: Path, languages: tuple[str, str]) -> ParallelText:
@@ -49,8 +53,23 @@ def _pair(path: Path, number: int, line: str, languages: tuple[str, str]) -> tup
         for keys in (languages, ("source", "target")):
             source, target = value.get(keys[0]), value.get(keys[1])
             if isinstance(source, str) and isinstance(target, str):
+                _check_characters(path, number, source, target)
                 return source, target
     raise _refused(path, number, "no object with both sides", languages)
+
+
+def _check_characters(path: Path, number: int, *texts: str) -> None:
+    """Refuse what JSON can write and UTF-8 cannot; JSON itself has joined whole pairs."""
+    for text in texts:
+        if match := _NO_CHARACTER.search(text):
+            code = f"\\u{ord(match[0]):04x}"
+            problem = f"half a character ({code})" if match[0] != "\0" else f"a zero byte ({code})"
+            raise CorpusError(
+                f"{path} has {problem} in line {number:,}",
+                where=f"{path}:{number}",
+                hint=f"write both halves of the character, or delete {code}",
+                kind="corpus.surrogate",
+            )
 
 
 def _refused(path: Path, number: int, problem: str, languages: tuple[str, str]) -> CorpusError:

@@ -12,6 +12,7 @@ from jtrans.corpora.formats.sgm import read_sgm
 from jtrans.corpora.formats.tmx import read_tmx
 from jtrans.corpora.formats.tsv import read_tsv
 from jtrans.corpora.formats.wit3 import read_tags, read_xml
+from jtrans.corpora.formats.wmt_xml import read_wmt_xml
 from jtrans.corpora.parallel import ParallelText, join_texts
 
 
@@ -36,6 +37,8 @@ def read_choice(
             texts = [read_tsv(path, languages, columns=choice.columns) for path in sources]
         case "tmx":
             texts = [read_tmx(path, languages) for path in sources]
+        case "wmt-xml":
+            texts = [read_wmt_xml(path, languages) for path in sources]
         case "jsonl":
             texts = [read_jsonl(path, languages) for path in sources]
     return join_texts(texts)

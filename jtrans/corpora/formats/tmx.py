@@ -1,49 +1,37 @@
-"""TMX (translation memory exchange), read as a stream; no other file is ever opened."""
+"""TMX (translation memory exchange), read as a stream."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from xml.parsers import expat
 
+from jtrans.corpora.formats.xml_stream import fits_language, read_xml_stream
 from jtrans.corpora.lines import one_line
-from jtrans.corpora.packed import read_chunks
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
 
-# Inline elements whose content is markup, not language.
+# Inline elements whose content is code of the original document, not language.
 CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+# Codes that separate words: white space, or elements of HTML that begin a line or a cell.
+_SEPARATOR = re.compile(
+    r"\s+|\\[nrt]|</?\s*(?:br|p|div|li|ul|ol|tr|td|th|table|h[1-6]|hr|tab)\b", re.IGNORECASE
+)
 
 
 def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
     """Read a TMX file.
 
     A unit yields one pair: its first text in each language, where "de" includes "de-AT". Units
-    that lack a language are counted in the notes.
+    that lack a language are counted in the notes, as are the inline codes that were dropped.
 
     Raises:
         CorpusError: the file cannot be read, is not XML, declares entities, or has no pair.
     """
-    units = _Units(path, languages)
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = units.start
-    parser.EndElementHandler = units.end
-    parser.CharacterDataHandler = units.text
-    # entities let an XML file read other files and exhaust memory; no TMX file needs them
-    parser.EntityDeclHandler = units.refuse_entity
-    try:
-        for chunk in read_chunks(path):
-            parser.Parse(chunk)
-        parser.Parse(b"", True)
-    except expat.ExpatError as error:
-        raise CorpusError(
-            f"{path} is not well-formed XML: {error}",
-            where=f"{path}:{error.lineno}",
-            hint="get the file again",
-            kind="corpus.xml",
-        ) from error
+    units = _Units(languages)
+    read_xml_stream(path, units)
     if not units.source:
         known = ", ".join(sorted(units.seen)) or "none"
         raise CorpusError(
@@ -55,10 +43,53 @@ def read_tmx(path: Path, languages: tuple[str, str]) -> ParallelText:
 
 
 @dataclass
+class _Segment:
+    """The text of one segment.
+
+    A code is dropped without joining the words beside it: a `ph` stands for something (a line
+    break, an image), and other codes are formatting, which may lie within a word.
+    """
+
+    notes: Counter[str]
+    words: str = ""
+    _codes: list[str] = field(default_factory=list)  # the open ones, the outermost first
+    _dropped: str = ""  # the content of the outermost
+    _is_gap: bool = False  # whether a code lies between `words` and what follows
+
+    def start(self, name: str) -> None:
+        if name in CODES:
+            self._codes.append(name)
+        elif name == "sub" and self._codes:
+            self.notes["text inside inline code dropped"] += 1
+
+    def text(self, words: str) -> None:
+        if self._codes:
+            self._dropped += words
+            return
+        if self._is_gap and _is_word(self.words[-1:]) and _is_word(words[:1]):
+            self.words += " "
+        self._is_gap = False
+        self.words += words
+
+    def end(self, name: str) -> None:
+        if name not in CODES or not self._codes:
+            return
+        self._codes.pop()
+        if not self._codes:
+            self.notes["inline code dropped"] += 1
+            self._is_gap |= name == "ph" or _SEPARATOR.match(self._dropped) is not None
+            self._dropped = ""
+
+
+def _is_word(character: str) -> bool:
+    """Return whether a character is part of a word that spaces separate from others."""
+    return character.isalnum() and unicodedata.east_asian_width(character) not in ("W", "F")
+
+
+@dataclass
 class _Units:
     """Collects the pairs while the parser reads the file."""
 
-    path: Path
     languages: tuple[str, str]
     source: list[str] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
@@ -66,8 +97,7 @@ class _Units:
     seen: set[str] = field(default_factory=set)
     _unit: dict[str, str] = field(default_factory=dict)
     _language: str = ""
-    _words: list[str] | None = None
-    _codes: int = 0
+    _segment: _Segment | None = None
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name == "tu":
@@ -76,22 +106,22 @@ class _Units:
             self._language = attributes.get("xml:lang", attributes.get("lang", "")).lower()
             self.seen.add(self._language)
         elif name == "seg":
-            self._words = []
-        elif name in CODES:
-            self._codes += 1
+            self._segment = _Segment(self.notes)
+        elif self._segment is not None:
+            self._segment.start(name)
 
     def text(self, words: str) -> None:
-        if self._words is not None and not self._codes:
-            self._words.append(words)
+        if self._segment is not None:
+            self._segment.text(words)
 
     def end(self, name: str) -> None:
-        if name in CODES:
-            self._codes -= 1
-        elif name == "seg" and self._words is not None:
-            self._unit.setdefault(self._language, one_line("".join(self._words)))
-            self._words = None
-        elif name == "tu":
+        if name == "tu":
             self._finish_unit()
+        elif name == "seg" and self._segment is not None:
+            self._unit.setdefault(self._language, one_line(self._segment.words))
+            self._segment = None
+        elif self._segment is not None:
+            self._segment.end(name)
 
     def _finish_unit(self) -> None:
         texts = [self._text_in(language.lower()) for language in self.languages]
@@ -104,13 +134,5 @@ class _Units:
     def _text_in(self, language: str) -> str | None:
         if language in self._unit:
             return self._unit[language]
-        variants = (f"{language}-", f"{language}_")
-        return next((text for key, text in self._unit.items() if key.startswith(variants)), None)
-
-    def refuse_entity(self, name: str, *_rest: object) -> None:
-        raise CorpusError(
-            f"{self.path} declares the entity {name}: entities can read other files or "
-            "exhaust memory, so it is refused",
-            hint="remove the declarations between [ and ] at the beginning of the file",
-            kind="corpus.entities",
-        )
+        texts = (text for tag, text in self._unit.items() if tag and fits_language(language, tag))
+        return next(texts, None)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from jtrans.corpora.formats.jsonl import read_jsonl
 from jtrans.corpora.formats.tmx import read_tmx
@@ -80,6 +84,24 @@ def test_json_lines_without_a_pair_are_named(tmp_path: Path, line: str) -> None:
     assert '{"de": "...", "en": "..."}' in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("escape", ["\\ud83d", "\\ude00", "\\ude00\\ud83d", "\\u0000"])
+@pytest.mark.parametrize("side", PAIR)
+def test_half_a_character_is_named_with_its_line(tmp_path: Path, escape: str, side: str) -> None:
+    lines = [
+        '{"de": "a", "en": "b"}',
+        '{"de": "a", "en": "b"}'.replace(f'"{side}": "', f'"{side}": "x{escape}'),
+    ]
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    with pytest.raises(CorpusError, match=r"in line 2") as caught:
+        read_jsonl(path, PAIR)
+    assert (caught.value.kind, caught.value.where) == ("corpus.surrogate", f"{path}:2")
+
+
+def test_a_character_written_as_two_halves_is_whole(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"de": "\\ud83d\\ude00", "en": "\\ud834\\udd1e!"}')
+    assert pairs(read_jsonl(path, PAIR)) == [("\U0001f600", "\U0001d11e!")]
+
+
 TMX = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE tmx SYSTEM "tmx14.dtd">
 <tmx version="1.4"><header srclang="de"/><body>
@@ -95,7 +117,7 @@ TMX = """<?xml version="1.0" encoding="UTF-8"?>
 def test_tmx_units_give_pairs_without_inline_codes(tmp_path: Path) -> None:
     text = read_tmx(write(tmp_path / "a.tmx", TMX), PAIR)
     assert pairs(text) == [("Ja & nein.", "Yes & no."), ("Hund", "Dog")]
-    assert text.notes == {"unit without both languages": 1}
+    assert text.notes == {"unit without both languages": 1, "inline code dropped": 2}
 
 
 def test_a_packed_tmx_file_of_another_encoding_is_read(tmp_path: Path) -> None:
@@ -117,6 +139,74 @@ def test_tmx_files_that_declare_entities_are_refused(tmp_path: Path, declaration
     with pytest.raises(CorpusError, match="declares the entity") as caught:
         read_tmx(write(tmp_path / "a.tmx", text), PAIR)
     assert caught.value.kind == "corpus.entities"
+
+
+def unit(source: str, target: str = "Yes.", before: str = "") -> str:
+    return (
+        f"{before}<tmx><body><tu><tuv xml:lang='de'><seg>{source}</seg></tuv>"
+        f"<tuv xml:lang='en'><seg>{target}</seg></tuv></tu></body></tmx>"
+    )
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        '<!DOCTYPE tmx SYSTEM "tmx14.dtd">',
+        '<?xml version="1.0" standalone="yes"?>',
+        "<?xml version='1.0' encoding='UTF-8' standalone='yes' ?><!DOCTYPE tmx SYSTEM 't.dtd'>",
+        "<!DOCTYPE tmx [<!ELEMENT tmx ANY>]>",
+    ],
+)
+def test_entities_of_html_keep_their_characters(tmp_path: Path, before: str) -> None:
+    source = "10&nbsp;km &hellip; &Auml;rger &ndash; &amp;c &lt; &unknown; &#8364;"
+    text = read_tmx(write(tmp_path / "a.tmx", unit(source, before=before)), PAIR)
+    assert pairs(text) == [("10\u00a0km … Ärger – &c < &unknown; €", "Yes.")]
+
+
+@pytest.mark.parametrize(
+    ("segment", "line", "codes"),
+    [
+        ('Hallo<ph x="1"/>Welt', "Hallo Welt", 1),
+        ('Hallo<ph x="1">&lt;br/&gt;</ph>Welt.', "Hallo Welt.", 1),
+        ("Drücke <ph>{1}</ph>, bitte", "Drücke , bitte", 1),
+        ("Wort<ph>x</ph>.", "Wort.", 1),
+        ("un<bpt i='1'>&lt;b&gt;</bpt>glaub<ept i='1'>&lt;/b&gt;</ept>lich", "unglaublich", 2),
+        ("<bpt>&lt;p&gt;</bpt>Ja<ept>&lt;/p&gt;</ept><bpt>&lt;p&gt;</bpt>Nein", "Ja Nein", 3),
+        ("Ja <hi>sehr <hi>gut</hi></hi> so", "Ja sehr gut so", 0),
+        ("H<it pos='begin'>&lt;i&gt;</it>allo", "Hallo", 1),
+        ("Eins<it pos='end'>&lt;/td&gt;</it>Zwei", "Eins Zwei", 1),
+        ("你好<ph/>世界", "你好世界", 1),
+        ("H<sub>2</sub>O", "H2O", 0),
+        ("a <ut>{\\b </ut>b<ut>}</ut> c", "a b c", 2),
+        ("x <ph>&lt;img alt=<sub>Ein Hund</sub>/&gt;</ph> y", "x  y", 1),
+    ],
+)  # fmt: skip
+def test_inline_codes_are_dropped_without_joining_words_and_counted(
+    tmp_path: Path, segment: str, line: str, codes: int
+) -> None:
+    text = read_tmx(write(tmp_path / "a.tmx", unit(segment)), PAIR)
+    assert pairs(text) == [(line, "Yes.")]
+    assert text.notes.get("inline code dropped", 0) == codes
+    assert text.notes.get("text inside inline code dropped", 0) == segment.count("<sub>Ein")
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                ["<ph/>", "<bpt>x</bpt>", "<ept>y</ept>", "<hi>", "&nbsp;", "&eacute;"]
+            ),
+            st.text("abcäö .,", min_size=1),
+        )
+    )
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+def test_no_character_of_a_segment_is_lost(tmp_path: Path, parts: list[str]) -> None:
+    closed = [f"{part}z</hi>" if part == "<hi>" else part for part in parts]
+    text = read_tmx(write(tmp_path / "a.tmx", unit("x" + "".join(closed) + "x")), PAIR)
+    plain = re.sub("<(?:bpt|ept)>.*?</(?:bpt|ept)>|<.*?>", "", "".join(closed))
+    assert text.source[0].replace(" ", "") == f"x{html.unescape(plain)}x".replace(" ", "")
 
 
 def test_tmx_that_is_cut_off_or_of_other_languages_is_refused(tmp_path: Path) -> None:
