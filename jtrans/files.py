@@ -6,6 +6,7 @@ Everything is written under a temporary name and then renamed.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import hashlib
 import itertools
@@ -13,19 +14,27 @@ import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import socket
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jtrans.errors import JtransError, WorkError, did_you_mean
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 # The length of a short digest: enough to tell millions of keys apart.
 SHORT_DIGEST_BYTES = 16
 _LINES_AT_ONCE = 10_000
+# what file systems answer that cannot lock files or sync folders
+_UNSUPPORTED = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
 _log = logging.getLogger(__name__)
 
 
@@ -86,19 +95,27 @@ def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
         try:
             yield temporary
             if durable:
-                with temporary.open("rb") as handle:
-                    os.fsync(handle.fileno())
+                _sync(temporary)
             temporary.replace(path)
+            if durable:
+                _sync(path.parent)
             _log.info("wrote %s", path)
         finally:
             temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
     """Yield a temporary folder beside `path` that becomes `path` when the block succeeds.
 
-    An existing `path` is replaced only then.
+    Its files are synced to disk first, so that it survives a power cut.
+
+    Args:
+        path: an existing one is replaced only then.
+        replace: whether it may be replaced if it holds something.
+
+    Raises:
+        FileExistsError: it holds something and must not be replaced.
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +124,13 @@ def whole_folder(path: Path) -> Iterator[Path]:
         temporary.mkdir()
         try:
             yield temporary
+            for folder, _, names in os.walk(temporary):
+                for name in (*names, "."):
+                    _sync(Path(folder, name))
+            with contextlib.suppress(OSError):
+                path.rmdir()  # empty
+            if path.exists() and not replace:
+                raise FileExistsError(errno.EEXIST, "already exists", str(path))
             if path.exists():
                 old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)) / "old"
                 path.rename(old)
@@ -114,9 +138,24 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 shutil.rmtree(old.parent)
             else:
                 temporary.rename(path)
+            _sync(path.parent)
             _log.info("wrote %s", path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Have a file or a folder's list of names written to disk."""
+    if os.name == "nt":
+        return  # it syncs neither folders nor files opened for reading
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+    finally:
+        os.close(handle)
 
 
 def path_hint(path: Path) -> str:
@@ -215,7 +254,8 @@ def exclusive(
     *,
     patience_seconds: float = 0.0,
     settle_seconds: float = 0.0,
-    respect_other_hosts: bool = False,
+    watch_seconds: float = 0.0,
+    on_watch: Callable[[str], None] = lambda owner: None,
 ) -> Iterator[None]:
     """Keep other processes out while the block runs.
 
@@ -229,47 +269,118 @@ def exclusive(
         patience_seconds: how long to wait for the lock.
         settle_seconds: how long to wait if the last holder was killed: its worker processes
             end a moment later.
-        respect_other_hosts: whether an owner file that names another host counts even if the
-            lock is free: network file systems do not always share locks.
+        watch_seconds: network file systems do not always share locks. So if the lock is free but
+            its last holder, on another host, did not end properly, see for this long whether
+            that one still renews its owner file; the holder renews it only if this is not 0.
+        on_watch: called with that holder before the wait.
 
     Raises:
         JtransError: another process holds the lock.
     """
+    lock = _acquire(owner_file, busy, patience_seconds)
+    path, process = Path(lock.lock_file), os.getpid()
+    inode, done, is_owner = _inode(path), threading.Event(), False
+    try:
+        host, owner = _read_owner(owner_file)
+        if host and watch_seconds and host != socket.gethostname():
+            on_watch(owner)
+            if _is_renewed(owner_file, watch_seconds):
+                raise busy(owner)
+        elif host:
+            time.sleep(settle_seconds)
+        is_owner = True
+        with disk_errors(owner_file):
+            owner_file.write_text(json.dumps(_this_process()), encoding="utf-8")
+        if watch_seconds:
+            arguments = owner_file, watch_seconds / 4, done
+            threading.Thread(target=_renew, args=arguments, daemon=True).start()
+        yield
+    finally:
+        done.set()
+        if os.getpid() == process:  # not in a forked child
+            # a folder that was replaced meanwhile holds the files of another lock
+            if _inode(path) == inode:
+                if is_owner:
+                    owner_file.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # Windows removes it only after the release
+                    path.unlink()
+            lock.release()
+
+
+def _acquire(
+    owner_file: Path, busy: Callable[[str], JtransError], patience_seconds: float
+) -> BaseFileLock:
     import filelock
 
-    lock = filelock.FileLock(owner_file.with_suffix(""))
+    lock: BaseFileLock = filelock.FileLock(owner_file.with_suffix(""))
     with disk_errors(owner_file):
         owner_file.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=patience_seconds, poll_interval=0.1)
         except filelock.Timeout:
             raise busy(_read_owner(owner_file)[1]) from None
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            raise JtransError(
+                f"the file system of {owner_file.parent} cannot lock files: {error.strerror}",
+                hint="choose a folder on another one, or have it mounted with locks",
+                kind="disk.no-locks",
+            ) from error
+    return lock
+
+
+def _inode(path: Path) -> int | None:
     try:
-        host, owner = _read_owner(owner_file)
-        if host and respect_other_hosts and host != socket.gethostname():
-            raise busy(owner)
-        if host:
-            time.sleep(settle_seconds)
-        record = json.dumps({"host": socket.gethostname(), "pid": os.getpid()})
-        with disk_errors(owner_file):
-            owner_file.write_text(record, encoding="utf-8")
-        try:
-            yield
-        finally:
-            owner_file.unlink(missing_ok=True)
-    finally:
-        with contextlib.suppress(OSError):  # Windows removes the file only after the release
-            Path(lock.lock_file).unlink()
-        lock.release()
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def _this_process() -> dict[str, Any]:
+    """Return what an owner file says of this process."""
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200],
+        "since": datetime.datetime.now().astimezone().isoformat(" ", "seconds"),
+    }
 
 
 def _read_owner(path: Path) -> tuple[str, str]:
     """Return the host in an owner file ("" if missing or damaged), and a name for the owner."""
     try:
         owner = json.loads(path.read_text(encoding="utf-8"))
-        return str(owner["host"]), f"process {int(owner['pid'])} on {owner['host']}"
+        name = f"process {int(owner['pid'])} on {owner['host']}"
+        if "since" in owner:  # not in those of earlier versions
+            name += f" since {owner['since']} ({owner['command']})"
+        return str(owner["host"]), name
     except (OSError, ValueError, KeyError, TypeError):
         return "", "another process"
+
+
+def _renew(owner_file: Path, seconds: float, done: threading.Event) -> None:
+    while not done.wait(seconds):
+        with contextlib.suppress(OSError):
+            os.utime(owner_file)
+
+
+def _is_renewed(owner_file: Path, seconds: float) -> bool:
+    """Watch an owner file, and return whether its holder renews it."""
+    before, end = _modified(owner_file), time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, 1.0))
+        if _modified(owner_file) not in (before, None):
+            return True
+    return False
+
+
+def _modified(path: Path) -> int | None:
+    try:
+        with path.open("rb") as handle:  # a network file system asks the server when it opens one
+            return os.fstat(handle.fileno()).st_mtime_ns
+    except OSError:
+        return None
 
 
 def _line_blocks(lines: Iterable[str]) -> Iterator[bytes]:

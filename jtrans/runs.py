@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,7 @@ RUNS = Path("runs")
 # the files of a checkpoint; the last has the digests of the others
 WEIGHTS, OPTIMISER, STATE = "model.safetensors", "state.safetensors", "state.json"
 SEAL = "sha256.json"
+WATCH_SECONDS = 20.0  # how long a lock left by another host is watched for signs of life
 
 
 @dataclass(frozen=True)
@@ -91,14 +92,42 @@ class Run:
 
     @classmethod
     def create(
-        cls, folder: Path, config: Config, pipeline: TextPipeline, info: Mapping[str, Any]
+        cls,
+        folder: Path,
+        config: Config,
+        pipeline: TextPipeline,
+        info: Mapping[str, Any],
+        *,
+        replace: bool = False,
     ) -> Run:
-        """Write the folder of a new run, whole or not at all; `info` goes into run.json."""
-        with whole_folder(folder) as temporary:
-            write_text(temporary / "config.toml", config.to_toml())
-            pipeline.save(temporary / "pipeline.json")
-            write_json(temporary / "run.json", {"format": FORMAT, **info})
-            (temporary / "checkpoints").mkdir()
+        """Write the folder of a new run, whole or not at all.
+
+        Args:
+            folder: the folder; a link stays, and its target is written.
+            config: the resolved configuration.
+            pipeline: of the prepared corpus.
+            info: more for run.json.
+            replace: whether to replace an existing run, whose lock the caller holds.
+
+        Raises:
+            JtransError: another process has created the run meanwhile.
+        """
+        try:
+            with whole_folder(Path(os.path.realpath(folder)), replace=replace) as temporary:
+                write_text(temporary / "config.toml", config.to_toml())
+                pipeline.save(temporary / "pipeline.json")
+                write_json(temporary / "run.json", {"format": FORMAT, **info})
+                (temporary / "checkpoints").mkdir()
+        except (JtransError, OSError) as error:
+            if replace or not cls.exists(folder):
+                raise
+            raise JtransError(
+                "another process has just created the run",
+                where=str(folder),
+                hint="once it has ended, the same command continues the run; or choose another "
+                "--run",
+                kind="run.locked",
+            ) from error
         return cls(folder)
 
     @classmethod
@@ -284,8 +313,11 @@ class Run:
         write_text(self.folder / "log.jsonl", "".join(lines))
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Lock the run for writing.
+    def lock(self, warn: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+        """Lock the run for writing; reading needs no lock.
+
+        Args:
+            warn: told where another host has to be waited for.
 
         Raises:
             JtransError: another live process holds the lock; that of a dead process is taken over.
@@ -296,12 +328,18 @@ class Run:
                 f"the run is in use by {owner}",
                 where=str(self.folder),
                 hint="wait for it, stop it, or choose another --run; if it has certainly ended, "
-                f"delete {path}",
+                f"delete {self.folder / 'lock'}",
                 kind="run.locked",
             )
 
+        def watch(owner: str) -> None:
+            warn(
+                f"the run was not closed by {owner}: waiting {WATCH_SECONDS:.0f} s to see whether "
+                "it is still in use"
+            )
+
         path = self.folder / "lock.json"
-        with exclusive(path, busy, respect_other_hosts=True):
+        with exclusive(path, busy, watch_seconds=WATCH_SECONDS, on_watch=watch):
             yield
 
 

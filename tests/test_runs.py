@@ -339,12 +339,51 @@ def test_a_lock_of_a_dead_process_is_taken_over(make_run: Any) -> None:
         assert held["pid"] == os.getpid()
 
 
-def test_a_lock_of_another_host_is_respected(make_run: Any) -> None:
-    run = make_run()
+def test_a_lock_left_by_another_host_is_watched_and_taken_over(
+    make_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jtrans.runs.WATCH_SECONDS", 0.1)
+    run, warnings = make_run(), list[str]()
     owner = {"host": "some-other-host", "pid": 1}
     (run.folder / "lock.json").write_text(json.dumps(owner), encoding="utf-8")
-    with pytest.raises(JtransError, match="some-other-host"), run.lock():
+    with run.lock(warnings.append):
+        assert str(os.getpid()) in (run.folder / "lock.json").read_text(encoding="utf-8")
+    assert "process 1 on some-other-host" in warnings[0]
+
+
+def test_the_lock_of_a_former_process_with_the_same_number_is_taken_over(make_run: Any) -> None:
+    run = make_run()
+    owner = {"host": socket.gethostname(), "pid": os.getpid()}  # a restarted container
+    (run.folder / "lock.json").write_text(json.dumps(owner), encoding="utf-8")
+    with run.lock():
         pass
+
+
+def test_the_hint_names_the_file_of_the_lock(make_run: Any) -> None:
+    run = make_run()
+    with run.lock(), pytest.raises(JtransError) as caught, Run.open(run.folder).lock():
+        pass
+    assert str(run.folder / "lock") in str(caught.value.hint)
+
+
+def test_a_run_created_by_another_process_meanwhile_stays(
+    make_run: Any, config: Config, pipeline: TextPipeline
+) -> None:
+    run = make_run(seed=1)
+    with pytest.raises(JtransError) as caught:
+        Run.create(run.folder, config, pipeline, {"seed": 2})
+    assert caught.value.kind == "run.locked"
+    assert Run.open(run.folder).info["seed"] == 1
+    assert Run.create(run.folder, config, pipeline, {"seed": 2}, replace=True).info["seed"] == 2
+
+
+def test_a_run_created_through_a_link_is_at_its_target(
+    tmp_path: Path, config: Config, pipeline: TextPipeline
+) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to("target")
+    Run.create(tmp_path / "link", config, pipeline, {})
+    assert (tmp_path / "link").is_symlink() and Run.exists(tmp_path / "target")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"host": "a", "pid": "x"}'])

@@ -72,6 +72,9 @@ class TrainingEvents:
     def start(self, start: Start) -> None:
         """Training begins or continues."""
 
+    def warn(self, text: str) -> None:
+        """Something happened that a user should know of."""
+
     def update(self, advance: Advance) -> None:
         """An update is done."""
 

@@ -86,9 +86,10 @@ def train(
         should_stop=should_stop,
     )
     if existing is None or restart:
-        with existing.lock() if existing else contextlib.nullcontext():
-            Run.create(run, config, corpus.pipeline, _run_info(corpus, trainer.model, initial))
-    with trainer.run.lock():
+        with existing.lock(trainer.events.warn) if existing else contextlib.nullcontext():
+            info = _run_info(corpus, trainer.model, initial)
+            Run.create(run, config, corpus.pipeline, info, replace=existing is not None)
+    with trainer.run.lock(trainer.events.warn):
         trainer.run.remove_leftovers()
         trainer.resume()
         if not trainer.is_finished:

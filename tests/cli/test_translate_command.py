@@ -11,6 +11,8 @@ import pytest
 from plugins.command_line import Jtrans, start_process
 from plugins.random_runs import MakeRun
 
+from jtrans.runs import Run
+
 SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
 
 
@@ -31,6 +33,16 @@ def test_one_line_comes_out_for_every_line_and_empty_ones_stay(
     assert lines[1] == lines[4] == ""
     assert "4 lines" in result.err
     assert "sentences/s" in result.err
+
+
+def test_a_run_in_use_and_not_writable_translates(
+    jtrans: Jtrans, make_run: MakeRun, source: Path
+) -> None:
+    run = make_run()
+    with Run(run).lock():
+        before = sorted((path, path.stat().st_mtime_ns) for path in run.rglob("*"))
+        assert jtrans("translate", run, "--input", source).code == 0
+        assert sorted((path, path.stat().st_mtime_ns) for path in run.rglob("*")) == before
 
 
 def test_a_pipe_gives_what_the_file_gives(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
