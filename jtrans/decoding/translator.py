@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.beam import beam_search
+from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.halving import in_halves
 from jtrans.decoding.options import DecodingChoices, SearchOptions
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
@@ -180,7 +182,7 @@ class Translator:
         sources = [self._encode(line, progress) for line in lines]
         full = [index for index, source in enumerate(sources) if len(source) > 1]
         translated = translate_ids(
-            self.models,
+            self._searched,
             [sources[index] for index in full],
             options,
             batch_tokens=self.batch_tokens,
@@ -221,6 +223,15 @@ class Translator:
             tokens = list(map(self.pipeline.target.vocabulary.token, pairs[index][1]))
             result[index] = ScoredLine(tokens, scored.log_probs)
         return result
+
+    @cached_property
+    def _searched(self) -> Sequence[TranslationModel]:
+        """The models as the search uses them."""
+        return (
+            [with_bf16_products(m) for m in self.models]
+            if self.precision == "bf16"
+            else self.models
+        )
 
     def _encode(self, line: str, progress: Progress) -> list[int]:
         ids = self.pipeline.source.encode(line)
