@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.errors import CorpusError, JtransError, name_hint
-from jtrans.files import read_json, read_lines
+from jtrans.files import file_digest, read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
 
 FORMAT = 1
@@ -204,6 +204,29 @@ class PreparedCorpus:
         """Return the segmented lines (before BPE) of one side of valid or a test split."""
         lines = self._lines(split, f"tok.{self._language(side)}")
         return [line.split(" ") if line else [] for line in lines]
+
+    def check_files(self) -> None:
+        """Check that all its files are there and as they were written.
+
+        Raises:
+            CorpusError: a file is missing or was changed.
+        """
+        for name, expected in self.info.get("files", {}).items():
+            path = self.folder / name
+            size = path.stat().st_size if path.is_file() else None
+            if size is None:
+                raise _damaged(self.folder, f"{name} is missing")
+            if size != expected["bytes"]:
+                raise _damaged(self.folder, f"{name} has {size:,} bytes, not {expected['bytes']:,}")
+            if file_digest(path) != expected["sha256"]:
+                raise _damaged(self.folder, f"{name} was changed")
+        for name in self.splits:
+            self.pairs(name)
+            if name != "train":
+                self.references(name)
+                for side in SIDES:
+                    self.raw_lines(name, side)
+                    self.words_lines(name, side)
 
     def _language(self, side: Side) -> str:
         return self.languages[SIDES.index(side)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from jtrans import __version__
 from jtrans.corpora.parallel import ParallelText
 from jtrans.data.prepared import FORMAT, SIDES
-from jtrans.files import whole_folder, write_json, write_lines
+from jtrans.files import file_digest, whole_folder, write_json, write_lines
 from jtrans.preparation.labels.project import gold_lines
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics, joint_size
@@ -50,8 +51,20 @@ def assemble(
                 write_array_parts(temporary / f"{name}.source.{kind}.npy", labels, size, np.int8)
             text = texts[parts[0].shard.split]
             lost += _write_texts(temporary / "text", name, parts, text, pipeline)
-        write_json(temporary / "corpus.json", info)
+        seal(temporary, info)
     return lost
+
+
+def seal(folder: Path, info: Mapping[str, Any]) -> None:
+    """Sync all files to disk, and write corpus.json with their sizes and digests."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = {}
+    for path in paths:
+        with path.open("rb") as handle:
+            os.fsync(handle.fileno())
+        name = path.relative_to(folder).as_posix()
+        files[name] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+    write_json(folder / "corpus.json", {**info, "files": files})
 
 
 def corpus_info(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,11 @@ from numpy.typing import NDArray
 
 from jtrans.corpora.parallel import Gold
 from jtrans.data.prepared import SIDES
-from jtrans.files import write_bytes
 from jtrans.preparation.labels.project import Tagged, project
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics
-from jtrans.preparation.work_folder import write_array
+from jtrans.preparation.work_folder import is_done, mark_done, read_record, write_array
 from jtrans.preparation.workers import Preparation, run_jobs
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.vocabulary import EOS, UNK
@@ -54,7 +52,7 @@ def encode_splits(
     """Encode the pairs of all splits; finished parts are left as they are.
 
     Each part gets `source.ids.npy`, `source.lengths.npy`, the same for the target, an array for
-    each kind of label, and `statistics.json`.
+    each kind of label, and `encoded.json` with its statistics.
 
     Raises:
         WorkError: a worker process died.
@@ -74,7 +72,7 @@ def encode_splits(
 
     statistics = {}
     for name, parts in splits.items():
-        todo = [part for part in parts if not _done(part).exists()]
+        todo = [part for part in parts if not is_done(_marker(part))]
         done = len(parts) - len(todo)
         workers = min(preparation.workers, len(todo))
         with run_jobs(encode_part, map(job, todo), workers=workers) as results:
@@ -83,12 +81,12 @@ def encode_splits(
                 preparation.progress.advance("Encoding", done, len(parts))
         statistics[name] = Statistics()
         for part in parts:
-            statistics[name] += Statistics(**json.loads(_done(part).read_bytes()))
+            statistics[name] += Statistics(**read_record(_marker(part)))
     return statistics
 
 
-def _done(part: ShardPart) -> Path:
-    return part.path("statistics.json")  # written last
+def _marker(part: ShardPart) -> Path:
+    return part.path("encoded.json")
 
 
 def _gold_tags(gold: Gold, positions: Iterable[int]) -> Iterator[Tagged | None]:
@@ -104,11 +102,12 @@ def encode_part(job: _EncodeJob) -> None:
     encoders = _encoders(job.pipeline, job.fingerprint)
     lines = job.part.words_lines(0), job.part.words_lines(1)
     statistics = Statistics(pairs=len(lines[0]))
-    lengths = []
+    lengths, files = [], []
     for name, encoder, side_lines in zip(SIDES, encoders, lines, strict=True):
         ids, side_lengths = encoder.encode(side_lines)
-        write_array(job.part.path(f"{name}.ids.npy"), ids)
-        write_array(job.part.path(f"{name}.lengths.npy"), side_lengths)
+        for ending, numbers in (("ids", ids), ("lengths", side_lengths)):
+            files.append(job.part.path(f"{name}.{ending}.npy"))
+            write_array(files[-1], numbers)
         lengths.append(side_lengths)
         statistics.words[name] = sum(line.count(" ") + 1 for line in side_lines if line)
         statistics.unknown[name] = int((ids == UNK).sum())
@@ -116,7 +115,8 @@ def encode_part(job: _EncodeJob) -> None:
     statistics.joint = int((lengths[0] * lengths[1]).sum())
     if job.labelling is not None:
         statistics.unlabelled = _write_labels(job, job.labelling, encoders[0].side, lines[0])
-    write_bytes(_done(job.part), json.dumps(vars(statistics)).encode("ascii"), durable=False)
+        files += [job.part.path(f"source.{kind}.npy") for kind in job.labelling.label_names]
+    mark_done(_marker(job.part), files, vars(statistics))
 
 
 def _write_labels(

@@ -11,6 +11,7 @@ from typing import Any
 
 from jtrans.files import file_digest, read_lines, write_bytes, write_lines
 from jtrans.preparation.shards import ShardPart
+from jtrans.preparation.work_folder import is_done, mark_done
 from jtrans.preparation.workers import Preparation, run_jobs
 from jtrans.text import bpe
 from jtrans.text.pipeline import TextPipeline
@@ -68,10 +69,12 @@ def count_types(
 def _learn_truecasers(preparation: Preparation, parts: Sequence[ShardPart]) -> tuple[Path, ...]:
     """Learn the case of words within sentences; return the files of source and target."""
     paths = _casing_files(preparation)
-    if not all(path.exists() for path in paths):
+    marker = preparation.folder / "casing.json"
+    if not is_done(marker):
         counts = _sum_counts(preparation, "Learning case", _count_inner, parts)
         for path, count in zip(paths, counts, strict=True):
             write_lines(path, Truecaser.learn(count).small, durable=False)
+        mark_done(marker, paths)
     return paths
 
 
@@ -136,11 +139,12 @@ def _codes(preparation: Preparation, counts: Counts) -> tuple[str | None, str | 
         else [("source", counts[:1]), ("target", counts[1:])]
     )
     for name, words in learned_from:
-        path = preparation.folder / f"codes.{name}.txt"
-        if not path.exists():
+        path, marker = (preparation.folder / f"codes.{name}.{end}" for end in ("txt", "json"))
+        if not is_done(marker):
             preparation.progress.advance("Learning BPE", 0)
             text = bpe.learn(words, options.bpe_merges, min_frequency=options.bpe_min_frequency)
             write_bytes(path, text.encode("utf-8"), durable=False)
+            mark_done(marker, [path])
         texts.append(path.read_bytes().decode("utf-8"))
     return texts[0], texts[-1]
 

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from jtrans.corpora.lines import LineFile
 from jtrans.data.prepared import SIDES, IdStore, ParallelIds, PreparedCorpus, Side
 from jtrans.errors import CorpusError
-from jtrans.files import short_digest, text_digest, whole_folder, write_json, write_lines
-from jtrans.preparation.assemble import corpus_info, write_array_parts, write_ids
+from jtrans.files import short_digest, text_digest, whole_folder, write_lines
+from jtrans.preparation.assemble import corpus_info, seal, write_array_parts, write_ids
 from jtrans.preparation.clean import Rules, decide
 from jtrans.preparation.request import is_up_to_date, request_key
 from jtrans.preparation.statistics import Statistics, describe
@@ -179,7 +179,7 @@ def _merge(
             labels["labels"] = first["labels"]
             labels["unlabelled"] = {**first["unlabelled"], "train": train.unlabelled}
         info = corpus_info(record, results, train, first["pipeline_sha256"], labels)
-        write_json(temporary / "corpus.json", info)
+        seal(temporary, info)
     dropped = (f"{reason} {count:,}" for reason, count in cleaning["dropped"].items())
     progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *dropped]))
     for label, text in describe({"train": train}, None, corpora[0].languages).items():

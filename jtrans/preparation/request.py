@@ -213,9 +213,7 @@ def is_up_to_date(folder: Path, record: Mapping[str, Any], *, force: bool) -> bo
             hint="replace it with --force, or choose another --out",
             kind="corpus.exists",
         )
-    corpus = PreparedCorpus.open(folder)
-    for name in corpus.splits:
-        corpus.pairs(name)
+    PreparedCorpus.open(folder).check_files()
     return True
 
 

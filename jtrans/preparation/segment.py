@@ -21,7 +21,7 @@ from jtrans.preparation.clean import (
 )
 from jtrans.preparation.request import Request
 from jtrans.preparation.shards import PAIR_NOTE, Shard, plan_shards
-from jtrans.preparation.work_folder import write_array
+from jtrans.preparation.work_folder import mark_done, write_array
 from jtrans.preparation.workers import Preparation, run_jobs
 from jtrans.text.pipeline import TextSide
 
@@ -49,9 +49,10 @@ def segment_corpus(preparation: Preparation) -> dict[str, list[Shard]]:
     splits = request.corpus.splits
     shards = {name: plan_shards(folder, name, len(text)) for name, text in splits.items()}
     total = sum(len(text) for text in splits.values())
-    done = sum(len(s) for split in shards.values() for s in split if s.is_segmented)
+    todo = [shard for split in shards.values() for shard in split if not shard.is_segmented()]
+    done = total - sum(map(len, todo))
     progress.advance("Segmenting", done, total)
-    jobs = _jobs(request, shards)
+    jobs = _jobs(request, todo)
     with run_jobs(segment_shard, jobs, workers=preparation.workers) as results:
         for size in results:
             done += size
@@ -59,13 +60,11 @@ def segment_corpus(preparation: Preparation) -> dict[str, list[Shard]]:
     return shards
 
 
-def _jobs(request: Request, shards: dict[str, list[Shard]]) -> Iterator[_SegmentJob]:
-    for name, text in request.corpus.splits.items():
-        for shard in shards[name]:
-            if not shard.is_segmented:
-                pairs = slice(shard.start, shard.stop)
-                lines = text.source[pairs], text.target[pairs]
-                yield _SegmentJob(shard, request.sides, request.options.rules, lines)
+def _jobs(request: Request, shards: Sequence[Shard]) -> Iterator[_SegmentJob]:
+    for shard in shards:
+        text, pairs = request.corpus.splits[shard.split], slice(shard.start, shard.stop)
+        lines = text.source[pairs], text.target[pairs]
+        yield _SegmentJob(shard, request.sides, request.options.rules, lines)
 
 
 def segment_shard(job: _SegmentJob) -> int:
@@ -89,9 +88,11 @@ def segment_shard(job: _SegmentJob) -> int:
             notes["unlike"][i] = is_unlike(*pair, STRICT_RATIO)
     for side, lines in zip(SIDES, job.lines, strict=True):
         notes[side] = sentence_keys("" if limit and len(line) > limit else line for line in lines)
-    write_lines(job.shard.path("source.txt"), source, durable=False)
-    write_lines(job.shard.path("target.txt"), target, durable=False)
-    write_array(job.shard.path("facts.npy"), notes)
+    files = [job.shard.path(ending) for ending in ("source.txt", "target.txt", "notes.npy")]
+    write_lines(files[0], source, durable=False)
+    write_lines(files[1], target, durable=False)
+    write_array(files[2], notes)
+    mark_done(job.shard.path("segmented.json"), files)
     return len(source)
 
 

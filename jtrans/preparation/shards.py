@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.files import read_lines
+from jtrans.preparation.work_folder import is_done
 
 # The size of shards depends on that of the text: enough shards for all workers, not too many files.
 USUAL_SHARDS = 32
@@ -52,13 +53,12 @@ class Shard:
 
     def notes(self) -> PairNotes:
         """Read the note on each pair, as `PAIR_NOTE`, [pairs]."""
-        notes: PairNotes = np.load(self.path("facts.npy"))
+        notes: PairNotes = np.load(self.path("notes.npy"))
         return notes
 
-    @property
     def is_segmented(self) -> bool:
-        """Whether all its files are there."""
-        return self.path("facts.npy").exists()  # written last
+        """Return whether all its files are there, and whole."""
+        return is_done(self.path("segmented.json"))
 
 
 @dataclass(frozen=True)

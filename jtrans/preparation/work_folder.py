@@ -1,25 +1,28 @@
 """The work folder of a preparation, from which it continues after it was killed.
 
 It exists beside the output folder, as `.NAME.work`, until that folder is complete. Each file in it
-is written whole or not at all, and only once. The file `key` identifies the text and options: work
-for another request is discarded.
+is written whole or not at all, and only once; the marker of a finished step holds the digests of
+its files, because a power cut may leave them cut off. The file `key` identifies the text and
+options: work for another request is discarded.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
-from jtrans.files import disk_errors, exclusive, write_bytes
+from jtrans.files import disk_errors, exclusive, file_digest, write_bytes
 
 PATIENCE_SECONDS = 5.0
 # How long the workers of a killed preparation may still write.
@@ -91,13 +94,15 @@ class WorkFolder:
 
     def _begin(self) -> None:
         key = self.folder / "key"
-        if key.is_file() and key.read_text(encoding="utf-8") == self.key:
+        if key.is_file() and key.read_bytes() == self.key.encode("utf-8"):
             self.is_continued = True
         else:
             self._restore()
             for path in self.folder.iterdir():
                 _remove(path)
             write_bytes(key, self.key.encode("utf-8"), durable=False)
+        if self.result.exists() and not _is_whole(self.result):
+            _remove(self.result)
         if not self.result.exists():
             self._restore()
 
@@ -122,12 +127,41 @@ class WorkFolder:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def mark_done(marker: Path, files: Iterable[Path], record: Any = None) -> None:
+    """Write the marker of a finished step, with the digests of its files beside it."""
+    digests = {path.name: file_digest(path) for path in files}
+    text = json.dumps({"files": digests, "record": record})
+    write_bytes(marker, text.encode("ascii"), durable=False)
+
+
+def is_done(marker: Path) -> bool:
+    """Return whether there is a marker and the files of its step are as they were written."""
+    try:
+        files = json.loads(marker.read_bytes())["files"]
+        return all(file_digest(marker.with_name(name)) == files[name] for name in files)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def read_record(marker: Path) -> Any:
+    """Return the record in the marker of a finished step."""
+    return json.loads(marker.read_bytes())["record"]
+
+
 def write_array(path: Path, array: NDArray[Any]) -> None:
     """Write an array, whole or not at all."""
     # np.save to a file would raise an error without errno when the disk is full
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     write_bytes(path, buffer.getbuffer(), durable=False)
+
+
+def _is_whole(result: Path) -> bool:
+    try:
+        PreparedCorpus.open(result).check_files()
+    except CorpusError:
+        return False
+    return True
 
 
 def _remove(path: Path) -> None:

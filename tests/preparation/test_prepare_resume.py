@@ -46,7 +46,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, failure: BaseException) 
     monkeypatch.setattr(Path, "open", fail)
 
 
-STEPS = ["key", "train.00000.source.txt", "facts", "codes.joint", "ids.npy", "test.target.npy"]
+STEPS = ["key", "train.00000.source.txt", "notes", "codes.joint", "ids.npy", "test.target.npy"]
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -1,0 +1,127 @@
+"""Files cut off by a power cut, in the work folder or in a finished corpus, are noticed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from plugins.folders import contents
+from plugins.sentence_pairs import PAIRS, parallel_text
+
+from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.errors import CorpusError
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
+from jtrans.preparation.work_folder import WorkFolder
+
+BLANKS = 6 * "\t_"  # the columns of CoNLL-U that are not read
+OPTIONS = PrepareOptions(bpe_merges=30, truecase=True, labels="conllu:tags.conllu")
+
+
+def make_corpus() -> Corpus:
+    source, target = zip(*PAIRS[90:100], strict=True)
+    test = ParallelText(source, target, references=(target, target[::-1]))
+    train, valid = parallel_text(PAIRS[:80]), parallel_text(PAIRS[80:90])
+    splits = {"train": train, "valid": valid, "test": test}
+    return Corpus("mine", ("de", "en"), splits)
+
+
+def run(folder: Path, *, force: bool = False) -> dict[str, bytes]:
+    prepare(make_corpus(), folder, options=OPTIONS, workers=1, force=force)
+    return contents(folder)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with labels for the sentences, without waiting for the disk."""
+    monkeypatch.setattr("os.fsync", lambda _file: None)
+    monkeypatch.chdir(tmp_path)
+    sentences = (
+        "".join(f"{i}\t{word}\t_\tX{BLANKS}\n" for i, word in enumerate(line.split(), 1))
+        for line, _ in PAIRS
+    )
+    Path("tags.conllu").write_text("\n".join(sentences), encoding="utf-8")
+    return tmp_path
+
+
+def cut_at(share: float) -> Callable[[bytes], bytes]:
+    return lambda data: data[: int(share * len(data))]
+
+
+CUTS: dict[str, Callable[[bytes], bytes]] = {
+    "empty": cut_at(0),
+    "half": cut_at(0.5),
+    "end": lambda data: data[:-2],
+    "zeros": lambda data: bytes(len(data)),
+}
+
+
+@pytest.fixture
+def work(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Interrupt a preparation when all is done but the last step."""
+
+    def interrupt(self: WorkFolder) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(WorkFolder, "publish", interrupt)
+        run(place / "out")
+    return place / ".out.work"
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS.keys())
+def test_work_files_that_are_cut_off_are_made_again(
+    place: Path, work: Path, cut: Callable[[bytes], bytes]
+) -> None:
+    expected = run(place / "whole")
+    names = sorted(contents(work))
+    assert len(names) > 40
+    for damaged in [*([name] for name in names), names]:
+        copy = shutil.copytree(work, place / "copy" / ".out.work")
+        if not damaged[0].startswith("made/"):  # so that the steps are gone through
+            shutil.rmtree(copy / "made")
+        for path in (copy / name for name in damaged if (copy / name).exists()):
+            path.write_bytes(cut(path.read_bytes()))
+        assert run(place / "copy/out") == expected, damaged
+        assert not copy.exists()
+        shutil.rmtree(place / "copy")
+
+
+def flip(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+def test_a_finished_corpus_with_any_file_damaged_is_not_up_to_date(place: Path) -> None:
+    expected = run(place / "whole")
+    for name, is_gone in itertools.product(["text", *expected], (True, False)):
+        if name == "corpus.json" or (name == "text" and not is_gone):
+            continue
+        path = shutil.copytree(place / "whole", place / "out") / name
+        if is_gone:
+            path.rename(place / "gone")
+        else:
+            path.write_bytes(flip(path.read_bytes()))
+        with pytest.raises(CorpusError, match="is damaged") as caught:
+            run(place / "out")
+        assert "--force" in str(caught.value.hint), name
+        assert run(place / "out", force=True) == expected
+        shutil.rmtree(place / "out")
+        shutil.rmtree(place / "gone", ignore_errors=True)
+
+
+@pytest.mark.parametrize("name", ["", "valid.de", "test.1.en", "test.tok.de"])
+def test_a_corpus_without_digests_needs_its_text_too(place: Path, name: str) -> None:
+    run(place / "out")
+    info = json.loads((place / "out/corpus.json").read_bytes())
+    del info["files"]
+    (place / "out/corpus.json").write_text(json.dumps(info), encoding="utf-8")
+    run(place / "out")
+    path = place / "out/text" / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(CorpusError, match="is damaged"):
+        run(place / "out")
