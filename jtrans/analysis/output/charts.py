@@ -3,24 +3,40 @@
 Every chart is drawn twice, wide with the names beside the lines and narrow for a phone, where a
 wide one would be scaled until it is unreadable; the style sheet shows one of them.
 
-Classes: ``s0``, ``s1``, ... the colours of `scales`; ``grid``, ``axis``, ``quiet`` grey elements.
+Classes: ``s0``, ``s1``, ... the colours of `scales`; ``grid``, ``axis``, ``quiet`` grey elements;
+``hollow`` marks of bins with few items. No two labels touch: long ones are cut, broken or turned,
+and of many only every n-th is written.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 from jtrans.analysis.figures.results import NO_DATA, Figure, Series
-from jtrans.analysis.output.scales import COLOURS, apart, extremes, tick_labels, ticks
+from jtrans.analysis.output.labels import NAME_LETTERS, fit, short_names, text_width, wrap
+from jtrans.analysis.output.scales import (
+    COLOURS,
+    apart,
+    empty_runs,
+    extremes,
+    few_note,
+    is_few,
+    tick_labels,
+    ticks,
+)
 from jtrans.analysis.output.tables import shown, shown_value
 
 Point = tuple[float, float]
 Scale = Callable[[float], float]  # where a value lies, in px
-LETTER = 6.4  # px a letter takes at 12 px
-BOLD = 7.6  # px a letter of a name takes
+SMALL = 10.5  # px, the font size of numbers of items
+LINE = 14.5  # px from one line of text to the next
+SPACE = 6  # px between two labels, at least
+LONGEST = 150  # px of a label that is turned
+NAME_WIDTH = 200  # px of a name beside a chart
 ROW = 30  # px of one system in a dot plot
 DODGE = 5  # px between the points of two systems in one bin
 NAME_GAP = 15  # px between two names, at least
@@ -53,28 +69,52 @@ class _Canvas:
             f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
         )
 
-    def text(self, x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> None:
+    @property
+    def width(self) -> float:
+        return NARROW if self.is_narrow else WIDE
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        kind: str = "",
+        anchor: str = "start",
+        *,
+        is_turned: bool = False,  # to be read upwards
+    ) -> None:
+        turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if is_turned else ""
         self.parts.append(
-            f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
+            f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turn}>'
             f"{escape(text)}</text>"
         )
+
+    def caption(self, text: str) -> None:
+        """Write the label of the x axis at the foot, on as many lines as it takes."""
+        lines = wrap(text, self.width - 2 * SPACE)
+        half = max(map(text_width, lines)) / 2 + SPACE
+        middle = min(max((self.left + self.right) / 2, half), self.width - half)
+        for line in lines:
+            self.height += LINE
+            self.text(middle, self.height - 6, line, "axis", "middle")
 
     def path(self, points: Sequence[Point], kind: str) -> None:
         if len(points) > 1:
             steps = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
             self.parts.append(f'<polyline class="curve {kind}" points="{steps}"/>')
 
-    def mark(self, x: float, y: float, index: int, label: str) -> None:
+    def mark(self, x: float, y: float, index: int, label: str, *, is_hollow: bool = False) -> None:
         """Draw a point; its shape distinguishes systems without colour."""
+        kind = "mark hollow" if is_hollow else "mark"
         self.parts.append(
-            f'<g class="mark {_colour(index)}" transform="translate({x:.1f} {y:.1f})">'
+            f'<g class="{kind} {_colour(index)}" transform="translate({x:.1f} {y:.1f})">'
             f"<title>{escape(label)}</title>{_SHAPES[index % len(_SHAPES)]}</g>"
         )
 
     def svg(self, title: str) -> str:
-        kind, width = ("narrow", NARROW) if self.is_narrow else ("wide", WIDE)
+        kind = "narrow" if self.is_narrow else "wide"
         return (
-            f'<svg class="chart {kind}" viewBox="0 0 {width} {self.height:.0f}" '
+            f'<svg class="chart {kind}" viewBox="0 0 {self.width} {self.height:.0f}" '
             f'role="img" aria-label="{escape(title, quote=True)}">{"".join(self.parts)}</svg>'
         )
 
@@ -104,27 +144,36 @@ def draw_curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str)
     return "".join(_curves(curves, x_label, y_label, title, narrow) for narrow in (False, True))
 
 
+def isolated(text: str) -> str:
+    """Return a text whose direction does not change that of its neighbours in a line of text."""
+    return f"\u2068{text}\u2069"
+
+
 def _bins(figure: Figure, narrow: bool) -> str:
     """Draw a line per system over ordered bins, with intervals and items per bin."""
-    canvas = _canvas(figure.series, narrow, below=52)
+    canvas = _canvas(figure.series, narrow, extremes(figure))
     slot = (canvas.right - canvas.left) / len(figure.bins)
-    if any(_is_wide(label, slot) for label in figure.bins):
-        canvas.height += 13
     y = _vertical(canvas, extremes(figure), figure.y_label)
     centre = [canvas.left + slot * (place + 0.5) for place in range(len(figure.bins))]
     if figure.baseline is not None:
         height = y(figure.baseline)
         canvas.line(canvas.left, height, canvas.right, height, "baseline")
-    for x, label, count in zip(centre, figure.bins, figure.counts, strict=True):
-        _bin_label(canvas, x, label, count, slot)
-    for place in figure.empty_bins:
-        canvas.text(centre[place], (canvas.top + canvas.base) / 2, NO_DATA, "empty", "middle")
-    label = f"{figure.x_label}; n: number of {figure.count_label}"
-    canvas.text((canvas.left + canvas.right) / 2, canvas.height - 5, label, "axis", "middle")
+    _bin_labels(canvas, figure, centre, slot)
+    middle = (canvas.top + canvas.base) / 2
+    for first, last in empty_runs(figure):
+        x, room = (centre[first] + centre[last]) / 2, slot * (last - first + 1)
+        is_turned = room < text_width(NO_DATA) + SPACE
+        if room > LINE:
+            canvas.text(x + 4 * is_turned, middle, NO_DATA, "empty", "middle", is_turned=is_turned)
+    few = few_note(figure)
+    canvas.caption(
+        f"{figure.x_label}; n: number of {figure.count_label}" + (f"; {few}" if few else "")
+    )
+    dodge = min(DODGE, 0.8 * slot / len(figure.series))
     shift = (len(figure.series) - 1) / 2
     ends = []
     for order, series in enumerate(figure.series):
-        xs = [x + (order - shift) * DODGE for x in centre]
+        xs = [x + (order - shift) * dodge for x in centre]
         ends.append(_series(canvas, figure, series, xs, y))
     _name_ends(canvas, figure.series, ends)
     return canvas.svg(figure.title)
@@ -149,78 +198,102 @@ def _series(
         if low is not None and high is not None:
             canvas.line(xs[place], y(low), xs[place], y(high), f"bar {kind}")
         value = shown_value(figure, series, place)
-        canvas.mark(*point, series.index, f"{series.system}, {figure.bins[place]}: {value}")
+        label = f"{isolated(series.system)}, {figure.bins[place]}: {value}"
+        canvas.mark(*point, series.index, label, is_hollow=is_few(figure, place))
         end = point[1]
     return end
 
 
 def _dots(figure: Figure, narrow: bool) -> str:
     """Draw one number per system as a point on its own row, with its interval."""
-    beside = 12.0 if narrow else 22 + BOLD * max(len(series.system) for series in figure.series)
+    names = _names(figure.series, NARROW - 8 if narrow else NAME_WIDTH)
+    beside = 16.0 if narrow else 22 + max(text_width(name, bold=True) for name in names)
     row = ROW + (16 if narrow else 0)
     base = 8 + row * len(figure.series)
-    canvas = _Canvas(narrow, base + 42, beside, (NARROW if narrow else WIDE) - 110, 8, base)
-    x = _horizontal(canvas, extremes(figure), figure.y_label, below=16, has_grid=True)
+    canvas = _Canvas(narrow, base, beside, (NARROW if narrow else WIDE) - 90, 8, base)
+    x = _horizontal(canvas, extremes(figure), has_grid=True)
     if figure.baseline is not None:
         canvas.line(x(figure.baseline), canvas.top, x(figure.baseline), base, "baseline")
-    for order, series in enumerate(figure.series):
+    few = few_note(figure)
+    canvas.caption(f"{figure.y_label}; {few}" if few else figure.y_label)
+    for order, (name, series) in enumerate(zip(names, figure.series, strict=True)):
         height = canvas.top + row * (order + 0.5) + (8 if narrow else 0)
         kind = _colour(series.index)
         if narrow:
-            canvas.text(4, height - 14, series.system, f"name {kind}")
+            canvas.text(4, height - 14, name, f"name {kind}")
         else:
-            canvas.text(beside - 12, height + 4, series.system, f"name {kind}", "end")
+            canvas.text(beside - 12, height + 4, name, f"name {kind}", "end")
         value, least, most = series.values[0], series.low[0], series.high[0]
         if least is not None and most is not None:
             canvas.line(x(least), height, x(most), height, f"bar {kind}")
         if value is not None:
-            canvas.mark(x(value), height, series.index, shown_value(figure, series, 0))
-        canvas.text(canvas.right + 12, height + 4, shown(value, figure.digits))
+            label = f"{isolated(series.system)}: {shown_value(figure, series, 0)}"
+            canvas.mark(x(value), height, series.index, label, is_hollow=is_few(figure, 0))
+        canvas.text(canvas.right + 16, height + 4, shown(value, figure.digits))
     return canvas.svg(figure.title)
 
 
 def _curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str, narrow: bool) -> str:
-    canvas = _canvas(curves, narrow, below=42)
     updates, values = zip(*(point for curve in curves for point in curve.points), strict=True)
-    y = _vertical(canvas, (min(values), max(values)), y_label)
-    x = _horizontal(canvas, (0.0, max(updates)), x_label, below=17)
+    ends_of_values = min(values), max(values)
+    canvas = _canvas(curves, narrow, ends_of_values)
+    y = _vertical(canvas, ends_of_values, y_label)
+    x = _horizontal(canvas, (0.0, max(updates)))
+    canvas.caption(x_label)
     ends = []
     for curve in curves:
         points = [(x(update), y(value)) for update, value in curve.points]
         canvas.path(points, _colour(curve.index))
         for point, (update, value) in zip(points, curve.points, strict=True):
-            label = f"{curve.system}, {x_label} {update:,.0f}: {value:.2f}"
+            label = f"{isolated(curve.system)}, {x_label} {update:,.0f}: {value:.2f}"
             canvas.mark(*point, curve.index, label)
         ends.append(points[-1][1] if points else None)
     _name_ends(canvas, curves, ends)
     return canvas.svg(title)
 
 
-def _canvas(systems: Sequence[Series | Curve], narrow: bool, below: float) -> _Canvas:
-    """Return a canvas with room for the names beside a wide plot, and `below` px under it."""
+def _canvas(systems: Sequence[Series | Curve], narrow: bool, ends: tuple[float, float]) -> _Canvas:
+    """Return a canvas with room for the labels of the y axis, and beside a wide plot for names."""
+    left = 14 + max(map(text_width, tick_labels(ticks(*ends))))
     if narrow:
-        return _Canvas(narrow, 190 + below, 44, NARROW - 16, 26, 190)
-    beside = min(220.0, 20 + BOLD * max(len(system.system) for system in systems))
-    return _Canvas(narrow, 230 + below, 52, WIDE - beside, 26, 230)
+        return _Canvas(narrow, 190, max(44, left), NARROW - 16, 26, 190)
+    beside = 20 + max(text_width(name, bold=True) for name in _names(systems, NAME_WIDTH))
+    base = max(230, 26 + NAME_GAP * len(systems))
+    return _Canvas(narrow, base, max(52, left), WIDE - beside, 26, base)
 
 
-def _horizontal(
-    canvas: _Canvas, ends: tuple[float, float], label: str, *, below: float, has_grid: bool = False
-) -> Scale:
-    """Draw an x axis of numbers, `below` px under the plot; return where a value lies."""
+def _names(systems: Sequence[Series | Curve], width: float) -> list[str]:
+    """Return the names of systems as they fit a width."""
+    short = short_names([system.system for system in systems], NAME_LETTERS)
+    return [fit(name, width, bold=True) for name in short]
+
+
+def _horizontal(canvas: _Canvas, ends: tuple[float, float], *, has_grid: bool = False) -> Scale:
+    """Draw an x axis of numbers under the plot; return where a value lies."""
     marks = ticks(*ends, 4 if canvas.is_narrow else 6)
     scale = (canvas.right - canvas.left) / (marks[-1] - marks[0])
 
     def x(value: float) -> float:
         return canvas.left + (value - marks[0]) * scale
 
-    for mark, text in zip(marks, tick_labels(marks), strict=True):
+    texts = tick_labels(marks)
+    widest = max(map(text_width, texts))
+    every = _every(widest, x(marks[1]) - x(marks[0]))
+    canvas.height += LINE + 2
+    for number, (mark, text) in enumerate(zip(marks, texts, strict=True)):
         if has_grid:
             canvas.line(x(mark), canvas.top, x(mark), canvas.base, "grid")
-        canvas.text(x(mark), canvas.base + below, text, "quiet", "middle")
-    middle = (canvas.left + canvas.right) / 2
-    canvas.text(middle, canvas.base + below + 18, label, "axis", "middle")
+        if number % every == 0:
+            half = text_width(text) / 2
+            place = min(max(x(mark), half), canvas.width - half)
+            canvas.text(place, canvas.height, text, "quiet", "middle")
+    canvas.height += SPACE
     return x
+
+
+def _every(width: float, slot: float) -> int:
+    """Return n such that labels of a width do not touch if only every n-th is written."""
+    return max(1, math.ceil((width + SPACE) / slot))
 
 
 def _vertical(canvas: _Canvas, ends: tuple[float, float], label: str) -> Scale:
@@ -238,20 +311,38 @@ def _vertical(canvas: _Canvas, ends: tuple[float, float], label: str) -> Scale:
     return y
 
 
-def _bin_label(canvas: _Canvas, x: float, label: str, count: int, slot: float) -> None:
-    """Write a bin's label, on two lines where it is too wide, and its number of items."""
-    lines = [label]
-    if _is_wide(label, slot):
-        first, mark, last = label.partition("–" if "–" in label else " ")
-        lines = [f"{first}{mark}".strip(), last]
-    for number, text in enumerate(lines):
-        canvas.text(x, canvas.base + 15 + 13 * number, text, "", "middle")
-    text = f"n {count:,}" if slot > LETTER * (len(f"{count:,}") + 3) else f"{count:,}"
-    canvas.text(x, canvas.base + 15 + 13 * len(lines), text, "small quiet", "middle")
+def _bin_labels(canvas: _Canvas, figure: Figure, centre: Sequence[float], slot: float) -> None:
+    """Write the bins and their numbers of items: one under the other, or turned where too wide."""
+    room = slot - SPACE
+    lines = [_broken(label, room) for label in figure.bins]
+    counts = [f"n {count:,}" for count in figure.counts]
+    if any(text_width(text, SMALL) > room for text in counts):
+        counts = [text.removeprefix("n ") for text in counts]
+    widths = [text_width(line) for label in lines for line in label]
+    if max([*widths, *(text_width(text, SMALL) for text in counts)]) <= room:
+        foot = canvas.base + 1 + LINE * max(map(len, lines))
+        for x, label, count in zip(centre, lines, counts, strict=True):
+            for number, line in enumerate(label):
+                canvas.text(x, canvas.base + 1 + LINE * (number + 1), line, "", "middle")
+            canvas.text(x, foot + LINE, count, "small quiet", "middle")
+        canvas.height = foot + LINE + SPACE
+        return
+    turned = [
+        fit(f"{label} · n {count:,}", LONGEST)
+        for label, count in zip(figure.bins, figure.counts, strict=True)
+    ]
+    for place in range(0, len(turned), _every(LINE - SPACE, slot)):
+        text = turned[place]
+        canvas.text(centre[place] + 4, canvas.base + 8, text, "", "end", is_turned=True)
+    canvas.height = canvas.base + 8 + max(map(text_width, turned)) + SPACE
 
 
-def _is_wide(label: str, slot: float) -> bool:
-    return len(label) * LETTER > slot and ("–" in label or " " in label)
+def _broken(label: str, room: float) -> list[str]:
+    """Return a label on one line if there is room, else on two."""
+    if text_width(label) <= room or not ("–" in label or " " in label):
+        return [label]
+    first, mark, last = label.partition("–" if "–" in label else " ")
+    return [f"{first}{mark}".strip(), last]
 
 
 def _name_ends(
@@ -262,6 +353,7 @@ def _name_ends(
         return
     placed = sorted((end, order) for order, end in enumerate(ends) if end is not None)
     heights = apart([end for end, _ in placed], NAME_GAP, canvas.top, canvas.base)
+    names = _names(systems, NAME_WIDTH)
     for height, (_, order) in zip(heights, placed, strict=True):
-        system = systems[order]
-        canvas.text(canvas.right + 8, height + 4, system.system, f"name {_colour(system.index)}")
+        kind = f"name {_colour(systems[order].index)}"
+        canvas.text(canvas.right + 8, height + 4, names[order], kind)

@@ -12,6 +12,7 @@ from jtrans.analysis.attention.views import View
 from jtrans.analysis.figures.results import NO_DATA, Cell, Figure, Series, Table
 
 DIGITS = 3
+NUMBER = re.compile(r"[-+−±≤≥<>=~.,:–%*†‡()\[\]\s]*\d[-+−±≤≥<>=~.,:–%*†‡()\[\]\s\d]*")
 WEIGHT_COLUMNS = ("map", "layer", "head", "row", "row_token", "column", "column_token", "weight")
 
 
@@ -48,8 +49,8 @@ def shown_value(figure: Figure, series: Series, place: int) -> str:
 
 
 def is_numeric(cells: Iterable[str]) -> bool:
-    """Whether the cells of a column are numbers, intervals and "no data" only."""
-    return all(cell == NO_DATA or re.match(r"[-+±\d]", cell) for cell in cells)
+    """Whether the cells of a column are numbers, intervals and "no data" only, without words."""
+    return all(cell == NO_DATA or NUMBER.fullmatch(cell) for cell in cells)
 
 
 def to_csv(table: Table) -> str:

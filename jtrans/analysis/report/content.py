@@ -21,6 +21,8 @@ from jtrans.models.zoo import system_configs
 from jtrans.progress import Progress
 from jtrans.runs import Run
 
+MOST_NAMES = 3  # in the title
+
 
 @dataclass(frozen=True)
 class SystemSummary:
@@ -74,9 +76,8 @@ def gather(study: Study, progress: Progress) -> ReportData:
     scores = report_scores(study, progress)
     sections, warnings = _sections(study, progress)
     different, drawn = choose_examples(study)
-    names = " vs ".join(subject.name for subject in study.subjects)
     return ReportData(
-        title=names,
+        title=_title([subject.name for subject in study.subjects]),
         study=study,
         warnings=[*study.warnings, *warnings],
         systems=[_summary(subject) for subject in study.subjects],
@@ -87,6 +88,12 @@ def gather(study: Study, progress: Progress) -> ReportData:
         drawn=drawn,
         explored=explored_sentences(study, [example.line for example in [*different, *drawn]]),
     )
+
+
+def _title(names: Sequence[str]) -> str:
+    if len(names) > MOST_NAMES:
+        return f"{names[0]} vs {len(names) - 1} other systems"
+    return " vs ".join(names)
 
 
 def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], list[str]]:

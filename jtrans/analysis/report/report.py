@@ -12,10 +12,10 @@ from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.results import as_json as item_json
 from jtrans.analysis.output.charts import draw, draw_curves
 from jtrans.analysis.output.files import is_written, write_results
-from jtrans.analysis.output.tables import is_numeric, shown_table
 from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import UNSPACED
 from jtrans.analysis.report.explorer import explorer
+from jtrans.analysis.report.page_tables import NameMarker, page_table
 from jtrans.analysis.report.pages import render
 from jtrans.analysis.study.study import Study
 from jtrans.evaluation.systems import ALL_METRICS, TITLES
@@ -64,6 +64,7 @@ def page(data: ReportData) -> str:
     return render(
         "report.html",
         report=data,
+        named=NameMarker([system.name for system in data.systems]),
         study=data.study,
         references=len(data.study.text.references),
         languages=languages,
@@ -128,13 +129,10 @@ def _curves(data: ReportData) -> list[Markup]:
 
 def _entry(item: Figure | Table) -> dict[str, Any]:
     """Return the template's data of a figure or table."""
-    columns, rows = shown_table(item)
     series = item.series if isinstance(item, Figure) else []
     return {
         "item": item,
-        "columns": columns,
-        "rows": rows,
-        "right": [is_numeric(row[n] for row in rows) for n in range(len(columns))],
+        "table": page_table(item),
         "svg": Markup(draw(item)) if isinstance(item, Figure) else None,
         "names": [(own.system, own.index) for own in series],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from jtrans.analysis.figures.results import NO_DATA, Figure, Series
 from jtrans.analysis.output.charts import Curve, draw, draw_curves
+from jtrans.analysis.output.labels import text_width
 from jtrans.analysis.output.scales import tick_labels, ticks
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False)
@@ -114,3 +115,74 @@ def test_short_and_flat_curves_are_drawn(points: list[tuple[float, float]]) -> N
 
 def test_curves_without_points_are_no_chart() -> None:
     assert draw_curves([Curve("a", 0, [])], "updates", "BLEU", "title") == ""
+
+
+def _marks(svg: str) -> list[str]:
+    return [g.get("class", "") for g in _charts(svg)[0].iter("g") if "mark" in g.get("class", "")]
+
+
+def test_bins_with_few_items_are_hollow_and_the_axis_says_so() -> None:
+    series = [Series("a", [0.5, 0.6], [None] * 2, [None] * 2)]
+    svg = draw(_figure(series, counts=[19, 20], count_label="words"))
+    assert _marks(svg) == ["mark hollow s0", "mark s0"]
+    assert "fewer than 20 words" in " ".join(_texts(svg))
+    assert "hollow" not in draw(_figure(series, counts=[20, 20]))
+
+
+def test_neighbouring_bins_without_data_say_so_once() -> None:
+    nothing: list[float | None] = [None] * 20
+    svg = draw(_figure([Series("a", [0.5, *nothing[:18], 0.5], nothing, nothing)]))
+    assert _texts(svg).count(NO_DATA) == 2  # wide and narrow
+
+
+@pytest.mark.parametrize("number", [1, 5, 12, 30, 90])
+@pytest.mark.parametrize(
+    "label", ["{}", "{}0–{}9", "the {}th part of a sentence", "字{}字字字字字"]
+)
+def test_labels_of_many_or_long_bins_do_not_touch(number: int, label: str) -> None:
+    nothing: list[float | None] = [None] * number
+    bins = [label.replace("{}", str(place)) for place in range(number)]
+    series = [Series("a", [0.5] * number, nothing, nothing)]
+    svg = draw(_figure(series, bins=bins, counts=[123_456] * number, x_label="word " * 30))
+    for chart in _charts(svg):
+        boxes = [_box(text) for text in chart.iter("text")]
+        edge = float(chart.get("viewBox", "").split()[2])
+        assert all(left >= -1 and right <= edge + 1 for left, _, right, _ in boxes)
+        assert not any(_meet(a, b) for a, b in combinations(boxes, 2))
+
+
+def _box(text: ET.Element) -> tuple[float, float, float, float]:
+    """Return the edges of a text: left, top, right, bottom."""
+    x, y = float(text.get("x", "0")), float(text.get("y", "0"))
+    kind = text.get("class", "")
+    width = text_width(text.text or "", 10.5 if "small" in kind else 12, bold="name" in kind)
+    before = {"start": 0.0, "middle": width / 2, "end": width}[text.get("text-anchor", "start")]
+    if text.get("transform"):  # read upwards
+        return x - 9, y - width + before, x + 2, y + before
+    return x - before, y - 9, x - before + width, y + 2
+
+
+def _meet(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+    return min(a[2], b[2]) - max(a[0], b[0]) > 0.1 and min(a[3], b[3]) - max(a[1], b[1]) > 0.1
+
+
+@pytest.mark.parametrize("kind", ["line", "bars"])
+def test_long_names_stay_inside_and_apart(kind: str) -> None:
+    names = ["W" * 300, *(f"a-long-shared-beginning-of-names-{n}-and-end" for n in "abcde"), "نظام"]
+    size = 1 if kind == "bars" else 2
+    series = [
+        Series(name, [0.5] * size, [None] * size, [None] * size, n) for n, name in enumerate(names)
+    ]
+    svg = draw(_figure(series, kind=kind))
+    wide = _charts(svg)[0]
+    shown = [text for text in wide.iter("text") if "name" in text.get("class", "")]
+    assert len({text.text for text in shown}) == len(names)
+    assert all(_box(text)[0] >= 0 and _box(text)[2] <= 680 for text in shown)
+    assert f"\u2068{names[1]}\u2069" in svg  # in full where one points at a mark
+
+
+def test_large_numbers_of_updates_do_not_touch() -> None:
+    points = [(float(update), update / 1e6) for update in range(0, 1_000_001, 50_000)]
+    svg = draw_curves([Curve("a", 0, points)], "updates", "BLEU", "title")
+    for chart in _charts(svg):
+        assert not any(_meet(a, b) for a, b in combinations(map(_box, chart.iter("text")), 2))

@@ -1,0 +1,89 @@
+"""Text that fits where it is shown: estimated widths, names and words cut, lines broken."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from itertools import takewhile
+
+CUT = "…"
+NAME_LETTERS = 26  # of a system beside a chart or over a column
+SEPARATORS = "/-_. "  # after one of these a shared beginning of names may end
+# Shares of the font size in DejaVu Sans, the widest of the usual faces: an estimate from above.
+SLIM, MIDDLE, CAPITAL, BROAD, SQUARE = 0.42, 0.64, 0.78, 1.0, 1.3
+SLIM_LETTERS, BROAD_LETTERS = frozenset("fijlrtI .,:;'!|()[]-/"), frozenset("mwMW@%—…")
+BOLD = 1.12  # times wider
+
+
+def text_width(text: str, size: float = 12.0, *, bold: bool = False) -> float:
+    """Return an upper estimate of the width of a text, in the unit of the font size."""
+    return sum(map(_share, text)) * size * (BOLD if bold else 1.0)
+
+
+def _share(character: str) -> float:
+    if character in SLIM_LETTERS:
+        return SLIM
+    if character in BROAD_LETTERS:
+        return BROAD
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0.0  # drawn over its neighbour, or not at all
+    if unicodedata.east_asian_width(character) in "WF":
+        return SQUARE
+    return CAPITAL if character.isupper() or not character.isascii() else MIDDLE
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut a text of more than `most` characters in the middle."""
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 3
+    return f"{text[: most - 1 - tail]}{CUT}{text[len(text) - tail :]}"
+
+
+def fit(text: str, width: float, size: float = 12.0, *, bold: bool = False) -> str:
+    """Cut a text in the middle until it is at most `width` wide."""
+    most = min(len(text), max(3, int(width / (SLIM * size))))  # no need to measure all of it
+    while most > 3 and text_width(shorten(text, most), size, bold=bold) > width:
+        most -= 1
+    return shorten(text, most)
+
+
+def short_names(names: Sequence[str], most: int = NAME_LETTERS) -> list[str]:
+    """Return names of at most `most` letters: long ones lose what they share, then their middle.
+
+    Names that would look the same after the cut lose what only they share.
+    """
+    if max(map(len, names), default=0) <= most:
+        return list(names)
+    start = _shared(names)
+    first = [_without(name, start, most) for name in names]
+    result = []
+    for name, short in zip(names, first, strict=True):
+        alike = [other for other, own in zip(names, first, strict=True) if own == short]
+        result.append(_without(name, _shared(alike), most) if len(alike) > 1 else short)
+    return result
+
+
+def _shared(names: Sequence[str]) -> int:
+    """Return the length of the beginning that all names share, up to a separator."""
+    if len(names) < 2:
+        return 0
+    columns = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    shared = "".join(letters[0] for letters in columns)
+    return max(shared.rfind(mark) for mark in SEPARATORS) + 1
+
+
+def _without(name: str, start: int, most: int) -> str:
+    return shorten(CUT + name[start:] if 0 < start < len(name) else name, most)
+
+
+def wrap(text: str, width: float, size: float = 12.0) -> list[str]:
+    """Break a text into lines at most `width` wide where it has spaces."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and text_width(longer, size) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return [fit(line, width, size) for line in lines]

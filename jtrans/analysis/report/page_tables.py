@@ -1,0 +1,103 @@
+"""Tables as a page shows them: narrow, so that the numbers at the right are never cut off.
+
+A column that has the same text in every row becomes a line above the table, and a first column that
+repeats its text becomes headings of groups of rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from jtrans.analysis.figures.results import NO_DATA, Figure, Table
+from jtrans.analysis.output.labels import short_names, shorten
+from jtrans.analysis.output.tables import is_numeric, shown_table
+
+WORD_LETTERS = 12  # more in a cell need a column with room to break lines
+CELL_LETTERS = 80  # of a text in a table
+NOTHING = "–"  # no data, where there is little room
+INTERVAL = re.compile(r" (?=[\[±])")  # before an interval or the spread of seeds
+
+Row = list[tuple[str, str]]  # value, and what stands small beside or below it
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table ready for the template."""
+
+    facts: list[tuple[str, str]]  # heading and text of columns that say the same in every row
+    headings: list[tuple[str, str]]  # and the kind of the column: number, word or text
+    groups: list[tuple[str, list[Row]]]  # heading, may be empty, and rows
+
+
+def page_table(item: Figure | Table) -> PageTable:
+    """Arrange a figure's numbers or a table."""
+    columns, rows = shown_table(item)
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    numeric = [is_numeric(own) for own in cells]
+    constant = [
+        len(rows) > 1 and not number and len(set(own)) == 1
+        for own, number in zip(cells, numeric, strict=True)
+    ]
+    places = [place for place in range(len(columns)) if not constant[place]]
+    facts = [(columns[place], rows[0][place]) for place in range(len(columns)) if constant[place]]
+    groups = [("", rows)]
+    if places and not numeric[places[0]] and len(set(cells[places[0]])) < len(rows):
+        first = places.pop(0)
+        runs = itertools.groupby(rows, key=lambda row: row[first])
+        groups = [(f"{columns[first]}: {name}", list(own)) for name, own in runs]
+    return PageTable(
+        facts,
+        [(columns[place], _kind(cells[place], numeric[place])) for place in places],
+        [(heading, [_row(row, places, numeric) for row in own]) for heading, own in groups],
+    )
+
+
+def _kind(cells: Sequence[str], is_number: bool) -> str:
+    if is_number:
+        return "number"
+    return "text" if max(map(len, cells)) > WORD_LETTERS else "word"
+
+
+def _row(row: Sequence[str], places: Sequence[int], numeric: Sequence[bool]) -> Row:
+    result = []
+    for place in places:
+        value, *rest = INTERVAL.split(row[place], maxsplit=1) if numeric[place] else [row[place]]
+        shown = NOTHING if value == NO_DATA else shorten(value, CELL_LETTERS)
+        result.append((shown, "".join(rest)))
+    return result
+
+
+class NameMarker:
+    """Marks the names of systems in text, so that their direction leaves the text as it is.
+
+    Args:
+        names: of all systems.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._short = dict(zip(names, short_names(names), strict=True))
+        ordered = sorted(filter(None, names), key=len, reverse=True)
+        self._names = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, ordered))})(?!\w)")
+
+    def __call__(self, text: str, *, is_short: bool = False) -> Markup:
+        """Return a text as HTML with every name of a system isolated, and shortened if asked."""
+        parts = self._names.split(text)
+        for place in range(1, len(parts), 2):
+            name = self._short[parts[place]] if is_short else parts[place]
+            parts[place] = f"<bdi>{escape(name)}</bdi>"
+        parts[::2] = [str(escape(part)) for part in parts[::2]]
+        return Markup("".join(parts))
+
+    def short(self, text: str) -> Markup:
+        """Return a heading with short names."""
+        return self(text, is_short=True)
+
+    @property
+    def are_cut(self) -> bool:
+        """Whether any name is shown shortened."""
+        return any(name != short for name, short in self._short.items())

@@ -1,0 +1,53 @@
+"""Labels that fit: widths, cuts and the names of many systems."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.analysis.output.labels import fit, short_names, shorten, text_width, wrap
+
+
+@given(st.text(max_size=80), st.integers(3, 60))
+def test_a_cut_text_is_short_and_keeps_both_ends(text: str, most: int) -> None:
+    cut = shorten(text, most)
+    assert len(cut) == min(len(text), most)
+    assert cut == text or ("…" in cut and text.startswith(cut[: cut.index("…")]))
+
+
+@given(st.text(min_size=4, max_size=300), st.integers(60, 300))
+def test_a_fitted_text_is_no_wider_than_its_place(text: str, width: int) -> None:
+    assert text_width(fit(text, width)) <= width
+
+
+@pytest.mark.parametrize("text", ["Donau" * 2000, "字" * 500, "نظام" * 300])
+def test_even_the_longest_word_fits(text: str) -> None:
+    assert text_width(fit(text, 120, bold=True), bold=True) <= 120
+
+
+def test_combining_marks_take_no_room() -> None:
+    assert text_width("e\u0301") == text_width("e")
+
+
+def test_short_names_stay() -> None:
+    assert short_names(["a/base", "a/fast"], 10) == ["a/base", "a/fast"]
+
+
+def test_long_names_lose_the_beginning_they_share() -> None:
+    names = ["experiment-2026-large", "experiment-2026-small"]
+    assert short_names(names, 12) == ["…large", "…small"]
+
+
+def test_names_that_differ_in_the_middle_stay_different() -> None:
+    names = ["other", *(f"experiment-2026-{size}-vocabulary-en.txt" for size in ("large", "small"))]
+    short = short_names(names, 20)
+    assert len(set(short)) == 3
+    assert max(map(len, short)) <= 20
+
+
+def test_lines_break_at_spaces() -> None:
+    lines = wrap("times in the training data; n: number of reference words", 150)
+    assert len(lines) > 1
+    assert " ".join(lines) == "times in the training data; n: number of reference words"
+    assert all(text_width(line) <= 150 for line in lines)
