@@ -6,9 +6,6 @@ score is the one that sacreBLEU reports.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -46,28 +43,39 @@ class Bootstrap:
         return np.concatenate(summed).reshape(SAMPLES, *values.shape[1:])
 
 
-def p_value(drawn: NDArray[np.float64], difference: float) -> float:
-    """Return the p-value of a difference by sacreBLEU's paired bootstrap.
+def p_value(deviations: NDArray[np.float64], difference: float) -> float:
+    """Return the two-sided p-value of a difference.
+
+    ``(1 + #{|deviation| >= |difference|}) / (samples + 1)``: of all drawn test sets, how many
+    have a difference as far from its mean as the observed one is from 0. The 1 is the observed
+    test set itself (Davison and Hinkley, 1997, 4.4; Noreen, 1989). Of equal systems, 5 % get less
+    than 0.05. sacreBLEU's own p (`sacrebleu_p_value`) is lower: 12 % of equal systems do.
 
     Args:
-        drawn: the difference on every drawn test set.
+        deviations: the difference on every drawn test set, less its mean.
         difference: on the real one; 0 has p = 1.
     """
     if difference == 0:
         return 1.0
-    centred = np.abs(drawn - drawn.mean())
-    return (float((centred > abs(difference)).sum()) + 1) / (len(drawn) + 1)
+    # ties beyond rounding count: on small test sets the observed set is drawn again and again
+    reached = np.abs(deviations) >= abs(difference) * (1 - 1e-9)
+    return (int(reached.sum()) + 1) / (len(deviations) + 1)
 
 
-@contextmanager
-def default_seed() -> Iterator[None]:
-    """Have sacreBLEU draw its samples from its default seed, `SEED`, whatever the environment says.
+def sacrebleu_p_value(drawn: NDArray[np.float64], difference: float) -> float:
+    """Return the p-value that sacreBLEU's ``--paired-bs`` gives, for comparison with it.
 
-    Two threads must not do this at the same time.
+    It compares the size of the drawn differences, less the mean size, with the observed one;
+    for equal scores sacreBLEU gives the smallest p there is, and this 1.
     """
-    former = os.environ.pop("SACREBLEU_SEED", None)
-    try:
-        yield
-    finally:
-        if former is not None:
-            os.environ["SACREBLEU_SEED"] = former
+    if difference == 0:
+        return 1.0
+    sizes = np.abs(drawn)
+    return (int((sizes - sizes.mean() > abs(difference)).sum()) + 1) / (len(drawn) + 1)
+
+
+def half_width(drawn: NDArray[np.float64]) -> float:
+    """Return half the width of the 95 % interval of drawn numbers, as sacreBLEU does."""
+    ordered = np.sort(drawn)
+    tail = len(ordered) // 40
+    return float(ordered[len(ordered) - tail - 1] - ordered[tail]) / 2

@@ -9,16 +9,18 @@ References always come as a list of reference sets, each as long as the hypothes
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 
+import numpy as np
+from numpy.typing import NDArray
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from jtrans.errors import CorpusError
-from jtrans.evaluation.bootstrap import SAMPLES, default_seed
+from jtrans.evaluation.bootstrap import SAMPLES, SEED, Bootstrap, half_width
 from jtrans.text.language import base_language
 
 METRICS = ("bleu", "chrf", "ter")
@@ -40,13 +42,18 @@ class Score:
         name: ``BLEU``, ``chrF2`` or ``TER`` (lower is better for TER only).
         value: the score, on the scale 0 to 100 (TER can exceed 100).
         signature: how it was computed, name included, as sacreBLEU prints it.
-        interval: half the width of the 95 % bootstrap interval.
+        drawn: the score on every test set of the bootstrap, [samples].
     """
 
     name: str
     value: float
     signature: str
-    interval: float
+    drawn: NDArray[np.float64] = field(compare=False, repr=False)
+
+    @property
+    def interval(self) -> float:
+        """Half the width of the 95 % bootstrap interval, as sacreBLEU reports it."""
+        return half_width(self.drawn)
 
 
 def sacrebleu_scores(
@@ -56,6 +63,7 @@ def sacrebleu_scores(
     metrics: Sequence[str] = METRICS,
     target_language: str,
     lowercase: bool = False,
+    bootstrap: Bootstrap | None = None,
 ) -> list[Score]:
     """Score raw text with sacreBLEU, one `Score` per metric, in the order given.
 
@@ -65,18 +73,25 @@ def sacrebleu_scores(
         metrics: names out of `METRICS`.
         target_language: decides the tokenizer (`tokenizer_name`), which the signature names.
         lowercase: compare without case. TER always does, as is its custom.
+        bootstrap: the test sets drawn from this one, if the caller has them already.
 
     Raises:
         CorpusError: no hypotheses, or numbers of lines that differ.
     """
     check_lines(hypotheses, references)
+    bootstrap = bootstrap or Bootstrap(len(hypotheses))
     scores = []
     for name in metrics:
         metric = make_metric(name, references, target_language=target_language, lowercase=lowercase)
-        with default_seed():
-            result = metric.corpus_score(hypotheses, references=None, n_bootstrap=SAMPLES)
+        # what sacreBLEU's corpus_score does, keeping the score of every drawn test set; its own
+        # bootstrap raises a TypeError where a drawn test set has no match
+        counts = metric._extract_corpus_statistics(hypotheses, None)
+        result = metric._aggregate_and_compute(counts)
+        sums = bootstrap.sums(np.array(counts)).tolist()
+        drawn = np.array([metric._compute_score_from_stats(own).score for own in sums])
+        metric.n_bootstrap, metric.seed = SAMPLES, str(SEED)  # for the signature
         signature = f"{result.name}|{metric.get_signature()}"
-        scores.append(Score(result.name, float(result.score), signature, float(result._ci)))
+        scores.append(Score(result.name, float(result.score), signature, drawn))
     return scores
 
 

@@ -1,27 +1,39 @@
 """Is one system better than another, or was it luck? Paired bootstrap resampling.
 
 Koehn (2004): draw test sets with replacement from the original one, score both systems on each,
-and count how often chance alone yields a difference as large as the observed one. sacreBLEU
-computes it; its p-value is the one that papers report.
+and count how often chance alone yields a difference as large as the observed one. Systems with
+several seeds are compared by their means, over sentences and seeds (`jtrans.evaluation.seeds`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sacrebleu.significance import PairedTest
-
-from jtrans.evaluation.bootstrap import SAMPLES, default_seed
-from jtrans.evaluation.scores import METRICS, make_metric
-
 SIGNIFICANT = 0.05  # a lower p-value is called significant
+BETTER, WORSE = "*", "↓"  # marks of scores that differ significantly from the baseline's
+LEGEND = "* significantly better than {baseline}, ↓ significantly worse (p < 0.05)"
+
+
+def p_text(p: float, samples: int) -> str:
+    """Return a p-value in words: ``p = 0.004``, or ``p <= 0.001`` at the floor of the resampling.
+
+    Args:
+        p: the p-value.
+        samples: how many drawn test sets it rests on: the floor is ``1 / (samples + 1)``.
+    """
+    if p * (samples + 1) < 1.5:
+        return f"p <= {1 / (samples + 1):.3f}"
+    text = f"{p:.3f}"
+    if (float(text) < SIGNIFICANT) != (p < SIGNIFICANT):
+        text = f"{p:.5f}"  # rounding must not contradict the verdict
+    return f"p = {text}"
 
 
 @dataclass(frozen=True)
 class PairedResult:
-    """One system against the baseline in one metric.
+    """One system against the baseline in one metric; means over seeds where there are several.
 
     Args:
         baseline: name of the baseline.
@@ -30,6 +42,13 @@ class PairedResult:
         difference: score of the system minus score of the baseline.
         p_value: probability of a difference of this size by chance alone.
         samples: number of bootstrap samples it rests on.
+        index: of the system among those compared; the baseline is 0.
+        baseline_runs: how many runs, differing only by seed, the baseline has.
+        system_runs: how many the system has.
+        resampled: ``sentences``, or ``sentences and seeds``.
+        is_borrowed: whether a system with one run took the seeds' variance of others.
+        sacrebleu_p_value: the p that sacreBLEU gives for two single runs; it is too low
+            (`jtrans.evaluation.bootstrap`), and decides nothing here.
     """
 
     baseline: str
@@ -38,19 +57,27 @@ class PairedResult:
     difference: float
     p_value: float
     samples: int
+    index: int = 1
+    baseline_runs: int = 1
+    system_runs: int = 1
+    resampled: str = "sentences"
+    is_borrowed: bool = False
+    sacrebleu_p_value: float | None = None
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> PairedResult:
         """Parse the output of `to_json`."""
-        return cls(**{name: value for name, value in content.items() if name != "is_better"})
+        added = ("is_better", "is_significant")
+        return cls(**{name: value for name, value in content.items() if name not in added})
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {**vars(self), "is_better": self.is_better}
+        verdict = {"is_better": self.is_better, "is_significant": self.is_significant}
+        return {**vars(self), **verdict}
 
     def describe(self) -> str:
         """Describe in words how the system compares with the baseline."""
-        test = f"(paired bootstrap, {self.samples:,} samples, p = {self.p_value:.3f})"
+        test = f"({self._test()}, {self.samples:,} samples, {p_text(self.p_value, self.samples)})"
         if not self.is_significant:
             return (
                 f"{self.system} and {self.baseline} do not differ significantly in {self.metric}: "
@@ -59,6 +86,14 @@ class PairedResult:
         word = "better" if self.is_better else "worse"
         difference = f"{abs(self.difference):.1f} {self.metric}"
         return f"{self.system} is {word} than {self.baseline} by {difference} {test}"
+
+    def _test(self) -> str:
+        if self.resampled == "sentences":
+            return "paired bootstrap over sentences"
+        text = f"paired bootstrap over sentences and {self.system_runs} + {self.baseline_runs} "
+        if self.is_borrowed:
+            return f"{text}runs; a single run has the seed deviation of the others"
+        return f"{text}seeds"
 
     @property
     def is_significant(self) -> bool:
@@ -70,49 +105,9 @@ class PairedResult:
         """Return whether the system scored better: higher, or for TER lower."""
         return self.difference < 0 if self.metric == "TER" else self.difference > 0
 
-
-def paired_bootstrap(
-    systems: Sequence[tuple[str, Sequence[str]]],
-    references: Sequence[Sequence[str]],
-    *,
-    metrics: Sequence[str] = METRICS,
-    target_language: str,
-    lowercase: bool = False,
-) -> list[PairedResult]:
-    """Compare the first system, the baseline, with each of the others in each metric.
-
-    Every pair is compared on the same samples. References, options and scores are those of
-    `sacrebleu_scores`. Equal scores have p = 1 (sacreBLEU would report the smallest p there
-    is for two identical outputs).
-
-    Args:
-        systems: name and hypotheses (raw text) of each, as many lines as every reference set;
-            at least two systems, the baseline first.
-        references: reference sets.
-        metrics: names out of `METRICS`.
-        target_language: decides the tokenizer.
-        lowercase: compare without case.
-
-    Returns:
-        One result per system other than the baseline and metric, systems in the outer order.
-    """
-    prepared = {
-        name: make_metric(name, references, target_language=target_language, lowercase=lowercase)
-        for name in metrics
-    }
-    with default_seed():
-        # references=None: each metric holds the statistics of its references already
-        test = PairedTest(list(systems), prepared, None, test_type="bs", n_samples=SAMPLES)
-        columns: dict[str, list[Any]] = test()[1]
-    names = columns.pop("System")
-    return [
-        _result(names[0], names[row], metric, column[0], column[row])
-        for row in range(1, len(names))
-        for metric, column in columns.items()
-    ]
-
-
-def _result(baseline: str, system: str, metric: str, first: Any, other: Any) -> PairedResult:
-    difference = float(other.score - first.score)
-    p_value = float(other.p_value) if difference else 1.0
-    return PairedResult(baseline, system, metric, difference, p_value, SAMPLES)
+    @property
+    def mark(self) -> str:
+        """The mark of a significant difference, empty if it is none."""
+        if not self.is_significant:
+            return ""
+        return BETTER if self.is_better else WORSE

@@ -5,15 +5,18 @@ All numbers come from `evaluate`: ``jtrans score`` and the report show its resul
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from jtrans.errors import ConfigError, name_hint
 from jtrans.evaluation.bleu import MultiBleu, multi_bleu
+from jtrans.evaluation.bootstrap import Bootstrap, sacrebleu_p_value
 from jtrans.evaluation.scores import METRICS, Score, sacrebleu_scores
-from jtrans.evaluation.significance import PairedResult, paired_bootstrap
+from jtrans.evaluation.seeds import SeedSample, compare_means
+from jtrans.evaluation.significance import PairedResult
 
 MULTI_BLEU = "multi-bleu"
 ALL_METRICS = (*METRICS, MULTI_BLEU)
@@ -29,7 +32,8 @@ class SystemOutput:
         lines: its translations as raw text.
         words: the same as words, before detokenisation.
         reference_words: reference sets as words, segmented like `words`.
-        group: shared by systems that differ only by their random seed; None for none.
+        group: a name shared by systems that differ only by their random seed, and by no others;
+            None for none.
     """
 
     name: str
@@ -62,6 +66,7 @@ class SystemScores:
 class SeedGroup:
     """Systems that differ only by their random seed, or a single system."""
 
+    name: str
     members: list[SystemScores]
 
     @property
@@ -71,12 +76,25 @@ class SeedGroup:
 
     def mean(self, metric: str) -> float:
         """Return the mean of a metric over the seeds."""
-        return statistics.mean(system.value(metric) for system in self.members)
+        return float(np.mean([system.value(metric) for system in self.members]))
 
     def deviation(self, metric: str) -> float | None:
         """Return the sample standard deviation between the seeds, None for a single system."""
         values = [system.value(metric) for system in self.members]
-        return statistics.stdev(values) if len(values) > 1 else None
+        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+    def interval(self, metric: str) -> float | None:
+        """Return half the width of the 95 % interval of the mean, None if the metric has none.
+
+        It covers other sentences and, of several seeds, other seeds.
+        """
+        return self.sample(metric).interval() if metric in self.members[0].scores else None
+
+    def sample(self, metric: str) -> SeedSample:
+        """Return a metric of `METRICS` of every run, on the test set and on the drawn ones."""
+        scores = [system.scores[metric] for system in self.members]
+        drawn = np.stack([score.drawn for score in scores])
+        return SeedSample(np.array([score.value for score in scores]), drawn)
 
 
 @dataclass(frozen=True)
@@ -87,7 +105,7 @@ class Evaluation:
         metrics: out of `ALL_METRICS`, in the order given.
         systems: in the order given, the baseline first.
         groups: the systems by group, in the order of their first members.
-        paired: comparisons with the baseline.
+        paired: comparisons of every group with the first one, metric by metric.
         references: how many reference sets were used.
     """
 
@@ -128,9 +146,8 @@ def evaluate(
     metrics: Sequence[str],
     target_language: str,
     lowercase: bool,
-    compare_seeds: bool = True,
 ) -> Evaluation:
-    """Score systems in every metric, group them by seed, and compare them with the first.
+    """Score systems in every metric, group them by seed, and compare groups with the first.
 
     sacreBLEU's metrics read raw text; multi-bleu reads each system's own words.
 
@@ -140,28 +157,62 @@ def evaluate(
         metrics: out of `ALL_METRICS`.
         target_language: decides sacreBLEU's tokenizer.
         lowercase: compare without case.
-        compare_seeds: whether every system is compared with the baseline, or only the first one
-            of each group.
 
     Raises:
         CorpusError: an empty test set, or numbers of lines that differ.
     """
     plain = [name for name in metrics if name != MULTI_BLEU]
     options: dict[str, Any] = {"target_language": target_language, "lowercase": lowercase}
-    systems, groups, compared = [], dict[str, SeedGroup](), []
+    bootstrap = Bootstrap(len(references[0]) if references else 0)
+    systems, groups = [], dict[str, SeedGroup]()
     for number, output in enumerate(outputs):
-        scores = sacrebleu_scores(output.lines, references, metrics=plain, **options)
+        scores = sacrebleu_scores(
+            output.lines, references, metrics=plain, bootstrap=bootstrap, **options
+        )
         own = None
         if MULTI_BLEU in metrics:
             own = multi_bleu(output.words, output.reference_words, lowercase=lowercase)
         system = SystemScores(output.name, dict(zip(plain, scores, strict=True)), own)
         systems.append(system)
         key = f"alone {number}" if output.group is None else f"group {output.group}"
-        group = groups.setdefault(key, SeedGroup([]))
-        group.members.append(system)
-        if compare_seeds or len(group.members) == 1:
-            compared.append((output.name, output.lines))
-    paired = []
-    if len(compared) > 1 and plain:
-        paired = paired_bootstrap(compared, references, metrics=plain, **options)
-    return Evaluation(list(metrics), systems, list(groups.values()), paired, len(references))
+        name = output.name if output.group is None else output.group
+        groups.setdefault(key, SeedGroup(name, [])).members.append(system)
+    compared = _compare(list(groups.values()), plain, bootstrap.sentences)
+    return Evaluation(list(metrics), systems, list(groups.values()), compared, len(references))
+
+
+def _compare(
+    groups: Sequence[SeedGroup], metrics: Sequence[str], sentences: int
+) -> list[PairedResult]:
+    """Compare every group with the first in each metric, groups in the outer order."""
+    return [
+        _paired_result(groups, index, metric, sentences)
+        for index in range(1, len(groups))
+        for metric in metrics
+    ]
+
+
+def _paired_result(
+    groups: Sequence[SeedGroup], index: int, metric: str, sentences: int
+) -> PairedResult:
+    baseline, system, *others = (
+        group.sample(metric)
+        for group in (groups[0], groups[index], *groups[1:index], *groups[index + 1 :])
+    )
+    test = compare_means(baseline, system, others, sentences=sentences)
+    is_single = baseline.runs == system.runs == 1
+    drawn = system.drawn[0] - baseline.drawn[0]
+    return PairedResult(
+        groups[0].name,
+        groups[index].name,
+        TITLES[metric],
+        test.difference,
+        1.0 if test.p_value is None else test.p_value,
+        test.samples,
+        index,
+        baseline.runs,
+        system.runs,
+        "sentences and seeds" if test.has_seeds else "sentences",
+        test.is_borrowed,
+        sacrebleu_p_value(drawn, test.difference) if is_single else None,
+    )

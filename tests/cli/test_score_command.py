@@ -105,12 +105,19 @@ def test_a_lower_casing_run_is_scored_without_case(
 def test_two_runs_are_compared_with_the_first(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
 ) -> None:
-    runs = [_run_of(corpus, make_run, name, weights_seed=n) for n, name in enumerate("ab", 1)]
+    runs = [
+        _run_of(
+            corpus, make_run, name, weights_seed=n, config={"training": {"learning_rate": n / 10}}
+        )
+        for n, name in enumerate("ab", 1)
+    ]
     report = json.loads(jtrans("score", *runs, "--json").out)
     assert {(p["baseline"], p["system"]) for p in report["paired"]} == {("a", "b")}
     assert [p["metric"] for p in report["paired"]] == ["BLEU", "chrF2", "TER"]
     lines = jtrans("score", *runs).out.splitlines()
-    assert sum("paired bootstrap, 1,000 samples, p = " in line for line in lines) == 1
+    assert (
+        sum("paired bootstrap over sentences, 1,000 samples, p = " in line for line in lines) == 1
+    )
 
 
 def test_runs_that_differ_only_by_seed_get_mean_and_deviation(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest
 
 from jtrans.evaluation.bleu import COLUMNS, bleu_counts, bleu_of
-from jtrans.evaluation.bootstrap import Bootstrap, p_value
-from jtrans.evaluation.scores import sacrebleu_scores
-from jtrans.evaluation.significance import paired_bootstrap
+from jtrans.evaluation.bootstrap import Bootstrap, p_value, sacrebleu_p_value
+from jtrans.evaluation.scores import METRICS, make_metric, sacrebleu_scores
 
 REFERENCES = [
     "the dog sleeps on the green sofa .",
@@ -57,17 +60,57 @@ def test_sentences_without_4_grams_on_either_side_have_no_bleu() -> None:
     assert bleu_of(failed.sum(axis=0)) == 0
 
 
-def test_p_is_that_of_the_paired_bootstrap_of_sacrebleu() -> None:
-    [expected] = paired_bootstrap(
-        [("a", BETTER), ("b", WORSE)], [REFERENCES], metrics=["bleu"], target_language="en"
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("references", [[REFERENCES], [REFERENCES, BETTER[::-1]]])
+def test_drawn_scores_are_those_of_the_paired_bootstrap_of_sacrebleu(
+    name: str, references: list[list[str]]
+) -> None:
+    metric = make_metric(name, references, target_language="en", lowercase=False)
+    systems: list[tuple[str, Sequence[str]]] = [("a", BETTER), ("b", WORSE)]
+    _, columns = PairedTest(systems, {name: metric}, None, test_type="bs", n_samples=1000)()
+    expected: list[Any] = list([*columns.values()][1])
+    better, worse = (
+        sacrebleu_scores(lines, references, metrics=[name], target_language="en")[0]
+        for _, lines in systems
     )
-    bootstrap = Bootstrap(len(REFERENCES))
-    better, worse = (_counts(lines) for lines in (BETTER, WORSE))
-    drawn = bleu_of(bootstrap.sums(worse)) - bleu_of(bootstrap.sums(better))
-    difference = float(bleu_of(worse.sum(axis=0)) - bleu_of(better.sum(axis=0)))
-    assert difference == pytest.approx(expected.difference)
-    assert p_value(drawn, difference) == pytest.approx(expected.p_value, abs=1e-3)
-    assert p_value(drawn, 0.0) == 1.0
+    assert (better.value, worse.value) == pytest.approx([own.score for own in expected])
+    assert (better.interval, worse.interval) == pytest.approx(
+        [own.ci for own in expected], abs=1e-3
+    )
+    p = sacrebleu_p_value(worse.drawn - better.drawn, worse.value - better.value)
+    assert p == pytest.approx(expected[1].p_value, abs=2e-3)
+
+
+def test_a_test_set_without_a_match_in_some_drawn_sets_is_scored() -> None:
+    # sacreBLEU's own bootstrap raises a TypeError here
+    lines, references = ["a b c d", "no match"], [["a b c d", "x y z w"]]
+    scores = sacrebleu_scores(lines, references, target_language="en")
+    assert [np.isfinite(score.drawn).all() for score in scores] == [True] * 3
+    assert scores[0].interval > 0
+
+
+def test_p_counts_differences_as_far_from_their_mean_as_the_observed_one_from_zero() -> None:
+    deviations = np.array([-3.0, -1.0, 0.5, 1.5, 2.0])
+    assert p_value(deviations, 2.0) == pytest.approx(3 / 6)
+    assert p_value(deviations, -1.5) == pytest.approx(4 / 6)
+    assert p_value(deviations, 9.0) == pytest.approx(1 / 6)
+    assert p_value(deviations, 0.0) == 1.0
+
+
+def test_of_equal_systems_one_in_twenty_differs_by_p() -> None:
+    generator = np.random.default_rng(3)
+    bootstrap = Bootstrap(100)
+    differences = generator.normal(size=(100, 600))  # the means of equal systems on 100 sentences
+    drawn = bootstrap.sums(differences) / 100
+    ours, theirs = (
+        np.mean([p(column, mean) < 0.05 for column, mean in zip(own, means, strict=True)])
+        for p, own, means in (
+            (p_value, (drawn - drawn.mean(axis=0)).T, differences.mean(axis=0)),
+            (sacrebleu_p_value, drawn.T, differences.mean(axis=0)),
+        )
+    )
+    assert 0.03 < ours < 0.075
+    assert theirs > 0.08
 
 
 def test_drawn_sets_have_as_many_sentences_and_are_the_same_again() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from jtrans.evaluation.scores import sacrebleu_scores
-from jtrans.evaluation.significance import PairedResult, paired_bootstrap
+from jtrans.evaluation.scores import METRICS, sacrebleu_scores
+from jtrans.evaluation.significance import PairedResult, p_text
+from jtrans.evaluation.systems import SystemOutput, evaluate
 
 ANIMALS = ["dog", "cat", "horse", "bird", "cow", "sheep", "goat", "duck"]
 REFERENCE = [
@@ -18,8 +21,18 @@ POOR = [line.replace("are running through", "go in") for line in REFERENCE]
 LUCKY = [*POOR[:1], REFERENCE[1], "nothing at all", *POOR[3:]]
 
 
-def compare(*systems: tuple[str, list[str]], **options: object) -> list[PairedResult]:
-    return paired_bootstrap(systems, [REFERENCE], target_language="en", **options)  # type: ignore[arg-type]
+def compare(
+    *systems: tuple[str, list[str]],
+    references: Sequence[list[str]] = (REFERENCE,),
+    metrics: Sequence[str] = METRICS,
+) -> list[PairedResult]:
+    return evaluate(
+        [SystemOutput(name, lines, [], []) for name, lines in systems],
+        references,
+        metrics=metrics,
+        target_language="en",
+        lowercase=False,
+    ).paired
 
 
 def test_a_system_better_in_every_line_is_significantly_better_in_every_metric() -> None:
@@ -63,7 +76,7 @@ def test_every_system_is_compared_with_the_first() -> None:
 def test_a_system_gets_the_same_result_whoever_else_takes_part() -> None:
     alone = compare(("poor", POOR), ("lucky", LUCKY))
     together = compare(("poor", POOR), ("perfect", REFERENCE), ("lucky", LUCKY))
-    assert together[3:] == alone
+    assert [replace(result, index=1) for result in together[3:]] == alone
 
 
 def test_the_seed_in_the_environment_changes_nothing(
@@ -77,6 +90,37 @@ def test_the_seed_in_the_environment_changes_nothing(
 
 def test_several_reference_sets_are_used() -> None:
     systems = [("poor", POOR), ("perfect", REFERENCE)]
-    (result,) = paired_bootstrap(systems, [REFERENCE, POOR], metrics=["bleu"], target_language="en")
+    (result,) = compare(*systems, references=[REFERENCE, POOR], metrics=["bleu"])
     assert result.difference == pytest.approx(0)
     assert result.p_value == 1
+
+
+def test_at_the_floor_of_the_resampling_p_is_a_bound() -> None:
+    assert p_text(1 / 1001, 1000) == "p <= 0.001"
+    assert p_text(2 / 1001, 1000) == "p = 0.002"
+    assert p_text(1.0, 1000) == "p = 1.000"
+    assert p_text(1 / 101, 100) == "p <= 0.010"
+
+
+def test_a_shown_p_agrees_with_the_verdict() -> None:
+    assert p_text(50 / 1001, 1000) == "p = 0.04995"
+
+
+def test_five_sentences_decide_nothing() -> None:
+    few = slice(0, 5)
+    results = compare(("poor", POOR[few]), ("perfect", REFERENCE[few]), references=[REFERENCE[few]])
+    assert not any(result.is_significant for result in results)
+    assert compare(("a", ["x"]), ("b", ["y"]), references=[["x"]])[0].p_value == 1
+
+
+def test_marks_tell_better_from_worse_and_from_neither() -> None:
+    assert [result.mark for result in compare(("poor", POOR), ("best", REFERENCE))] == ["*"] * 3
+    assert [result.mark for result in compare(("best", REFERENCE), ("poor", POOR))] == ["↓"] * 3
+    assert [result.mark for result in compare(("poor", POOR), ("lucky", LUCKY))] == [""] * 3
+
+
+def test_the_p_of_sacrebleu_is_named_as_such() -> None:
+    [result] = compare(("poor", POOR), ("lucky", LUCKY), metrics=["bleu"])
+    content = result.to_json()
+    assert content["sacrebleu_p_value"] <= content["p_value"]
+    assert PairedResult.from_json(content) == result

@@ -67,12 +67,15 @@ def test_systems_without_a_group_stand_alone_whatever_their_names() -> None:
     assert [len(group.members) for group in _evaluate(*outputs, metrics=["chrf"]).groups] == [1, 1]
 
 
-def test_seeds_are_compared_one_by_one_or_by_their_first() -> None:
+def test_groups_are_compared_and_sister_seeds_are_not() -> None:
     outputs = [_output("a", GOOD, "x"), _output("b", BAD, "x"), _output("c", BAD, "y")]
-    every = _evaluate(*outputs, metrics=["chrf"]).paired
-    assert [pair.system for pair in every] == ["b", "c"]
-    firsts = _evaluate(*outputs, metrics=["chrf"], compare_seeds=False).paired
-    assert firsts == every[1:]
+    [pair] = _evaluate(*outputs, metrics=["chrf"]).paired
+    assert (pair.baseline, pair.system, pair.index) == ("x", "y", 1)
+    assert (pair.baseline_runs, pair.system_runs) == (2, 1)
+    assert pair.resampled == "sentences and seeds"
+    values = [system.value("chrf") for system in _evaluate(*outputs, metrics=["chrf"]).systems]
+    assert pair.difference == pytest.approx(values[2] - (values[0] + values[1]) / 2)
+    assert _evaluate(*outputs[:2], metrics=["chrf"]).paired == []
 
 
 @pytest.mark.parametrize("metrics", [["bleu"], ["multi-bleu"]])

@@ -23,8 +23,9 @@ from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.errors import usage_error
 from jtrans.evaluation.bleu import MAX_ORDER, bleu_of
-from jtrans.evaluation.bootstrap import SAMPLES, p_value
+from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.evaluation.scores import tokenizer_name
+from jtrans.evaluation.seeds import SeedSample, compare_means
 
 SHOWN = 10  # sentences and n-grams in each direction
 SMOOTHING = 1.0
@@ -62,41 +63,55 @@ def _significance(study: Study, binning: Binning) -> Table:
     bins, place = source_bins(study, binning)
     groups = [(label, place == number) for number, label in enumerate(bins.labels)]
     groups.insert(0, ("all", np.ones(len(study), dtype=bool)))
-    first, *others = [(s.name, sentence_counts(study, s)) for s in study.subjects]
-    rows: list[list[Cell]] = []
-    for name, counts in others:
-        for label, chosen in groups:
-            row = _paired(study, [first[1], counts], chosen)
-            rows.append([first[0], name, label, int(chosen.sum()), *row])
+    counts = [sentence_counts(study, subject) for subject in study.subjects]
+    rows: list[list[Cell]] = [[] for _ in range((len(counts) - 1) * len(groups))]
+    for place_of_row, (label, chosen) in enumerate(groups):
+        inside = [_bleu_of_some(study, members, chosen) for members in counts]
+        for number, subject in enumerate(study.subjects[1:]):
+            row = _compared(inside[0], inside[number + 1], inside[1:], int(chosen.sum()))
+            rows[number * len(groups) + place_of_row] = [
+                study.subjects[0].name,
+                subject.name,
+                label,
+                int(chosen.sum()),
+                *row,
+            ]
     columns = ["baseline", "system", "source words", "sentences"]
     columns += ["BLEU baseline", "BLEU system", "difference", "p"]
+    has_seeds = any(len(subject.members) > 1 for subject in study.subjects)
     note = (
-        f"Corpus BLEU of the sentences of each bin; paired bootstrap, {SAMPLES:,} samples, p as in "
-        "sacreBLEU, not corrected for the number of bins: with five bins, one p below 0.05 "
-        f"is no surprise. Values are means over seeds. {NO_FOUR_GRAMS}"
+        f"Corpus BLEU of the sentences of each bin; paired bootstrap over sentences"
+        f"{' and seeds' if has_seeds else ''}, {SAMPLES:,} samples, two-sided, not corrected for "
+        "the number of bins: with five bins, one p below 0.05 is no surprise. "
+        + ("Values are means over seeds. " if has_seeds else "")
+        + NO_FOUR_GRAMS
     )
     return Table("compare-significance", "BLEU by source length", columns, rows, note)
 
 
-def _paired(
-    study: Study, pair: Sequence[Sequence[NDArray[np.int64]]], chosen: NDArray[np.bool_]
+def _bleu_of_some(
+    study: Study, members: Sequence[NDArray[np.int64]], chosen: NDArray[np.bool_]
+) -> SeedSample:
+    """Return the corpus BLEU of some sentences, for every seed."""
+    inside = [np.where(chosen[:, None], counts, 0) for counts in members]
+    return SeedSample(
+        np.array([float(bleu_of(own.sum(axis=0))) for own in inside]),
+        np.stack([bleu_of(study.bootstrap.sums(own)) for own in inside]),
+    )
+
+
+def _compared(
+    first: SeedSample, other: SeedSample, systems: Sequence[SeedSample], sentences: int
 ) -> list[Cell]:
-    """Return both BLEU scores, their difference and its p over some sentences; None: no data."""
-    if not chosen.any():
+    """Return both means, their difference and its p; None: no data."""
+    if not sentences:
         return [None, None, None, None]
-    values, drawn = [], []
-    for members in pair:
-        inside = [np.where(chosen[:, None], counts, 0) for counts in members]
-        values.append(float(np.mean([bleu_of(own.sum(axis=0)) for own in inside])))
-        drawn.append(np.mean([bleu_of(study.bootstrap.sums(own)) for own in inside], axis=0))
-    if not np.isfinite(values).all():
-        return [*(value if np.isfinite(value) else None for value in values), None, None]
-    difference = values[1] - values[0]
-    differences = drawn[1] - drawn[0]
-    differences = differences[np.isfinite(differences)]
-    if chosen.sum() < 2:
-        return [*values, difference, None]
-    return [*values, difference, p_value(differences, difference)]
+    known = [sample.mean if np.isfinite(sample.mean) else None for sample in (first, other)]
+    if None in known:
+        return [*known, None, None]
+    others = [system for system in systems if system is not other]
+    test = compare_means(first, other, others, sentences=sentences)
+    return [first.mean, other.mean, test.difference, test.p_value if sentences > 1 else None]
 
 
 def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.float64]:

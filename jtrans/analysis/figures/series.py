@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 
 from jtrans.analysis.figures.results import Figure, Series
 from jtrans.analysis.study.study import Study, Subject
+from jtrans.evaluation.seeds import SeedSample
 
-LEVEL = 95.0  # percent
 FEWEST = 2  # sentences: the variance of a single sentence is unknown
 
 Score = Callable[[NDArray[Any]], NDArray[np.float64]]
@@ -97,21 +96,16 @@ def pooled_series(
         score: turns sums into values, [..., columns] -> [...]; nan without items.
     """
     values = np.stack([score(own.sum(axis=0)) for own in sums])  # [seeds, bins]
-    mean = np.mean(values, axis=0)
-    drawn = np.mean(np.stack([score(study.bootstrap.sums(own)) for own in sums]), axis=0)
+    drawn = np.stack([score(study.bootstrap.sums(own)) for own in sums])  # [seeds, samples, bins]
     sentences = (sums[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0)
-    low, high = [], []
+    means, low, high, spread = Values(), Values(), Values(), Values()
     for place, count in enumerate(sentences):
-        column = drawn[:, place][np.isfinite(drawn[:, place])]
-        is_known = bool(np.isfinite(mean[place])) and count >= FEWEST and column.size > 0
-        ends = np.percentile(column, [(100 - LEVEL) / 2, (100 + LEVEL) / 2]) if is_known else None
-        low.append(None if ends is None else float(ends[0]))
-        high.append(None if ends is None else float(ends[1]))
-    spread: Values = []
-    if len(sums) > 1:
-        spread = [
-            statistics.stdev(column) if np.isfinite(column).all() else None
-            for column in values.T.tolist()
-        ]
-    known = [float(value) if np.isfinite(value) else None for value in mean]
-    return Series(subject.name, known, low, high, subject.index, spread)
+        sample = SeedSample(values[:, place], drawn[:, :, place])
+        is_known = bool(np.isfinite(sample.mean))
+        ends = sample.ends() if is_known and count >= FEWEST else None
+        means.append(sample.mean if is_known else None)
+        low.append(None if ends is None else ends[0])
+        high.append(None if ends is None else ends[1])
+        if len(sums) > 1:
+            spread.append(sample.deviation if is_known else None)
+    return Series(subject.name, means, low, high, subject.index, spread)

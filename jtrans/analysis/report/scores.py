@@ -22,7 +22,7 @@ class MetricValue:
 
     Args:
         value: the score.
-        interval: half the width of the 95 % bootstrap interval, of the first seed.
+        interval: half the width of the 95 % interval, over sentences and seeds.
         spread: sample standard deviation between seeds, None without several seeds.
     """
 
@@ -50,9 +50,7 @@ class ReportScores:
         """Return the scores that a report shows of an evaluation."""
         systems = [
             {
-                name: MetricValue(
-                    group.mean(name), group.members[0].interval(name), group.deviation(name)
-                )
+                name: MetricValue(group.mean(name), group.interval(name), group.deviation(name))
                 for name in evaluation.metrics
             }
             for group in evaluation.groups
@@ -85,7 +83,7 @@ def report_scores(study: Study, progress: Progress) -> ReportScores:
     ]
     first = study.with_model[0].run_members[0]
     cached = first.cached(
-        "system-scores", all_references=True, systems=translations, lowercase=study.lowercase
+        "group-scores", all_references=True, systems=translations, lowercase=study.lowercase
     )
     content = cached.read()
     if content is not None:

@@ -61,7 +61,7 @@ def load_study(
     groups += [[FileMember(name, path, text, common)] for name, path in files]
     subjects = [
         Subject(name, group, index)
-        for index, (name, group) in enumerate(zip(_group_names(groups), groups, strict=True))
+        for index, (name, group) in enumerate(zip(seed_group_names(groups), groups, strict=True))
     ]
     return Study(subjects, text, corpus, _warnings(members))
 
@@ -184,7 +184,8 @@ def _words(run: Run, corpus: PreparedCorpus, split: str, side: Side) -> list[lis
     return [own.segment(line) for line in corpus.raw_lines(split, side)]
 
 
-def _group_names(groups: Sequence[Sequence[Member | FileMember]]) -> list[str]:
+def seed_group_names(groups: Sequence[Sequence[Member | FileMember]]) -> list[str]:
+    """Return a name for every group of members that differ only by seed, all different."""
     names = [[member.name for member in group] for group in groups]
     seeds = [
         [0 if member.run is None else seed_of(member.run) for member in group] for group in groups

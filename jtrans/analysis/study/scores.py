@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jtrans.analysis.study.load import all_but_seed
+from jtrans.analysis.study.load import all_but_seed, seed_group_names
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, evaluate
@@ -13,7 +13,7 @@ from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, eva
 def score_runs(
     members: Sequence[Member], metrics: Sequence[str], lowercase: bool | None = None
 ) -> Evaluation:
-    """Score every run separately, multi-bleu on its own words, and compare it with the first.
+    """Score every run, multi-bleu on its own words, and compare systems with the first one's.
 
     Args:
         members: the runs, the baseline first; all references of their text are used.
@@ -24,6 +24,12 @@ def score_runs(
         JtransError: a run that cannot translate, or an empty split.
     """
     sides = [member.run.pipeline.target for member in members]
+    keys = [all_but_seed(member.run) for member in members]
+    groups = [
+        [member for member, other in zip(members, keys, strict=True) if other == key]
+        for key in dict.fromkeys(keys)
+    ]
+    names = dict(zip(dict.fromkeys(keys), seed_group_names(groups), strict=True))
     references = members[0].text.references
     return evaluate(
         [
@@ -32,9 +38,9 @@ def score_runs(
                 member.hypotheses,
                 member.translation.words,
                 [[side.segment(line) for line in lines] for lines in references],
-                all_but_seed(member.run),
+                names[key],
             )
-            for member, side in zip(members, sides, strict=True)
+            for member, side, key in zip(members, sides, keys, strict=True)
         ],
         references,
         metrics=metrics,
@@ -46,14 +52,13 @@ def score_runs(
 def score_subjects(study: Study) -> Evaluation:
     """Score the systems of a study, multi-bleu on the study's words, seeds together.
 
-    The systems have the order and the names of the study's subjects; of several seeds, the first
-    is compared.
+    The groups have the order and the names of the study's subjects.
     """
     words = [list(column) for column in zip(*study.text.words_of_references, strict=True)]
     return evaluate(
         [
             SystemOutput(
-                subject.name, member.hypotheses, member.hypothesis_words, words, str(subject.index)
+                member.name, member.hypotheses, member.hypothesis_words, words, subject.name
             )
             for subject in study.subjects
             for member in subject.members
@@ -62,5 +67,4 @@ def score_subjects(study: Study) -> Evaluation:
         metrics=ALL_METRICS,
         target_language=study.target_language,
         lowercase=study.lowercase,
-        compare_seeds=False,
     )

@@ -16,7 +16,7 @@ from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError
 from jtrans.evaluation.scores import corpus_bleu
-from jtrans.evaluation.significance import paired_bootstrap
+from jtrans.evaluation.systems import SystemOutput, evaluate
 from jtrans.runs import Run
 
 
@@ -40,18 +40,25 @@ def test_bins_are_compared_by_paired_bootstrap(files: Study) -> None:
     for row, inside in zip(rows, (range(99), range(4), range(4, 99)), strict=True):
         chosen = [i for i, words in enumerate(files.source_words) if len(words) in inside]
         systems = [
-            (subject.name, [subject.hypotheses[i] for i in chosen])
+            SystemOutput(subject.name, [subject.hypotheses[i] for i in chosen], [], [])
             for subject in (files.subjects[0], files.subjects[2])
         ]
         references = [[files.reference_lines[i] for i in chosen]]
-        [expected] = paired_bootstrap(systems, references, metrics=["bleu"], target_language="en")
+        evaluation = evaluate(
+            systems, references, metrics=["bleu"], target_language="en", lowercase=False
+        )
+        [expected] = evaluation.paired
         assert row[3] == len(chosen)
         if row[2] == "1–3":  # no 4-gram in references and perfect.en
             assert row[5:] == [None] * 3
             continue
-        assert row[5] == pytest.approx(corpus_bleu(systems[1][1], references, target_language="en"))
+        assert row[5] == pytest.approx(
+            corpus_bleu(systems[1].lines, references, target_language="en")
+        )
         assert row[6] == pytest.approx(expected.difference)
         assert isinstance(row[7], float)
+        if row[2] == "all":  # bins draw from all sentences, so that their numbers vary
+            assert row[7] == pytest.approx(expected.p_value, abs=1e-5)
         assert (row[7] < 0.05) == (expected.p_value < 0.05)
 
 
