@@ -60,6 +60,9 @@ class TextOptions:
         "separate dictionaries, or one joint (for tied embeddings).", None, "separate", TEXT
     )
     min_count: int | None = option("Rarer tokens become <unk>.", None, "1", TEXT, min=1)
+    spell: bool | None = flag(
+        "--spell/--no-spell", "Split unknown BPE pieces into smaller known ones.", TEXT, "spell"
+    )
     max_length: int | None = option(
         "Longest side of a pair, in words.", None, "175", CLEANING, min=1
     )

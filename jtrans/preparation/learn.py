@@ -37,13 +37,10 @@ def learn_pipeline(
     counts = _count_words(preparation, parts, casing)
     codes = _codes(preparation, counts)
     truecasers = [Truecaser(read_lines(path)) for path in casing] if casing else [None, None]
-    pieces = [
-        _count_pieces(text, words, workers=preparation.workers)
-        for text, words in zip(codes, counts, strict=True)
-    ]
-    if options.vocabulary == "joint":
-        pieces = [pieces[0] + pieces[1]]
-    vocabularies = [Vocabulary.build(count, min_count=options.min_count) for count in pieces]
+    vocabularies = _build_vocabularies(preparation, codes, counts)
+    if options.spell and options.bpe != "none" and options.min_count > 1:
+        # the smaller pieces of rare ones count, too
+        vocabularies = _build_vocabularies(preparation, codes, counts, vocabularies)
     learned = zip(codes, truecasers, (vocabularies[0], vocabularies[-1]), strict=True)
     source, target = (
         replace(side, codes=text, truecaser=truecaser, vocabulary=vocabulary)
@@ -52,6 +49,28 @@ def learn_pipeline(
         )
     )
     return TextPipeline(source, target), (len(counts[0]), len(counts[1]))
+
+
+def _build_vocabularies(
+    preparation: Preparation,
+    codes: tuple[str | None, str | None],
+    counts: Counts,
+    known: Sequence[Vocabulary] = (),
+) -> list[Vocabulary]:
+    """Count the pieces of all words, and build the vocabulary of each side, or one for both.
+
+    Pieces that are not in the vocabularies `known` are split into smaller ones.
+    """
+    options = preparation.request.options
+    pieces = [
+        _count_pieces(text, words, vocabulary, workers=preparation.workers)
+        for text, words, vocabulary in zip(
+            codes, counts, (known[0], known[-1]) if known else (None, None), strict=True
+        )
+    ]
+    if options.vocabulary == "joint":
+        pieces = [pieces[0] + pieces[1]]
+    return [Vocabulary.build(count, min_count=options.min_count) for count in pieces]
 
 
 def count_types(
@@ -149,12 +168,14 @@ def _codes(preparation: Preparation, counts: Counts) -> tuple[str | None, str | 
     return texts[0], texts[-1]
 
 
-def _count_pieces(codes: str | None, words: Counter[str], *, workers: int) -> Counter[str]:
+def _count_pieces(
+    codes: str | None, words: Counter[str], known: Vocabulary | None, *, workers: int
+) -> Counter[str]:
     if codes is None:
         return words
     entries = list(words.items())
     jobs = (
-        (codes, entries[start : start + TYPES_AT_ONCE])
+        (codes, known, entries[start : start + TYPES_AT_ONCE])
         for start in range(0, len(entries), TYPES_AT_ONCE)
     )
     workers = workers if len(entries) > TYPES_AT_ONCE else 1
@@ -165,9 +186,9 @@ def _count_pieces(codes: str | None, words: Counter[str], *, workers: int) -> Co
     return pieces
 
 
-def _count_pieces_of(job: tuple[str, list[tuple[str, int]]]) -> Counter[str]:
-    codes, entries = job
-    merges = _bpe(codes)
+def _count_pieces_of(job: tuple[str, Vocabulary | None, list[tuple[str, int]]]) -> Counter[str]:
+    codes, known, entries = job
+    merges = bpe.Bpe(codes, known.known) if known else _bpe(codes)
     counts: Counter[str] = Counter()
     for word, count in entries:
         for piece in merges.pieces([word]):

@@ -23,6 +23,7 @@ PIPELINE_OPTIONS = (
     "bpe_min_frequency",
     "vocabulary",
     "min_count",
+    "spell",
 )
 
 
@@ -52,6 +53,7 @@ class PrepareOptions(ConfigSection):
         vocabulary: "separate" for the two sides, or one "joint" vocabulary (which
             `tie = "all"` of a model needs).
         min_count: rarer tokens are left out of the vocabulary.
+        spell: whether BPE pieces outside the vocabulary are split into smaller ones that are in it.
         max_length, max_ratio, deduplicate, drop_leaked, drop_identical, drop_wrong_script: the
             `jtrans.preparation.clean.Rules` of training pairs.
         labels: where parts of speech and entities of the source words come from,
@@ -73,6 +75,7 @@ class PrepareOptions(ConfigSection):
     bpe_min_frequency: Count = 2
     vocabulary: Literal["joint", "separate"] = "separate"
     min_count: Count = 1
+    spell: bool = True
     max_length: Count = 175
     max_ratio: Annotated[float, Field(ge=1.0)] = 3.0
     deduplicate: bool = True

@@ -67,7 +67,9 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     pipeline = _load_pipeline(options.pipeline, corpus.languages)
     dictionary = None if pipeline else _read_dictionary(options.jieba_dictionary)
     sides = (
-        _bare_sides(pipeline) if pipeline else _make_sides(corpus.languages, options, dictionary)
+        (pipeline.source.bare(), pipeline.target.bare())
+        if pipeline
+        else _make_sides(corpus.languages, options, dictionary)
     )
     options = _settle(options, sides, pipeline)
     decided = {"pipeline", *(PIPELINE_OPTIONS if pipeline else ())}
@@ -121,15 +123,6 @@ def _load_pipeline(folder: str, languages: tuple[str, str]) -> TextPipeline | No
     return pipeline
 
 
-def _bare_sides(pipeline: TextPipeline) -> tuple[TextSide, TextSide]:
-    """Return both sides as they were before anything was learned."""
-    source, target = (
-        TextSide(side.language, side.segmenter, side.lowercase, dictionary=side.dictionary)
-        for side in (pipeline.source, pipeline.target)
-    )
-    return source, target
-
-
 def _settle(
     options: PrepareOptions, sides: tuple[TextSide, TextSide], pipeline: TextPipeline | None
 ) -> PrepareOptions:
@@ -153,8 +146,14 @@ def _make_sides(
     languages: tuple[str, str], options: PrepareOptions, dictionary: str | None
 ) -> tuple[TextSide, TextSide]:
     """Return both sides before anything is learned; only jieba uses a dictionary."""
-    source = TextSide(languages[0], options.source_segment, options.lowercase)
-    target = TextSide(languages[1], options.target_segment, options.lowercase)
+    source, target = (
+        TextSide(
+            language, segmenter, options.lowercase, spell=options.spell and options.bpe != "none"
+        )
+        for language, segmenter in zip(
+            languages, (options.source_segment, options.target_segment), strict=True
+        )
+    )
     if dictionary is None:
         return source, target
     if "jieba" not in (source.segmenter, target.segmenter):
@@ -253,7 +252,8 @@ def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
     changes += [
         f"{name} ({before.get(name)}, now {value})"
         for name, value in now.items()
-        if before.get(name) != value and not (is_other and name in PIPELINE_OPTIONS)
+        # what did not exist then was off
+        if before.get(name, False) != value and not (is_other and name in PIPELINE_OPTIONS)
     ]
     for key in ("labels_digest", "dictionary_digest", "parts_digest"):
         if info.get(key) != record.get(key) and not changes:

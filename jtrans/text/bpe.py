@@ -156,16 +156,19 @@ class Bpe:
 
     Args:
         codes: the text of a codes file.
+        known: the pieces of a vocabulary: others are split into smaller ones, as far as possible,
+            as by subword-nmt's `apply-bpe --vocabulary`; None leaves them.
 
     Raises:
         CorpusError: the text is not a codes file.
     """
 
-    def __init__(self, codes: str) -> None:
+    def __init__(self, codes: str, known: Container[str] | None = None) -> None:
         from subword_nmt.apply_bpe import BPE
 
         check_codes(codes)
         self._library = BPE(io.StringIO(codes))
+        self._known = known
         self._ranks: dict[tuple[str, str], int] = self._library.bpe_codes
         self._merges = {rank: pair for pair, rank in self._ranks.items()}
         self._has_own_end = self._library.version == (0, 1)
@@ -226,14 +229,16 @@ class Bpe:
                     parts += [*symbols[done:i], "".join(self._merges[rank])]
                     done = i + 2
             symbols = (*parts, *symbols[done:])
-        if known is not None:
-            last = len(symbols) - 1
-            symbols = tuple(
-                part
-                for i, symbol in enumerate(symbols)
-                for part in self._known_parts(symbol, known, is_last=i == last)
-            )
-        return self._marked(symbols)
+        return self._marked(symbols if known is None else self._spelled(symbols, known))
+
+    def _spelled(self, symbols: tuple[str, ...], known: Container[str]) -> tuple[str, ...]:
+        """Undo merges of unknown symbols until they are known pieces, or single characters."""
+        last = len(symbols) - 1
+        return tuple(
+            part
+            for i, symbol in enumerate(symbols)
+            for part in self._known_parts(symbol, known, is_last=i == last)
+        )
 
     def _known_parts(self, symbol: str, known: Container[str], *, is_last: bool) -> list[str]:
         """Undo merges of a symbol until all its parts are known pieces."""
@@ -262,6 +267,8 @@ class Bpe:
                 break
             first, second = self._merges[min(possible)]
             symbols = merge_pair(symbols, first, second, first + second)
+        if self._known is not None:
+            symbols = self._spelled(symbols, self._known)
         pieces = self._cache[word] = self._marked(symbols) if word else ()
         return pieces
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -37,7 +37,9 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 _OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
     "truecase": (list, type(None)),
     "dictionary": (str, type(None)),
+    "spell": (bool, type(None)),
 }
+_FLAGS = ("spell",)
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class TextSide:
         vocabulary: the tokens with ids.
         truecaser: how the first words of sentences are written; None leaves case alone.
         dictionary: extra words for the segmenter, as the text of a jieba user dictionary.
+        spell: whether BPE pieces that are not in the vocabulary are split into smaller ones.
     """
 
     language: str
@@ -65,6 +68,7 @@ class TextSide:
     vocabulary: Vocabulary = field(default_factory=lambda: Vocabulary.build({}))
     truecaser: Truecaser | None = None
     dictionary: str | None = None
+    spell: bool = False
 
     def __post_init__(self) -> None:
         name = resolve_segmenter(self.segmenter, self.language)
@@ -73,6 +77,10 @@ class TextSide:
     def __getstate__(self) -> dict[str, Any]:
         # without the parts built on first use (compiled expressions, caches)
         return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    def bare(self) -> TextSide:
+        """Return the side as it was before anything was learned."""
+        return replace(self, codes=None, vocabulary=Vocabulary.build({}), truecaser=None)
 
     def segment(self, line: str) -> list[str]:
         """Split a raw line into words, before BPE."""
@@ -133,7 +141,7 @@ class TextSide:
             value["truecase"] = self.truecaser.small
         if self.dictionary is not None:
             value["dictionary"] = self.dictionary
-        return value
+        return value | {name: True for name in _FLAGS if getattr(self, name)}
 
     @classmethod
     def from_json(cls, value: Any) -> TextSide:
@@ -155,6 +163,7 @@ class TextSide:
             vocabulary=Vocabulary.from_json(value.get("vocabulary")),
             truecaser=None if small is None else Truecaser([str(word) for word in small]),
             dictionary=value.get("dictionary"),
+            spell=bool(value.get("spell")),
         )
 
     @cached_property
@@ -163,7 +172,9 @@ class TextSide:
 
     @cached_property
     def _bpe(self) -> Bpe | None:
-        return None if self.codes is None else Bpe(self.codes)
+        if self.codes is None:
+            return None
+        return Bpe(self.codes, self.vocabulary.known if self.spell else None)
 
 
 @dataclass(frozen=True)

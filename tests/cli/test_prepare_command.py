@@ -106,7 +106,7 @@ def test_every_option_reaches_the_corpus(jtrans: Jtrans, files: Path, tmp_path: 
         "--min-count": "2", "--max-length": "90", "--max-ratio": "9.5",
     }  # fmt: skip
     flags = ["--lowercase", "--no-deduplicate", "--keep-leaked", "--keep-identical"]
-    flags += ["--keep-wrong-script"]
+    flags += ["--keep-wrong-script", "--no-spell"]
     result = jtrans(*OWN, *OUT, *[part for pair in given.items() for part in pair], *flags)
     assert result.code == 0, result.err
     assert info_of(tmp_path / "prepared/mine")["options"] == {
@@ -114,7 +114,7 @@ def test_every_option_reaches_the_corpus(jtrans: Jtrans, files: Path, tmp_path: 
         "truecase": False, "jieba_dictionary": "", "drop_identical": False,
         "drop_wrong_script": False, "labels": "",
         "bpe": "separate", "bpe_merges": 7, "bpe_min_frequency": 3, "vocabulary": "joint",
-        "min_count": 2, "max_length": 90, "max_ratio": 9.5, "deduplicate": False,
+        "min_count": 2, "spell": False, "max_length": 90, "max_ratio": 9.5, "deduplicate": False,
         "drop_leaked": False,
     }  # fmt: skip
 

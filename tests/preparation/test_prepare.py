@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from jtrans.errors import ConfigError, CorpusError
 from jtrans.preparation import learn as learning
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
+from jtrans.text.vocabulary import SPECIALS, UNK
 
 SMALL = PrepareOptions(bpe_merges=30)
 NOUNS = [("Hund", "dog"), ("Mann", "man"), ("Tisch", "table"), ("Ball", "ball"), ("Zug", "train")]
@@ -471,3 +474,62 @@ def test_a_corpus_without_valid_is_refused(tmp_path: Path) -> None:
     corpus = Corpus("half", ("de", "en"), {"train": ParallelText(["a"], ["b"])})
     with pytest.raises(CorpusError, match="has no valid text"):
         prepare(corpus, tmp_path / "out")
+
+
+def unknown(corpus: PreparedCorpus, split: str) -> int:
+    return int((corpus.pairs(split).source.flat[0] == UNK).sum())
+
+
+def test_a_new_word_is_spelled_with_pieces_known_on_its_side(tmp_path: Path) -> None:
+    # joint merges make one piece of "hausboot", a word of the target alone
+    source = ["haus und boot", "hausen und booten", "das haus und das boot"] * 4
+    source.append("hausx hausy hausz")
+    target = [*["hausboot", "hausboot hausboots", "the hausboot"] * 4, "x y z"]
+    valid = (["das hausboot"], ["the hausboot"])
+    corpora = [
+        prepare(
+            make_corpus((source, target), valid),
+            tmp_path / str(spell),
+            options=PrepareOptions(bpe_merges=40, spell=spell, deduplicate=False),
+            workers=1,
+        )
+        for spell in (False, True)
+    ]
+    assert [unknown(corpus, "valid") for corpus in corpora] == [1, 0]
+    assert [unknown(corpus, "train") for corpus in corpora] == [0, 0]
+    assert corpora[0].pipeline.source.vocabulary == corpora[1].pipeline.source.vocabulary
+    assert UNK not in corpora[1].pipeline.source.encode("das hausboot")
+    assert "spell" not in corpora[0].pipeline.to_json()["source"]
+
+
+def test_rare_pieces_count_as_the_smaller_ones_they_are_split_into(tmp_path: Path) -> None:
+    draw = Random(1)
+    words = ["".join(draw.choices("abcd", k=draw.randint(1, 6))) for _ in range(400)]
+    lines = [" ".join(words[i : i + 4]) for i in range(0, 400, 4)]
+    corpora = [
+        prepare(
+            make_corpus((lines, lines)),
+            tmp_path / str(spell),
+            options=PrepareOptions(bpe_merges=150, min_count=5, spell=spell, drop_identical=False),
+            workers=1,
+        )
+        for spell in (False, True)
+    ]
+    other, corpus = corpora
+    assert unknown(corpus, "train") < unknown(other, "train") / 2
+    vocabulary = corpus.pipeline.source.vocabulary
+    counts = Counter(corpus.pairs("train").source.flat[0].tolist())
+    for number in range(len(SPECIALS), len(vocabulary)):
+        assert counts[number] == vocabulary.counts[number]
+
+
+def test_a_corpus_prepared_before_an_option_existed_had_it_off(tmp_path: Path) -> None:
+    options = PrepareOptions(bpe_merges=30, spell=False)
+    folder = tmp_path / "corpus"
+    prepare(make_corpus(), folder, options=options, workers=1)
+    info = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+    del info["options"]["spell"]
+    (folder / "corpus.json").write_text(json.dumps(info), encoding="utf-8")
+    listener = Listener()
+    prepare(make_corpus(), folder, options=options, workers=1, progress=listener)
+    assert "Unchanged" in listener.lines

@@ -62,6 +62,13 @@ def test_pieces_are_those_of_subword_nmt() -> None:
     assert BPE.pieces(line.split()) == library.segment(line).split()
 
 
+def test_unknown_pieces_are_split_into_known_ones() -> None:
+    codes = learn([count_words(WORDS)], 40)
+    assert Bpe(codes).pieces(["haus", "see"]) == ["haus", "see"]
+    known = {"h@@", "a@@", "us", "see"}
+    assert Bpe(codes, known).pieces(["haus", "see"]) == ["h@@", "a@@", "us", "see"]
+
+
 WORD_COUNTS = st.dictionaries(
     st.text("abcä@.", min_size=1, max_size=9), st.integers(1, 60), min_size=1, max_size=40
 )
@@ -74,6 +81,25 @@ def reference_merges(counts: dict[str, int], merges: int, min_frequency: int) ->
     entries = [f"{word} {count}" for word, count in counts.items()]
     learn_bpe(entries, out, merges, min_frequency=min_frequency, is_dict=True)
     return out.getvalue()
+
+
+@given(WORD_COUNTS, st.integers(1, 80), st.data())
+def test_unknown_pieces_are_split_as_by_subword_nmt(
+    counts: dict[str, int], merges: int, data: Any
+) -> None:
+    from subword_nmt.apply_bpe import BPE as LIBRARY
+
+    assume(any(len(word) > 1 for word in counts))
+    codes = reference_merges(counts, merges, 1)
+    assume(codes.count("\n") > 1)
+    words = [*counts, "".join(counts)]
+    pieces = sorted(set(Bpe(codes).pieces(words)))
+    known = data.draw(st.sets(st.sampled_from(pieces), min_size=1))
+    library = LIBRARY(io.StringIO(codes), vocab=known)
+    for word in words:
+        pieces = library.segment_tokens([word])
+        # a last piece that ends in the mark is ours alone, see `Bpe.pieces`
+        assert Bpe(codes, known).pieces([word]) == pieces or pieces[-1].endswith("@@")
 
 
 @given(WORD_COUNTS, st.integers(1, 80), st.integers(1, 4))
