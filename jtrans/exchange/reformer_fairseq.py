@@ -23,10 +23,10 @@ from torch import Tensor
 from jtrans.config import Config, build_config
 from jtrans.errors import CheckpointError
 from jtrans.exchange.fairseq_dictionary import read_dictionary, reorder_rows
-from jtrans.exchange.reformer_settings import SavedArguments, model_values
+from jtrans.exchange.foreign_tensors import as_float32, plain_tensors
+from jtrans.exchange.reformer_settings import SavedArguments, check_shape, model_values
 from jtrans.exchange.torch_file import load_torch_file
 from jtrans.files import whole_folder
-from jtrans.models.base import TranslationModel
 from jtrans.models.systems import AttentionSystemConfig, ReformerConfig, TransformerConfig
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import WEIGHTS, Run
@@ -59,6 +59,7 @@ _NORM = {"weight": "weight", "bias": "bias"}
 _SOURCE_ROWS = "encoder.embed_tokens.weight"
 _TARGET_ROWS = "decoder.embed_tokens.weight"
 _OUTPUT_ROWS = "decoder.embed_out"
+MOST_UPDATES = 10**9
 # Buffers without learned parameters.
 _IGNORED = ("version", "embed_positions._float_tensor", "embed_positions.weights")
 
@@ -103,8 +104,10 @@ def import_checkpoint(
         {"model": model_values(arguments, tensors)}, system_configs(), where=str(checkpoint)
     )
     _check_dictionaries(arguments, tensors, vocabularies, (source_dict, target_dict))
-    model = build_model(config.model, len(vocabularies[0]), len(vocabularies[1]))
-    _fill(model, config, arguments, tensors)
+    sizes = len(vocabularies[0]), len(vocabularies[1])
+    state = _match(config, sizes, arguments, tensors)
+    model = build_model(config.model, *sizes)
+    model.load_state_dict(state)
     info = {
         "imported": {
             "from": "reformer-fairseq",
@@ -124,7 +127,7 @@ def import_checkpoint(
 
 
 def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict[str, Tensor]]:
-    """Return the arguments and the tensors, in float32, of a checkpoint's dictionary."""
+    """Return the arguments and the tensors of a checkpoint's dictionary."""
     args, model = content.get("args"), content.get("model")
     if not isinstance(args, argparse.Namespace) or not isinstance(model, Mapping):
         raise CheckpointError(
@@ -132,20 +135,7 @@ def _parts(content: Mapping[str, Any], where: str) -> tuple[SavedArguments, dict
             where=where,
             kind="checkpoint.format",
         )
-    tensors = {}
-    for name, tensor in model.items():
-        if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
-            raise CheckpointError(f"{name} is no tensor", where=where, kind="checkpoint.format")
-        if str(name).partition(".")[2] in _IGNORED:
-            continue
-        if not tensor.is_floating_point() or not tensor.isfinite().all():
-            raise CheckpointError(
-                f"{name} holds values that are not finite: it is damaged, or training diverged",
-                where=where,
-                kind="checkpoint.damaged",
-            )
-        tensors[str(name)] = tensor.float()
-    return SavedArguments(args, where), tensors
+    return SavedArguments(args, where), plain_tensors(model, _IGNORED, where)
 
 
 def _check_dictionaries(
@@ -175,38 +165,45 @@ def _check_dictionaries(
         )
 
 
-def _fill(
-    model: TranslationModel,
-    config: Config,
-    arguments: SavedArguments,
-    tensors: Mapping[str, Tensor],
-) -> None:
-    """Load the checkpoint's tensors into `model`; all must match, on both sides."""
+def _match(
+    config: Config, sizes: tuple[int, int], arguments: SavedArguments, tensors: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return the model's tensors, by our names and in our order of ids; all must match.
+
+    Names are compared first, then shapes, on a model without data, and values last: a hostile
+    checkpoint is refused before it costs memory.
+    """
     tensors = dict(_split_cross_attention(tensors))
     names = dict(_names(config.model))
     unknown = sorted(tensors.keys() - set(names.values()))
     if unknown:
         raise arguments.refuse(
-            f"{len(unknown)} tensors of the checkpoint have no counterpart, such as {unknown[0]}"
+            f"{len(unknown)} tensors of the checkpoint have no counterpart, such as "
+            f"{unknown[0][:80]}"
         )
-    state = {}
-    for name, own in model.state_dict().items():
-        theirs = names.get(name, name)
-        tensor = tensors.get(theirs)
-        if tensor is None:
+    for theirs in names.values():  # layers first: the model may be built only if all are there
+        if ".layers." in theirs and theirs not in tensors:
             raise arguments.contradict(f"the checkpoint has no {theirs}")
-        if tensor.shape != own.shape:
-            raise arguments.contradict(
-                f"{theirs} has the shape {list(tensor.shape)}, its arguments give {list(own.shape)}"
-            )
-        is_rows = theirs in (_SOURCE_ROWS, _TARGET_ROWS, _OUTPUT_ROWS)
+    with torch.device("meta"):
+        shapes = {
+            name: tensor.shape
+            for name, tensor in build_model(config.model, *sizes).state_dict().items()
+        }
+    for name, shape in shapes.items():
+        if names[name] not in tensors:
+            raise arguments.contradict(f"the checkpoint has no {names[name]}")
+        check_shape(arguments, names[name], tensors[names[name]], list(shape))
+    state = {}
+    for name in shapes:
+        tensor = as_float32(names[name], tensors[names[name]], arguments.where)
+        is_rows = names[name] in (_SOURCE_ROWS, _TARGET_ROWS, _OUTPUT_ROWS)
         state[name] = reorder_rows(tensor) if is_rows else tensor
-    model.load_state_dict(state)
+    return state
 
 
 def _split_cross_attention(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     for name, tensor in tensors.items():
-        if ".encoder_attn.in_proj_" not in name:
+        if ".encoder_attn.in_proj_" not in name or not tensor.dim():
             yield name, tensor
             continue
         width = len(tensor) // 3  # queries, keys, values
@@ -284,4 +281,4 @@ def _updates(content: Mapping[str, Any]) -> int:
     history = content.get("optimizer_history")
     last = history[-1] if isinstance(history, list) and history else None
     updates = last.get("num_updates") if isinstance(last, Mapping) else None
-    return updates if isinstance(updates, int) and updates >= 0 else 0
+    return updates if isinstance(updates, int) and 0 <= updates < MOST_UPDATES else 0

@@ -14,8 +14,11 @@ from typing import Any
 from torch import Tensor
 
 from jtrans.errors import CheckpointError
+from jtrans.exchange.foreign_tensors import shown
 
 STANDARD_CHAIN = "attn1d:dec+ffn2d:dec+attn1d:enc+ffn2d:enc"
+MOST = 2**31 - 1  # the largest size, of anything
+MOST_LETTERS = 200  # of a name or a choice
 POSITION_OFFSET = 2  # fairseq counts positions from pad id + 1
 _REDUCTIONS = {"attn": "attention", "max": "max"}
 _NO_COUNTERPART = {
@@ -47,15 +50,24 @@ class SavedArguments:
 
     def size(self, name: str) -> int:
         """Return a size, which must be present."""
-        return int(self._get(name, (int,)))
+        value = self._get(name, (int,))
+        if not 0 <= value <= MOST:
+            raise self.contradict(f"the checkpoint's argument {name} is {shown(value)}")
+        return int(value)
 
     def rate(self, name: str, default: float) -> float:
         """Return a dropout rate."""
-        return float(self._get(name, (float, int), default))
+        value = self._get(name, (float, int), default)
+        if not 0 <= value <= 1:
+            raise self.contradict(f"the checkpoint's argument {name} is {shown(value)}")
+        return float(value)
 
     def text(self, name: str, default: str) -> str:
         """Return a choice."""
-        return str(self._get(name, (str,), default))
+        value = str(self._get(name, (str,), default))
+        if len(value) > MOST_LETTERS or not value.isprintable():
+            raise self.contradict(f"the checkpoint's argument {name} is {shown(value)}")
+        return value
 
     def _get(self, name: str, kinds: tuple[type, ...], default: Any = None) -> Any:
         value = self.values.get(name)
@@ -63,7 +75,7 @@ class SavedArguments:
         if value is None:
             raise self.contradict(f"the checkpoint's arguments have no {name}")
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise self.contradict(f"the checkpoint's argument {name} is {value!r}")
+            raise self.contradict(f"the checkpoint's argument {name} is {shown(value)}")
         return value
 
 
@@ -74,7 +86,8 @@ def model_values(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> di
         CheckpointError: an argument has no counterpart here, or contradicts the tensors.
     """
     for name, meaning in _NO_COUNTERPART.items():
-        if arguments.values.get(name) not in (None, False, 0, ""):
+        value = arguments.values.get(name)
+        if not (value is None or (isinstance(value, (bool, int, str)) and not value)):
             raise arguments.refuse(
                 f"the checkpoint uses {meaning} ({name}), which jtrans does not have"
             )
@@ -96,10 +109,10 @@ def model_values(arguments: SavedArguments, tensors: Mapping[str, Tensor]) -> di
 
 
 def _count_layers(arguments: SavedArguments, tensors: Mapping[str, Tensor], side: str) -> int:
-    pattern = re.compile(rf"{side}\.layers\.(\d+)\.")
+    pattern = re.compile(rf"{side}\.layers\.([0-9]{{1,9}})\.")
     layers = {int(match[1]) for name in tensors if (match := pattern.match(name))}
     claimed = arguments.size(f"{side}_layers")
-    if layers != set(range(claimed)):
+    if len(layers) != claimed or max(layers, default=-1) != claimed - 1:
         raise arguments.contradict(
             f"{side}_layers is {claimed}, but the checkpoint has tensors of {len(layers)} layers"
         )
@@ -125,9 +138,11 @@ def _shared_values(
             raise arguments.refuse(
                 f"encoder and decoder have different {name}: {min(values)} and {max(values)}"
             )
+    ffn_width = ffn_widths.pop()
+    _check_widths(arguments, tensors, width, ffn_width)
     return {
         "width": width,
-        "ffn_width": ffn_widths.pop(),
+        "ffn_width": ffn_width,
         "heads": heads.pop(),
         "norm": _norm(arguments, tensors, has_encoder=has_encoder),
         "dropout": arguments.rate("dropout", 0.1),
@@ -137,6 +152,28 @@ def _shared_values(
         "position_layout": "t2t",
         "position_offset": POSITION_OFFSET,
     }
+
+
+def _check_widths(
+    arguments: SavedArguments, tensors: Mapping[str, Tensor], width: int, ffn_width: int
+) -> None:
+    """Compare the sizes that arguments claim with tensors, before anything of that size is made."""
+    for name, tensor in tensors.items():
+        rows = len(tensor) if tensor.dim() else 0
+        if name.endswith(".embed_tokens.weight"):
+            check_shape(arguments, name, tensor, [rows, width])
+        elif name.endswith(".fc1.weight"):
+            columns = tensor.shape[1] if tensor.dim() == 2 else width
+            check_shape(arguments, name, tensor, [ffn_width, columns])
+
+
+def check_shape(arguments: SavedArguments, name: str, tensor: Tensor, expected: list[int]) -> None:
+    """Refuse a tensor whose shape is not the one that the arguments give."""
+    if list(tensor.shape) != expected:
+        raise arguments.contradict(
+            f"{shown(name)[1:-1]} has the shape {shown(list(tensor.shape))}, its arguments give "
+            f"{expected}"
+        )
 
 
 def _norm(arguments: SavedArguments, tensors: Mapping[str, Tensor], *, has_encoder: bool) -> str:

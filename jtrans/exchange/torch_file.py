@@ -38,6 +38,9 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
+# Limits that no checkpoint comes near: its parts, and the bytes that describe its objects.
+MOST_PARTS = 10_000
+MOST_STRUCTURE_BYTES = 1 << 20
 # Patterns for the object name in torch's messages when the restricted reader refuses it.
 _REFUSED = (
     re.compile(r"GLOBAL (\S+) (?:was not an allowed|whose module)"),
@@ -52,10 +55,10 @@ def load_torch_file(path: Path) -> dict[str, Any]:
         CheckpointError: the file is missing, damaged, not a checkpoint, or holds foreign objects.
     """
     try:
-        _check_sums(path)
+        is_zip = _check_archive(path)
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols; the result is checked anyway
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
+            loaded = torch.load(str(path), map_location="cpu", weights_only=True, mmap=is_zip)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CheckpointError(
@@ -77,15 +80,41 @@ def load_torch_file(path: Path) -> dict[str, Any]:
     return dict(loaded)
 
 
-def _check_sums(path: Path) -> None:
-    """Compare every part of a zip file with its checksum, which torch does not do."""
+def _check_archive(path: Path) -> bool:
+    """Check a zip file, which torch does not; return False for the format before torch 1.6.
+
+    Every part must have its checksum. torch.save compresses nothing and writes few parts: a small
+    file that unpacks to a large one, or holds millions of objects, is not one of its own.
+    """
     with path.open("rb") as handle:
         if handle.read(4) != b"PK\x03\x04":
-            return  # the format before torch 1.6 has no checksums
+            return False  # it has no checksums
         with zipfile.ZipFile(handle) as archive:
+            parts = archive.infolist()
+            if len(parts) > MOST_PARTS:
+                raise _foreign(path, f"has {len(parts):,} parts")
+            if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+                raise _foreign(path, "is compressed")
+            if sum(part.file_size for part in parts) > path.stat().st_size:
+                raise _foreign(path, "has parts that overlap")
+            for part in parts:
+                if part.filename.endswith(".pkl") and part.file_size > MOST_STRUCTURE_BYTES:
+                    raise _foreign(path, f"describes its objects in {part.file_size:,} bytes")
+                # the only object allowed that takes any amount of memory in a few bytes
+                if part.filename.endswith(".pkl") and b"bytearray" in archive.read(part):
+                    raise _foreign(path, "holds a bytearray")
             broken = archive.testzip()
     if broken is not None:
         raise zipfile.BadZipFile(f"checksum of {broken} is wrong")
+    return True
+
+
+def _foreign(path: Path, problem: str) -> CheckpointError:
+    return CheckpointError(
+        f"not a checkpoint as torch.save writes it: the file {problem}",
+        where=str(path),
+        kind="checkpoint.format",
+    )
 
 
 def _explain(path: Path, error: BaseException) -> CheckpointError:

@@ -1,0 +1,105 @@
+"""Checks of tensors from a file that nobody vouches for.
+
+A tensor's shape is a claim: a file of a kilobyte can hold a tensor of terabytes, by strides of 0
+or without any data. The checks of `plain_tensors` cost no memory; the tensors that pass them are at
+most a few times as large as the file.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jtrans.errors import CheckpointError
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+# The most names that legitimate checkpoints give one matrix: both embeddings and the output.
+MOST_NAMES = 3
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = _short.maxlong = 80
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it: in a few words, however large it is."""
+    try:
+        return _short.repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return f"{type(value).__name__} of an absurd size"
+
+
+def plain_tensors(
+    model: Mapping[Any, Any], ignored: Collection[str], where: str
+) -> dict[str, Tensor]:
+    """Return the tensors of a checkpoint, if all are dense tensors of floating-point numbers.
+
+    Args:
+        model: the tensors by name.
+        ignored: ends of names, after the first dot, to leave out.
+        where: the file, for errors.
+
+    Raises:
+        CheckpointError: something is no tensor, of another kind, or larger than its data.
+    """
+    tensors: dict[str, Tensor] = {}
+    for name, tensor in model.items():
+        if isinstance(name, str) and name.partition(".")[2] in ignored:
+            continue
+        problem = _problem(tensor) if isinstance(name, str) else "is no name of a tensor"
+        if problem:
+            raise CheckpointError(f"{shown(name)} {problem}", where=where, kind="checkpoint.format")
+        tensors[name] = tensor
+    storages = {
+        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+        for tensor in tensors.values()
+    }
+    claimed = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    if claimed > MOST_NAMES * sum(storages.values()):
+        raise CheckpointError(
+            f"{len(tensors):,} tensors of {claimed:,} bytes share {sum(storages.values()):,} bytes",
+            where=where,
+            kind="checkpoint.format",
+        )
+    return tensors
+
+
+def _problem(tensor: object) -> str | None:
+    if not isinstance(tensor, Tensor):
+        return "is no tensor"
+    if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.is_nested:
+        return f"is a tensor of an unknown kind ({type(tensor).__name__})"
+    if tensor.layout != torch.strided:
+        return f"is no tensor of the usual layout ({tensor.layout})"
+    if tensor.device.type != "cpu":
+        return f"has no data (a tensor of the device {tensor.device})"
+    if tensor.dtype not in FLOATS:
+        return (
+            f"is a tensor of {str(tensor.dtype).removeprefix('torch.')}; supported are "
+            "float16, bfloat16, float32 and float64"
+        )
+    data = tensor.untyped_storage().nbytes()
+    if tensor.numel() * tensor.element_size() > data:
+        return (
+            f"has the shape {shown(list(tensor.shape))}, {tensor.numel():,} numbers, "
+            f"but only {data:,} bytes of data"
+        )
+    return None
+
+
+def as_float32(name: str, tensor: Tensor, where: str) -> Tensor:
+    """Return a tensor in float32.
+
+    Raises:
+        CheckpointError: a value is not finite.
+    """
+    tensor = tensor.detach().float()
+    if not tensor.isfinite().all():
+        raise CheckpointError(
+            f"{shown(name)} holds values that are not finite: it is damaged, or training diverged",
+            where=where,
+            kind="checkpoint.damaged",
+        )
+    return tensor
