@@ -32,8 +32,9 @@ from jtrans.analysis.attention.word_alignments import (
 )
 from jtrans.analysis.figures.position import word_numbers
 from jtrans.analysis.figures.results import Cell, Table
-from jtrans.analysis.study.members import Member, is_same_segmentation
+from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
+from jtrans.analysis.study.words import is_same_words
 from jtrans.errors import ConfigError, CorpusError, name_hint
 from jtrans.text.vocabulary import EOS
 
@@ -158,8 +159,8 @@ def _check_words(study: Study) -> None:
     for member in others:
         own, expected = member.run.pipeline, first.run.pipeline
         if not (
-            is_same_segmentation(own.source, expected.source)
-            and is_same_segmentation(own.target, expected.target)
+            is_same_words(own.source, expected.source)
+            and is_same_words(own.target, expected.target)
         ):
             raise CorpusError(
                 f"{member.name} and {first.name} segment text into different words: gold "

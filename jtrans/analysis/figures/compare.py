@@ -29,6 +29,7 @@ from jtrans.evaluation.seeds import SeedSample, compare_means
 
 SHOWN = 10  # sentences and n-grams in each direction
 SMOOTHING = 1.0
+SEEDS_NOTE = " Of several seeds, the text and the scores of the first."
 
 Ngram = tuple[str, ...]
 
@@ -115,11 +116,11 @@ def _compared(
 
 
 def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.float64]:
-    """Return sacreBLEU's sentence score of every sentence, averaged over seeds.
+    """Return sacreBLEU's score of every sentence that `subject.hypotheses` shows.
 
     Args:
         study: provides the references, all of which are used.
-        subject: the system.
+        subject: the system; of several seeds, the first is shown and scored.
         metric: ``chrf`` or ``bleu`` (sentence BLEU of effective order).
     """
     scorer: Any = CHRF(lowercase=study.lowercase)
@@ -130,13 +131,10 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
         )
     references = list(zip(*study.text.references, strict=True))
     scores = [
-        [
-            scorer.sentence_score(line, list(alternatives)).score
-            for line, alternatives in zip(member.hypotheses, references, strict=True)
-        ]
-        for member in subject.members
+        scorer.sentence_score(line, list(alternatives)).score
+        for line, alternatives in zip(subject.hypotheses, references, strict=True)
     ]
-    return np.mean(np.array(scores, dtype=np.float64), axis=0)  # type: ignore[no-any-return]
+    return np.array(scores, dtype=np.float64)
 
 
 def _sentences(study: Study, first: Subject, other: Subject, shown: int, ending: str) -> Table:
@@ -168,7 +166,8 @@ def _sentences(study: Study, first: Subject, other: Subject, shown: int, ending:
         columns,
         rows,
         f"By sentence chrF2: first where {other.name} is better, then where {first.name} is."
-        + (f" Scored with all {number} references; the first is shown." if number > 1 else ""),
+        + (f" Scored with all {number} references; the first is shown." if number > 1 else "")
+        + (SEEDS_NOTE if len(first.members) + len(other.members) > 2 else ""),
     )
 
 
@@ -198,7 +197,7 @@ def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: st
         columns,
         rows,
         "N-grams of 1 to 4 words that match the reference, clipped by sentence; share = "
-        "(matches + 1) / (matches of both + 2), as compare-mt ranks them.",
+        f"(matches + 1) / (matches of both + 2), as compare-mt ranks them.{study.words.note}",
     )
 
 

@@ -7,8 +7,10 @@ Both use one reference, as compare-mt does: the first, if a split has several.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -122,15 +124,19 @@ def f_measure(sums: NDArray[Any]) -> NDArray[np.float64]:
 
 def _f_measure(study: Study, binning: Binning) -> Figure:
     corpus = _training_corpus(study)
+    side = corpus.pipeline.target
+    words = study.words.like(side)
     counts = training_words(corpus)
-    frequencies = np.array([counts[word] for words in study.reference_words for word in words])
+    references = [words.split(line) for line in study.reference_lines]
+    hypotheses = [
+        [member.words_by(words) for member in subject.members] for subject in study.subjects
+    ]
+    if study.lowercase or side.lowercase:
+        counts = _without_case(counts, chain(references, *chain(*hypotheses)))
+    frequencies = np.array([counts[word] for line in references for word in line])
     bins = binning.make(frequencies, Bins.between(WORD_STARTS), lowest=0)
     matches = [
-        [
-            matches_by_bin(member.hypothesis_words, study.reference_words, counts, bins)
-            for member in subject.members
-        ]
-        for subject in study.subjects
+        [matches_by_bin(lines, references, counts, bins) for lines in seeds] for seeds in hypotheses
     ]
     totals = matches[0][0][:, :, 2]
     return Figure(
@@ -147,9 +153,18 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
         ],
         note="As in compare-mt: hypothesis words that match the reference, clipped; the bin is "
         f"that of the word's frequency in the training data of {corpus.name}."
+        + words.note
         + study.text.only_first,
         count_label="reference words",
     )
+
+
+def _without_case(counts: Mapping[str, int], lines: Iterable[Sequence[str]]) -> Counter[str]:
+    """Return how often the words of some lines occur, in any case."""
+    folded = Counter[str]()
+    for word, number in counts.items():
+        folded[word.lower()] += number
+    return Counter({word: folded[word.lower()] for words in lines for word in words})
 
 
 def training_words(corpus: PreparedCorpus) -> Counter[str]:
@@ -171,8 +186,21 @@ def training_words(corpus: PreparedCorpus) -> Counter[str]:
 
 
 def _training_corpus(study: Study) -> PreparedCorpus:
-    """Return the corpus the first run was trained on, else the one it is analysed on."""
-    folder = Path(study.runs[0].info.get("data") or study.corpus.folder)
-    if folder.resolve() != study.corpus.folder.resolve() and PreparedCorpus.exists(folder):
-        return PreparedCorpus.open(folder)
-    return study.corpus
+    """Return a corpus that a run was trained on, the same for any order of the runs.
+
+    The corpora whose words are those of the study come first, then the largest. Without any, it is
+    the corpus that the study is on.
+    """
+    folders = [Path(run.info.get("data") or study.corpus.folder) for run in study.runs]
+    corpora = [PreparedCorpus.open(path) for path in folders if PreparedCorpus.exists(path)]
+    if not corpora:
+        return study.corpus
+
+    def rank(corpus: PreparedCorpus) -> tuple[bool, int, str, str]:
+        train, side = corpus.info["splits"]["train"], corpus.pipeline.target
+        is_like = study.words.like(side) == study.words
+        is_cased = study.lowercase or not side.lowercase
+        texts, pipeline = json.dumps(train.get("sha256")), corpus.info["pipeline_sha256"]
+        return is_like and is_cased, train["pairs"], texts, pipeline
+
+    return max(corpora, key=rank)

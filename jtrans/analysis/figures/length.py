@@ -89,7 +89,7 @@ def _ratio_figure(study: Study) -> Figure:
         x_label="test set",
         y_label="hypothesis words / reference words",
         note="Words before BPE, summed over the test set; of several references the one closest in "
-        "length.",
+        f"length.{study.words.note}",
         kind="bars",
         baseline=1.0,
         count_label="sentences",
@@ -112,7 +112,8 @@ def _score_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
         x_label="source words",
         y_label="mean sentence score",
         note="As in the reference scripts of the paper: the mean of sentence BLEU with add-one "
-        "smoothing. It favours short sentences and cannot be compared with corpus BLEU.",
+        "smoothing. It favours short sentences and cannot be compared with corpus BLEU."
+        + study.words.note,
         count_label="sentences",
     )
 

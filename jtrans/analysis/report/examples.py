@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jtrans.analysis.figures.compare import sentence_scores
 from jtrans.analysis.study.study import Study
+from jtrans.text.language import base_language
 
 EACH_WAY, RANDOM = 3, 5
 MOST_WORDS = 40  # a longer source is hard to read on a page
@@ -33,7 +35,7 @@ class ExampleTranslation:
     # the translation, split where it departs from the reference and returns to it; of several
     # references, the most similar one
     parts: list[TranslationPart]
-    score: float  # chrF2 of the sentence, the mean over seeds
+    score: float  # chrF2 of this text
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def _example(study: Study, line: int, scores: Sequence[Sequence[float]]) -> Exam
 
 def _nearest(study: Study, text: str, references: Sequence[str]) -> list[TranslationPart]:
     """Compare a translation with the most similar reference."""
-    is_spaced = study.target_language not in UNSPACED
+    is_spaced = base_language(study.target_language) not in UNSPACED
     compared = [
         compare_texts(text, reference, is_spaced=is_spaced, lowercase=study.lowercase)
         for reference in references
@@ -113,21 +115,30 @@ def compare_texts(
 ) -> list[TranslationPart]:
     """Split a translation into spans that the reference has in the same order, and other spans.
 
-    Words are compared, or letters where the language writes no spaces.
+    Words are compared, or letters where the language writes no spaces. The spans make up the
+    text, spaces included.
     """
-    own, expected = (_units(line, is_spaced) for line in (text, reference))
-    fold = [[unit.lower() if lowercase else unit for unit in units] for units in (own, expected)]
+    own, expected = (list(_unit(is_spaced).finditer(line)) for line in (text, reference))
+    fold = [[_folded(unit[0], lowercase) for unit in units] for units in (own, expected)]
     matcher = difflib.SequenceMatcher(None, fold[0], fold[1], autojunk=False)
-    glue = " " if is_spaced else ""
     parts: list[TranslationPart] = []
-    at = 0
+    at = written = 0  # the next unit, and where its text begins
     for start, _, length in matcher.get_matching_blocks():
-        for first, last, is_shared in ((at, start, False), (start, start + length, True)):
-            if last > first:
-                parts.append(TranslationPart(glue.join(own[first:last]), is_shared))
-        at = start + length
+        for last, is_shared in ((start, False), (start + length, True)):
+            if last > at:
+                # spaces between two spans belong to the shared one: they are not marked
+                end = len(text) if last == len(own) else own[last - 1].end()
+                if is_shared and last < len(own):
+                    end = own[last].start()
+                parts.append(TranslationPart(text[written:end], is_shared))
+                at, written = last, end
     return parts
 
 
-def _units(line: str, is_spaced: bool) -> list[str]:
-    return line.split() if is_spaced else list(line.replace(" ", ""))
+def _unit(is_spaced: bool) -> re.Pattern[str]:
+    # Latin words and numbers stay whole in a text of Chinese characters
+    return re.compile(r"\S+" if is_spaced else r"[0-9A-Za-z\u00c0-\u024f]+|\S")
+
+
+def _folded(unit: str, lowercase: bool) -> str:
+    return unit.lower() if lowercase else unit

@@ -20,9 +20,8 @@ from jtrans.analysis.attention.explain import Explanation, LayerMap, explain
 from jtrans.analysis.attention.pairs import ExplainedPair
 from jtrans.analysis.attention.views import kind_title
 from jtrans.analysis.report.pages import fragment, render
-from jtrans.analysis.study.members import Member, is_same_segmentation
+from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
-from jtrans.text.pipeline import TextSide
 from jtrans.text.vocabulary import UNK
 
 MOST_SENTENCES = 5
@@ -97,9 +96,8 @@ class ExploredSentence:
 
 def explored_sentences(study: Study, lines: Sequence[int]) -> list[ExploredSentence]:
     """Return the attention of the first lines that are short enough, as far as they fit a page."""
-    common = study.runs[0].pipeline.target
     lines = _short_lines(study, lines)
-    explained = [explain_lines(s.run_members[0], lines, common) for s in study.with_model]
+    explained = [explain_lines(s.run_members[0], lines) for s in study.with_model]
     result: list[ExploredSentence] = []
     size = 0
     for line, *pairs in zip(lines, *explained, strict=True):
@@ -144,7 +142,7 @@ def _short_lines(study: Study, lines: Sequence[int]) -> list[int]:
     def longest(line: int) -> int:
         members = [subject.run_members[0] for subject in study.with_model]
         own = [member.source_pieces[line] for member in members]
-        words = [(m.run.pipeline.target, m.hypothesis_words[line]) for m in members]
+        words = [(m.run.pipeline.target, m.translation.words[line]) for m in members]
         return max(map(len, [*own, *(side.split(translation) for side, translation in words)]))
 
     lengths = {line: longest(line) for line in lines}
@@ -153,15 +151,12 @@ def _short_lines(study: Study, lines: Sequence[int]) -> list[int]:
     return fit[:MOST_SENTENCES] or sorted(lines, key=lambda line: lengths[line])[:1]
 
 
-def explain_lines(
-    member: Member, lines: Sequence[int], common: TextSide
-) -> list[CompactExplanation]:
+def explain_lines(member: Member, lines: Sequence[int]) -> list[CompactExplanation]:
     """Return a run's attention for some lines of the split and its own translations of them.
 
     Args:
         member: a run; its model is loaded only when the run's folder does not hold the result.
         lines: counted from 0.
-        common: the target side whose segmentation all translations share.
     """
     texts = [member.hypotheses[line] for line in lines]
     cached = member.cached("attention", lines=list(lines), translations=texts)
@@ -176,7 +171,7 @@ def explain_lines(
             member.model,
             member.run.pipeline,
             member.text.source_lines[line],
-            _translation_pieces(member, line, common),
+            _translation_pieces(member, line),
         )
         explanations.append(CompactExplanation.of(explanation, text))
         member.progress.advance("Attention", done, len(lines))
@@ -185,14 +180,12 @@ def explain_lines(
     return explanations
 
 
-def _translation_pieces(member: Member, line: int, common: TextSide) -> list[str]:
+def _translation_pieces(member: Member, line: int) -> list[str]:
     """Return the pieces of a run's own translation, without end mark."""
     side = member.run.pipeline.target
-    if not is_same_segmentation(side, common):
-        return side.pieces(member.hypotheses[line])
     unknown = side.vocabulary.token(UNK)
     pieces: list[str] = []
-    for word in member.hypothesis_words[line]:
+    for word in member.translation.words[line]:
         # not to be split into letters: the model did write this one token
         pieces += [word] if word == unknown else side.split([word])
     return pieces

@@ -13,7 +13,6 @@ from jtrans.analysis.figures.results import as_json as item_json
 from jtrans.analysis.output.charts import draw, draw_curves
 from jtrans.analysis.output.files import is_written, write_results
 from jtrans.analysis.report.content import ReportData, gather
-from jtrans.analysis.report.examples import UNSPACED
 from jtrans.analysis.report.explorer import explorer
 from jtrans.analysis.report.page_tables import NameMarker, page_table
 from jtrans.analysis.report.pages import render
@@ -83,7 +82,6 @@ def page(data: ReportData) -> str:
             }
             for section in data.sections
         ],
-        glue="" if languages[1] in UNSPACED else " ",
         explorer=explorer(explored, data.explored) if data.explored else None,
     )
 
@@ -154,6 +152,7 @@ def as_json(data: ReportData) -> dict[str, Any]:
         "split": data.study.split,
         "sentences": len(data.study),
         "references": len(data.study.text.references),
+        "lowercase": data.study.lowercase,
         "systems": [vars(system) for system in data.systems],
         "scores": {**data.scores.to_json(), "systems": _scores_json(data)},
         "results": [item_json(item) for section in data.sections for item in section.items],

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jtrans.analysis.study.members import FileMember, Member, SplitText, is_same_segmentation
+from jtrans.analysis.study.members import FileMember, Member, SplitText
 from jtrans.analysis.study.study import Study, Subject
-from jtrans.data.prepared import PreparedCorpus, Side
+from jtrans.analysis.study.words import StudyWords
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.evaluation.names import distinct_names, group_names
 from jtrans.models.zoo import system_configs
 from jtrans.progress import Progress, Silent
 from jtrans.runs import Run
-from jtrans.text.pipeline import TextSide
 
 
 def load_study(
@@ -26,6 +26,7 @@ def load_study(
     *,
     data: Path | None = None,
     hypotheses: Sequence[Path] = (),
+    lowercase: bool | None = None,
     progress: Progress = Silent(),
 ) -> Study:
     """Gather runs and files of translations for analysis; nothing is computed yet.
@@ -36,6 +37,7 @@ def load_study(
         decoding: which checkpoint, and how it is loaded and translates.
         data: a prepared corpus to use instead of each run's own.
         hypotheses: files of translations by other tools.
+        lowercase: compare words and scores without case; None: if a run writes lower case.
         progress: receives the progress of the work.
 
     Raises:
@@ -45,8 +47,10 @@ def load_study(
     if not runs:
         raise ConfigError("no run to analyse", hint="jtrans analyze length RUN")
     names = system_names(runs, hypotheses)
-    members = open_members(runs, split, decoding, data, progress, names[: len(runs)])
-    text, corpus, common = members[0].text, members[0].corpus, runs[0].pipeline
+    members = open_members(
+        runs, split, decoding, data, progress, names=names[: len(runs)], lowercase=lowercase
+    )
+    text, corpus, words = members[0].text, members[0].corpus, members[0].words
     if not text.source_lines:
         raise CorpusError(
             f"{split} of {corpus.folder} is empty: nothing to analyse",
@@ -58,12 +62,12 @@ def load_study(
         runs_by_settings.setdefault(all_but_seed(member.run), []).append(member)
     files = zip(names[len(runs) :], hypotheses, strict=True)
     groups = list(runs_by_settings.values())
-    groups += [[FileMember(name, path, text, common)] for name, path in files]
+    groups += [[FileMember(name, path, text, words)] for name, path in files]
     subjects = [
         Subject(name, group, index)
         for index, (name, group) in enumerate(zip(seed_group_names(groups), groups, strict=True))
     ]
-    return Study(subjects, text, corpus, _warnings(members))
+    return Study(subjects, text, corpus, words, _warnings(members))
 
 
 def open_members(
@@ -72,7 +76,9 @@ def open_members(
     decoding: DecodingChoices,
     data: Path | None,
     progress: Progress,
+    *,
     names: Sequence[str] | None = None,
+    lowercase: bool | None = None,
 ) -> list[Member]:
     """Return runs as members on the split they share; nothing is computed yet.
 
@@ -84,9 +90,10 @@ def open_members(
     """
     names = names or system_names(runs)
     corpora = [open_corpus(run, data) for run in runs]
-    text, common = _common_text(runs, corpora, split), runs[0].pipeline
+    words = StudyWords.of([run.pipeline for run in runs], lowercase)
+    text = _common_text(runs, corpora, split, words)
     return [
-        Member(name, run, corpus, text, common, decoding, progress)
+        Member(name, run, corpus, text, words, decoding, progress)
         for name, run, corpus in zip(names, runs, corpora, strict=True)
     ]
 
@@ -162,26 +169,19 @@ def _shared_lines(
     return texts[0]
 
 
-def _common_text(runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str) -> SplitText:
-    """Return the text that all corpora share, as words of the first run's pipeline."""
+def _common_text(
+    runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str, words: StudyWords
+) -> SplitText:
+    """Return the text that all corpora share, as words of the study."""
     source, (first, *more) = _shared_lines(runs, corpora, split)
-    segment = runs[0].pipeline.target.segment
     return SplitText(
         split,
         source,
         first,
-        _words(runs[0], corpora[0], split, "source"),
-        _words(runs[0], corpora[0], split, "target"),
-        [(lines, [segment(line) for line in lines]) for lines in more],
+        [words.source.segment(line) for line in source],
+        [words.split(line) for line in first],
+        [(lines, [words.split(line) for line in lines]) for lines in more],
     )
-
-
-def _words(run: Run, corpus: PreparedCorpus, split: str, side: Side) -> list[list[str]]:
-    """Return the words of a run: those of the corpus where it segments alike."""
-    own: TextSide = getattr(run.pipeline, side)
-    if is_same_segmentation(own, getattr(corpus.pipeline, side)):
-        return corpus.words_lines(split, side)
-    return [own.segment(line) for line in corpus.raw_lines(split, side)]
 
 
 def seed_group_names(groups: Sequence[Sequence[Member | FileMember]]) -> list[str]:
@@ -194,19 +194,25 @@ def seed_group_names(groups: Sequence[Sequence[Member | FileMember]]) -> list[st
 
 
 def _warnings(members: Sequence[Member]) -> list[str]:
-    warnings = []
-    first = members[0].run
-    for member in members[1:]:
-        run = member.run
-        if _training_text(run) != _training_text(first):
-            warnings.append(
-                f"{run.name} and {first.name} were trained on different corpora "
-                f"({member.corpus.name}, {members[0].corpus.name}): training frequencies are "
-                f"those of {first.name}"
-            )
-        if not is_same_segmentation(run.pipeline.target, first.pipeline.target):
-            warnings.append(
-                f"{run.name} segments words differently from {first.name}: its translations are "
-                f"segmented again as {first.name} does"
-            )
+    first, *others = members
+    warnings = [
+        f"{member.name} and {first.name} were trained on different corpora "
+        f"({member.corpus.name}, {first.corpus.name})"
+        for member in others
+        if _training_text(member.run) != _training_text(first.run)
+    ]
+    words = first.words
+    if words.is_mixed:
+        warnings.append(
+            "the runs segment words differently: what counts words splits the lines of all "
+            f"systems by {words.target.segmenter}"
+        )
+    lower = [member.name for member in members if member.run.pipeline.target.lowercase]
+    if len(lower) not in (0, len(members)):
+        how = "without" if words.lowercase else "with"
+        other = "--cased" if words.lowercase else "--lowercase"
+        warnings.append(
+            f"{', '.join(lower)} write{'s' if len(lower) == 1 else ''} lower case, the other runs "
+            f"do not: everything is compared {how} case ({other} changes this)"
+        )
     return warnings

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
+from jtrans.analysis.study.words import StudyWords, is_same_segmentation
 from jtrans.corpora.lines import read_line_file
-from jtrans.data.prepared import PreparedCorpus
+from jtrans.data.prepared import PreparedCorpus, Side
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations
 from jtrans.decoding.split import SplitTranslation
 from jtrans.errors import CorpusError, InternalError
 from jtrans.progress import Progress
 from jtrans.runs import Run
-from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.pipeline import TextSide
 
 if TYPE_CHECKING:  # they load torch
     from jtrans.decoding.translator import Translator
@@ -38,7 +39,7 @@ class SplitText:
         split: its name.
         source_lines: raw text.
         reference_lines: raw text; where there are several references, the first.
-        source_words: segmented, before BPE.
+        source_words: words of the study, before BPE.
         reference_words: the same.
         more_references: further references of the same lines, raw text and words.
     """
@@ -76,8 +77,8 @@ class Member:
         name: as shown to the user.
         run: an existing run.
         corpus: the prepared corpus it is studied on.
-        text: of the split, segmented by the first run's pipeline.
-        common: the pipeline that segmented `text`.
+        text: of the split.
+        words: those of `text`.
         decoding: which checkpoint, and how it is loaded and translates.
         progress: receives the progress of the work.
 
@@ -89,7 +90,7 @@ class Member:
     run: Run
     corpus: PreparedCorpus
     text: SplitText
-    common: TextPipeline
+    words: StudyWords
     decoding: DecodingChoices
     progress: Progress
 
@@ -104,20 +105,31 @@ class Member:
 
     @cached_property
     def hypothesis_words(self) -> list[list[str]]:
-        """Its translations as words, segmented like the reference words."""
-        if is_same_segmentation(self.run.pipeline.target, self.common.target):
-            return [list(words) for words in self.translation.words]
-        return [self.common.target.segment(line) for line in self.hypotheses]
+        """Its translations as words of the study."""
+        return self.words_by(self.words)
+
+    def words_by(self, words: StudyWords) -> list[list[str]]:
+        """Return its translations split otherwise; its own words where these are the same."""
+        if not words.is_mixed:
+            return [words.fold(own) for own in self.translation.words]
+        return [words.split(line) for line in self.hypotheses]
+
+    def own_words(self, side: Side) -> list[list[str]]:
+        """Return the source lines or the first reference as words of its own pipeline."""
+        own: TextSide = getattr(self.run.pipeline, side)
+        if is_same_segmentation(own, getattr(self.corpus.pipeline, side)):
+            return self.corpus.words_lines(self.text.split, side)
+        return [own.segment(line) for line in self.corpus.raw_lines(self.text.split, side)]
 
     @cached_property
     def source_pieces(self) -> list[list[str]]:
         """The source lines as its model reads them, without ``</s>``."""
-        return self._pieces("source", self.text.source_lines, self.text.source_words)
+        return [self.run.pipeline.source.split(words) for words in self.own_words("source")]
 
     @cached_property
     def reference_pieces(self) -> list[list[str]]:
         """The reference lines as its model writes them, without ``</s>``."""
-        return self._pieces("target", self.text.reference_lines, self.text.reference_words)
+        return [self.run.pipeline.target.split(words) for words in self.own_words("target")]
 
     @cached_property
     def source_ids(self) -> list[list[int]]:
@@ -199,14 +211,6 @@ class Member:
         hits = np.concatenate([scores.hits for scores in sentences])
         return {"log_probs": log_probs.astype(np.float32), "hits": hits.astype(np.bool_)}
 
-    def _pieces(
-        self, side: str, lines: Sequence[str], words: Sequence[Sequence[str]]
-    ) -> list[list[str]]:
-        own: TextSide = getattr(self.run.pipeline, side)
-        if is_same_segmentation(own, getattr(self.common, side)):
-            return [own.split(line) for line in words]
-        return [own.pieces(line) for line in lines]
-
 
 class FileMember:
     """Translations of another tool: a file with one line per source line.
@@ -215,7 +219,7 @@ class FileMember:
         name: as shown to the user.
         path: of the file.
         text: of the split.
-        common: the pipeline that segmented `text`.
+        words: those of `text`.
 
     Raises:
         CorpusError: the file cannot be read, or has another number of lines.
@@ -223,22 +227,20 @@ class FileMember:
 
     run: None = None
 
-    def __init__(self, name: str, path: Path, text: SplitText, common: TextPipeline) -> None:
+    def __init__(self, name: str, path: Path, text: SplitText, words: StudyWords) -> None:
         self.name = name
         self.hypotheses = list(read_line_file(path))
         _check_lines(self.hypotheses, text, str(path))
-        self._common = common
+        self.words = words
 
     @cached_property
     def hypothesis_words(self) -> list[list[str]]:
-        """The translations as words, segmented like the reference words."""
-        return [self._common.target.segment(line) for line in self.hypotheses]
+        """The translations as words of the study."""
+        return self.words_by(self.words)
 
-
-def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
-    """Whether two sides segment raw text into the same words."""
-    names = ("language", "segmenter", "lowercase", "truecaser", "dictionary")
-    return all(getattr(side, name) == getattr(other, name) for name in names)
+    def words_by(self, words: StudyWords) -> list[list[str]]:
+        """Return the translations split otherwise."""
+        return [words.split(line) for line in self.hypotheses]
 
 
 def _check_lines(lines: Sequence[Any], text: SplitText, where: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jtrans.analysis.study.load import all_but_seed, seed_group_names
-from jtrans.analysis.study.members import Member
+from jtrans.analysis.study.members import FileMember, Member
 from jtrans.analysis.study.study import Study
 from jtrans.evaluation.systems import ALL_METRICS, Evaluation, SystemOutput, evaluate
 
@@ -23,7 +23,6 @@ def score_runs(
     Raises:
         JtransError: a run that cannot translate, or an empty split.
     """
-    sides = [member.run.pipeline.target for member in members]
     keys = [all_but_seed(member.run) for member in members]
     groups = [
         [member for member, other in zip(members, keys, strict=True) if other == key]
@@ -33,33 +32,24 @@ def score_runs(
     references = members[0].text.references
     return evaluate(
         [
-            SystemOutput(
-                member.name,
-                member.hypotheses,
-                member.translation.words,
-                [[side.segment(line) for line in lines] for lines in references],
-                names[key],
-            )
-            for member, side, key in zip(members, sides, keys, strict=True)
+            _output(member, references, names[key])
+            for member, key in zip(members, keys, strict=True)
         ],
         references,
         metrics=metrics,
-        target_language=sides[0].language,
-        lowercase=any(side.lowercase for side in sides) if lowercase is None else lowercase,
+        target_language=members[0].run.pipeline.target.language,
+        lowercase=members[0].words.lowercase if lowercase is None else lowercase,
     )
 
 
 def score_subjects(study: Study) -> Evaluation:
-    """Score the systems of a study, multi-bleu on the study's words, seeds together.
+    """Score the systems of a study, multi-bleu on each run's own words, seeds together.
 
     The groups have the order and the names of the study's subjects.
     """
-    words = [list(column) for column in zip(*study.text.words_of_references, strict=True)]
     return evaluate(
         [
-            SystemOutput(
-                member.name, member.hypotheses, member.hypothesis_words, words, subject.name
-            )
+            _output(member, study.text.references, subject.name)
             for subject in study.subjects
             for member in subject.members
         ],
@@ -68,3 +58,16 @@ def score_subjects(study: Study) -> Evaluation:
         target_language=study.target_language,
         lowercase=study.lowercase,
     )
+
+
+def _output(
+    member: Member | FileMember, references: Sequence[Sequence[str]], group: str
+) -> SystemOutput:
+    """Return what is scored of a member; a file has the words of the study."""
+    if isinstance(member, Member):
+        side, words = member.run.pipeline.target, member.translation.words
+    else:
+        side = member.words.target
+        words = [side.segment(line) for line in member.hypotheses]
+    reference_words = [[side.segment(line) for line in lines] for lines in references]
+    return SystemOutput(member.name, member.hypotheses, words, reference_words, group)

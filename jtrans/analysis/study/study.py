@@ -13,6 +13,7 @@ from functools import cached_property
 
 from jtrans.analysis.study.members import FileMember, Member, SplitText, only_runs
 from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
+from jtrans.analysis.study.words import StudyWords
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.evaluation.bootstrap import Bootstrap
@@ -57,7 +58,7 @@ class Subject:
 
     @property
     def hypothesis_words(self) -> list[list[str]]:
-        """Translations as words, segmented like the study's reference words."""
+        """Translations as words of the study."""
         return self.members[0].hypothesis_words
 
     @property
@@ -74,12 +75,14 @@ class Study:
         subjects: in the order the user gave.
         text: the split.
         corpus: the prepared corpus of the first run.
+        words: how lines are split into words, and whether case counts.
         warnings: caveats for the reader.
     """
 
     subjects: list[Subject]
     text: SplitText
     corpus: PreparedCorpus
+    words: StudyWords
     warnings: list[str]
 
     def __post_init__(self) -> None:
@@ -109,8 +112,8 @@ class Study:
 
     @property
     def lowercase(self) -> bool:
-        """Whether scores compare without case: when a run writes lower case."""
-        return any(run.pipeline.target.lowercase for run in self.runs)
+        """Whether words and scores are compared without case."""
+        return self.words.lowercase
 
     @property
     def target_language(self) -> str:

@@ -16,6 +16,7 @@ from jtrans.cli.options import (
     DecodingOptions,
     argument,
     data_option,
+    flag,
     option,
     option_group,
     split_option,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
 
 OUTPUT = "Output"
-TRANSLATING = ("hyp", "beam", "batch_tokens")  # for commands that do not translate
+TRANSLATING = ("hyp", "beam", "batch_tokens", "lowercase")  # for commands that do not translate
 
 
 def out_option(shown: str) -> Any:
@@ -48,6 +49,11 @@ class StudyOptions:
     data: Path | None = data_option()
     hyp: list[Path] | None = option(
         "Translations of the split by another tool; may repeat.", "FILE"
+    )
+    lowercase: bool | None = flag(
+        "--lowercase/--cased",
+        "Compare words and scores without case.",
+        shown="without, if a run writes lower case",
     )
     checkpoint: str = CHECKPOINT
     beam: int | None = BEAM
@@ -73,6 +79,7 @@ class StudyOptions:
             decoding.choices(),
             data=self.data,
             hypotheses=self.hyp or [],
+            lowercase=self.lowercase,
             progress=console.TerminalProgress(),
         )
 

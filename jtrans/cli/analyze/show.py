@@ -40,6 +40,7 @@ def show(
                 "split": study.split,
                 "sentences": len(study),
                 "references": len(study.text.references),
+                "lowercase": study.lowercase,
                 "systems": [
                     {"name": subject.name, "runs": [run.folder.as_posix() for run in subject.runs]}
                     for subject in study.subjects

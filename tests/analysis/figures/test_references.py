@@ -17,8 +17,8 @@ from jtrans.analysis.figures.position import position_figures
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.report.examples import choose_examples
 from jtrans.analysis.study.load import load_study
-from jtrans.analysis.study.members import is_same_segmentation
 from jtrans.analysis.study.study import Study
+from jtrans.analysis.study.words import is_same_segmentation
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextSide
@@ -36,7 +36,7 @@ def both(corpus: PreparedCorpus, run_on: Callable[..., Run], tmp_path: Path) -> 
     study = load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[path])
     more = [(SECOND, [line.split() for line in SECOND])]
     text = replace(study.text, more_references=more)
-    several = Study(study.subjects, text, study.corpus, [])
+    several = Study(study.subjects, text, study.corpus, study.words, [])
     return study, several
 
 

@@ -25,8 +25,7 @@ LINES = [1, 4]
 
 def _explain(study: Study, subject: int = 1) -> list[dict[str, object]]:
     member = study.subjects[subject].run_members[0]
-    common = study.runs[0].pipeline.target
-    return [asdict(item) for item in explain_lines(member, LINES, common)]
+    return [asdict(item) for item in explain_lines(member, LINES)]
 
 
 def _again(study: Study) -> Study:
@@ -62,9 +61,7 @@ def test_a_damaged_file_is_made_again(study: Study) -> None:
 
 
 def test_bytes_are_the_weights(study: Study) -> None:
-    [item, _] = explain_lines(
-        study.subjects[1].run_members[0], LINES, study.runs[0].pipeline.target
-    )
+    [item, _] = explain_lines(study.subjects[1].run_members[0], LINES)
     S, T = len(item.source), len(item.predicted)
     shapes = {layer.kind: layer.shape for layer in item.maps}
     assert shapes == {"joint.target": [S, T, T], "joint.source": [T, S, S], "reduction": [T, S]}
@@ -81,4 +78,5 @@ def test_pieces_of_a_run_with_other_words_are_its_own(
     TextPipeline(corpus.pipeline.source, target).save(other.folder / "pipeline.json")
     study = load_study([run_on(corpus, "first"), Run.open(other.folder)], "test", ON_CPU)
     [item, _] = _explain(study)
-    assert item["predicted"] == [*target.pieces(str(item["text"])), "</s>"]
+    words = study.subjects[1].run_members[0].translation.words[LINES[0]]
+    assert item["predicted"] == [*target.split(words), "</s>"]

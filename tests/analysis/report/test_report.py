@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from plugins.random_runs import ON_CPU
 from plugins.small_corpus import make_nouns
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.results import Figure
 from jtrans.analysis.report.content import ReportData, gather
@@ -197,9 +200,15 @@ def test_examples_are_distinct_and_the_same_every_time(study: Study) -> None:
 @pytest.mark.parametrize(
     ("text", "reference", "is_spaced", "expected"),
     [
-        ("a big dog", "a dog", True, [("a", True), ("big", False), ("dog", True)]),
+        ("a big dog", "a dog", True, [("a ", True), ("big", False), (" dog", True)]),
         ("我很好", "我好", False, [("我", True), ("很", False), ("好", True)]),
         ("same", "same", True, [("same", True)]),
+        (
+            "用 Visual Studio Code 写。",
+            "用 Visual Basic 写。",
+            False,
+            [("用 Visual ", True), ("Studio Code", False), (" 写。", True)],
+        ),
         ("", "a", True, []),
     ],
 )
@@ -208,6 +217,26 @@ def test_what_leaves_the_reference_is_marked(
 ) -> None:
     parts = compare_texts(text, reference, is_spaced=is_spaced)
     assert [(part.text, part.is_shared) for part in parts] == expected
+
+
+@pytest.mark.parametrize("is_spaced", [True, False])
+@given(text=st.text("ab 我 "), reference=st.text("ab 我 "))
+def test_the_spans_make_up_the_text(text: str, reference: str, is_spaced: bool) -> None:
+    parts = compare_texts(text, reference, is_spaced=is_spaced)
+    assert "".join(part.text for part in parts) == (text if text.strip() else "")
+
+
+def test_the_score_of_an_example_is_that_of_its_text(corpus: PreparedCorpus, run_on: RunOn) -> None:
+    runs = [
+        run_on(corpus, f"s-{n}", weights_seed=n, config={"training": {"seed": n}}) for n in (1, 2)
+    ]
+    study = load_study(runs, "test", ON_CPU)
+    _, drawn = choose_examples(study)
+    references = [study.reference_lines[example.line] for example in drawn]
+    for example, reference in zip(drawn, references, strict=True):
+        [shown] = example.translations
+        text = "".join(part.text for part in shown.parts)
+        assert shown.score == pytest.approx(CHRF().sentence_score(text, [reference]).score)
 
 
 def test_case_is_ignored_where_scores_ignore_it() -> None:
@@ -227,7 +256,7 @@ def test_gold_links_that_fit_one_run_only_are_left_out(
     links = "".join("0-0\n" for _ in corpus.raw_lines("test", "source"))
     (corpus.folder / "text" / "test.alignments.txt").write_text(links, encoding="utf-8")
     other = run_on(corpus, "lower")
-    source = replace(corpus.pipeline.source, lowercase=True)
+    source = replace(corpus.pipeline.source, segmenter="character")
     TextPipeline(source, corpus.pipeline.target).save(other.folder / "pipeline.json")
     runs = [run_on(corpus, "first"), Run.open(other.folder)]
     data = gather(load_study(runs, "test", ON_CPU), Silent())

@@ -1,0 +1,90 @@
+"""The words that a study compares, the same for all its systems and for any order of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from jtrans.text.pipeline import TextPipeline, TextSide
+
+
+@dataclass(frozen=True)
+class StudyWords:
+    """How lines are split into words that can be compared.
+
+    Where all runs split alike, their words are taken; else those of the segmenter that they share,
+    without truecasing and dictionary; else those of the default segmenter of the language.
+
+    Args:
+        source: splits lines of the source language.
+        target: splits lines of the target language; it leaves case alone.
+        lowercase: whether words and scores are compared without case.
+        is_mixed: whether the runs split the target language into different words.
+    """
+
+    source: TextSide
+    target: TextSide
+    lowercase: bool
+    is_mixed: bool = False
+
+    @classmethod
+    def of(cls, pipelines: Sequence[TextPipeline], lowercase: bool | None = None) -> StudyWords:
+        """Return the words of a study.
+
+        Args:
+            pipelines: of its runs, in any order.
+            lowercase: compare without case; None: if a run writes lower case.
+        """
+        sources, targets = ([getattr(p, side) for p in pipelines] for side in ("source", "target"))
+        if lowercase is None:
+            lowercase = any(side.lowercase for side in targets)
+        is_mixed = not all(is_same_words(side, targets[0]) for side in targets)
+        return cls(_common(sources), _common(targets), lowercase, is_mixed)
+
+    def fold(self, words: Sequence[str]) -> list[str]:
+        """Return words in lower case where case does not count."""
+        return [word.lower() for word in words] if self.lowercase else list(words)
+
+    def split(self, line: str) -> list[str]:
+        """Split a raw line of the target language."""
+        return self.fold(self.target.segment(line))
+
+    def like(self, side: TextSide) -> StudyWords:
+        """Return the words that a run with this target side has, with the case of this study."""
+        if not self.is_mixed and is_same_words(side, self.target):
+            return self
+        return replace(self, target=_splitting(side), is_mixed=True)
+
+    @property
+    def note(self) -> str:
+        """An addition to the note of numbers that count words; often empty."""
+        note = " Words are compared without case." if self.lowercase else ""
+        if self.is_mixed:
+            note += f" The systems' words differ: all lines are split by {self.target.segmenter}."
+        return note
+
+
+def is_same_words(side: TextSide, other: TextSide) -> bool:
+    """Whether two sides segment raw text into the same words, but for lower case."""
+    names = ("language", "segmenter", "truecaser", "dictionary")
+    return all(getattr(side, name) == getattr(other, name) for name in names)
+
+
+def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
+    """Whether two sides segment raw text into the same words."""
+    return is_same_words(side, other) and side.lowercase == other.lowercase
+
+
+def _splitting(side: TextSide) -> TextSide:
+    """Return what splits lines into the words of a side, and leaves their case alone."""
+    return TextSide(
+        side.language, side.segmenter, truecaser=side.truecaser, dictionary=side.dictionary
+    )
+
+
+def _common(sides: Sequence[TextSide]) -> TextSide:
+    first = sides[0]
+    if all(is_same_words(side, first) for side in sides):
+        return _splitting(first)
+    is_one_segmenter = all(side.segmenter == first.segmenter for side in sides)
+    return TextSide(first.language, first.segmenter if is_one_segmenter else "auto")
