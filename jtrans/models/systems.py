@@ -49,6 +49,13 @@ class TransformerConfig(AttentionSystemConfig):
     output_bias: bool = False
 
 
+class DlclConfig(TransformerConfig):
+    """Wang et al. 2019: each layer reads a learned combination of all earlier ones."""
+
+    system: Literal["dlcl"] = "dlcl"  # type: ignore[assignment]
+    combination: Literal["average", "one"] = "average"  # the initial weights of earlier layers
+
+
 class ReformerConfig(AttentionSystemConfig):
     """Li et al. 2020, Reformer-base: joint layers only."""
 

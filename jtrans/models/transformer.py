@@ -26,6 +26,7 @@ from jtrans.nn.attention import CrossAttention, MultiHeadAttention
 from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING
+from jtrans.nn.encoder import LayerSequence
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.layer import Layer
 from jtrans.nn.recorder import record_attention
@@ -112,6 +113,7 @@ class Transformer(TranslationModel):
         )
         self.encoder = source_encoder(config, config.encoder_layers)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.stack: nn.Module = LayerSequence(config.decoder_layers)
         self.norm = nn.LayerNorm(E) if config.norm == "pre" else None
         self.output = output_projection(
             config, self.target_embedding, E, target_vocabulary, bias=config.output_bias
@@ -125,9 +127,9 @@ class Transformer(TranslationModel):
     def decode(self, target: Tensor, memory: Memory) -> Tensor:
         """Return hidden states of all positions, [B, T, E]."""
         source_bias = padding_bias(memory.mask)
+        keys_values = self._source_keys_values(memory)
         x = self.target_embedding(target)  # [B, T, E]
-        for layer, keys_values in zip(self.layers, self._source_keys_values(memory), strict=True):
-            x = layer(x, keys_values, source_bias)
+        x = self.stack(x, lambda n, x: self.layers[n](x, keys_values[n], source_bias))
         return self._finish(x)
 
     def begin(self, memory: Memory, beam: int) -> TransformerState:
@@ -145,11 +147,13 @@ class Transformer(TranslationModel):
         x = self.target_embedding(token[:, None], start=cache.length)  # [N, 1, E]
         x = x.view(-1, cache.beam, x.shape[-1])  # [B, beam, E]
         slot_bias = cache.advance()
-        for layer, keys_values, slots in zip(
-            self.layers, state.source_keys_values, cache.layers, strict=True
-        ):
-            x = layer(x, keys_values, state.source_bias, cache=slots, slot_bias=slot_bias)
-        return self._finish(x).flatten(0, 1)  # [N, E]
+
+        def layer(n: int, x: Tensor) -> Tensor:
+            source, bias = state.source_keys_values[n], state.source_bias
+            slots = cache.layers[n]
+            return self.layers[n](x, source, bias, cache=slots, slot_bias=slot_bias)  # type: ignore[no-any-return]
+
+        return self._finish(self.stack(x, layer)).flatten(0, 1)  # [N, E]
 
     def project(self, hidden: Tensor) -> Tensor:
         """Return logits, [..., E] -> [..., V]."""

@@ -116,6 +116,12 @@ SYSTEMS: dict[str, SystemEntry] = {
         "Vaswani et al. 2017, Attention Is All You Need",
         config=f"{_CONFIGS}:TransformerConfig",
     ),
+    "dlcl": SystemEntry(
+        "jtrans.models.deep:Dlcl",
+        "deep Transformer, each layer reads all earlier ones",
+        "Wang et al. 2019, Learning Deep Transformer Models for Machine Translation",
+        config=f"{_CONFIGS}:DlclConfig",
+    ),
     "reformer-base": SystemEntry(
         "jtrans.models.reformer:Reformer",
         "joint source-target grid, separable attention, no encoder",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 from jtrans.nn.attention import MultiHeadAttention
@@ -43,6 +45,24 @@ class EncoderLayer(Layer):
         return self.ffn_residual(x, self.feed_forward)  # type: ignore[no-any-return]
 
 
+class LayerSequence(nn.Module):
+    """A stack in which each layer reads the one before it.
+
+    Args:
+        layers: their number.
+    """
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor, layer: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """Run the stack on `x`, [..., E]; `layer` computes layer n, from 0, for its input."""
+        for n in range(self.layers):
+            x = layer(n, x)
+        return x
+
+
 class Encoder(nn.Module):
     """A stack of encoder layers; with pre-norm it ends in one more layer norm.
 
@@ -53,6 +73,9 @@ class Encoder(nn.Module):
         heads: H.
         pre_norm: layer norm before each block, not after it.
         rates: the dropout rates of `EncoderLayer`.
+
+    Attributes:
+        stack: which earlier layers a layer reads: the last one, unless a system replaces it.
     """
 
     def __init__(
@@ -63,9 +86,9 @@ class Encoder(nn.Module):
             EncoderLayer(width, ffn_width, heads, pre_norm=pre_norm, **rates) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width) if pre_norm else None
+        self.stack: nn.Module = LayerSequence(layers)
 
     def forward(self, x: Tensor, source_bias: Tensor | None) -> Tensor:
         """Encode embedded source tokens, [B, S, E] -> [B, S, E]."""
-        for layer in self.layers:
-            x = layer(x, source_bias)
+        x = self.stack(x, lambda n, x: self.layers[n](x, source_bias))
         return x if self.norm is None else self.norm(x)

@@ -35,6 +35,8 @@ JOINT_VARIANTS: dict[str, dict[str, Any]] = ATTENTION_VARIANTS | {
 }
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "transformer": ATTENTION_VARIANTS | {"output-bias": {"output_bias": True}},
+    "dlcl": {name: ATTENTION_VARIANTS[name] for name in ("post-norm", "tie-all")}
+    | {"one": {"combination": "one"}},
     "reformer-base": JOINT_VARIANTS,
     "reformer-fast": {name: JOINT_VARIANTS[name] for name in ("post-norm", "concat", "offset-2")},
 }

@@ -19,6 +19,8 @@ BASE = {"width": 512, "ffn_width": 2048, "heads": 8}
 BIG = {"width": 1024, "ffn_width": 4096, "heads": 16}
 SMALL = {"width": 256, "ffn_width": 1024, "heads": 4}
 JOINT, WMT = (37_000, 37_000), (32_000, 32_000)
+DEEP = {"width": 512, "ffn_width": 2048, "heads": 8, "tie": "all"}
+DEEP_WMT = (34_040, 34_040)
 DE_EN, EN_DE = (8_848, 6_632), (6_632, 8_848)
 VI_EN, ZH_EN = (7_709, 17_191), (40_448, 36_096)
 
@@ -43,6 +45,18 @@ COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
     "vi-en": ("transformer", SMALL, VI_EN, 21_835_520),
     "nist": ("transformer", BASE, ZH_EN, 101_812_224),
     "nist-big": ("transformer", BIG, ZH_EN, 291_704_832),
+    "deep-post-base": ("transformer", DEEP | {"norm": "post"}, DEEP_WMT, 61_566_976),
+    "deep-pre-20": ("transformer", DEEP | {"encoder_layers": 20}, DEEP_WMT, 105_702_400),
+    "dlcl-post-6": ("dlcl", DEEP | {"norm": "post"}, DEEP_WMT, 61_579_320),
+    "dlcl-pre-6": ("dlcl", DEEP, DEEP_WMT, 61_581_368),
+    "dlcl-post-25": ("dlcl", DEEP | {"norm": "post", "encoder_layers": 25}, DEEP_WMT, 121_494_395),
+    "dlcl-pre-30": ("dlcl", DEEP | {"encoder_layers": 30}, DEEP_WMT, 137_263_628),
+    "dlcl-tiny-3-2": (
+        "dlcl",
+        {"width": 16, "ffn_width": 32, "heads": 2, "encoder_layers": 3, "decoder_layers": 2},
+        (20, 24),
+        14_688,
+    ),
     "joint-iwslt": ("reformer-base", SMALL, DE_EN, 16_783_872),
     "joint-iwslt-tied": ("reformer-base", SMALL | {"tie": "decoder"}, DE_EN, 15_086_080),
     "joint-en-de": ("reformer-base", SMALL, EN_DE, 17_351_168),
@@ -65,7 +79,7 @@ COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
         146_178_560,
     ),
 }
-TINY = {"transformer": 12_288, "reformer-base": 10_304, "reformer-fast": 14_784}
+TINY = {"transformer": 12_288, "dlcl": 12_428, "reformer-base": 10_304, "reformer-fast": 14_784}
 VOCABULARIES = {
     "iwslt14-de-en": DE_EN,
     "iwslt14-en-de": EN_DE,

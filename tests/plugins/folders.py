@@ -14,6 +14,14 @@ needs_golden = pytest.mark.skipif(
     not GOLDEN.is_dir(), reason="no golden data: set JTRANS_TEST_GOLDEN to its folder"
 )
 
+# numbers of the original implementations of other systems, one folder a model
+GOLDEN_SYSTEMS = Path(
+    os.environ.get("JTRANS_TEST_GOLDEN_SYSTEMS") or REPOSITORY.parent / "shared" / "golden-systems"
+)
+needs_golden_systems = pytest.mark.skipif(
+    not GOLDEN_SYSTEMS.is_dir(), reason="no golden data: set JTRANS_TEST_GOLDEN_SYSTEMS"
+)
+
 
 @pytest.fixture(scope="session")
 def corpora_folder() -> Path:

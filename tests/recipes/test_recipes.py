@@ -17,11 +17,22 @@ SYSTEMS += ["reformer-fast-scaled"]
 CORPORA = ["iwslt14-de-en", "iwslt14-en-de", "iwslt15-vi-en", "nist-zh-en"]
 NAMES = [f"{corpus}/{system}" for corpus in CORPORA for system in SYSTEMS]
 NAMES += ["demo/transformer", "demo/reformer-base", "demo/reformer-fast"]
+NAMES += ["demo/dlcl"]
+DEEP = ["transformer-post-6", "transformer-pre-20", "dlcl-post-6", "dlcl-post-25", "dlcl-pre-6"]
+DEEP += ["dlcl-pre-30"]
+NAMES += [f"wmt14-en-de/{name}" for name in DEEP]
 NAMES += ["multi30k-de-en/transformer", "multi30k-de-en/reformer-fast"]
 
 DE_EN, EN_DE, VI_EN, ZH_EN = (8848, 6632), (6632, 8848), (7709, 17191), (40448, 36096)
+EN_DE_WMT = (34040, 34040)
 # Confirmed by building the original implementation, or by the formula of the system's size.
 SIZES = {
+    "wmt14-en-de/transformer-post-6": (EN_DE_WMT, 61_566_976),
+    "wmt14-en-de/transformer-pre-20": (EN_DE_WMT, 105_702_400),
+    "wmt14-en-de/dlcl-post-6": (EN_DE_WMT, 61_579_320),
+    "wmt14-en-de/dlcl-post-25": (EN_DE_WMT, 121_494_395),
+    "wmt14-en-de/dlcl-pre-6": (EN_DE_WMT, 61_581_368),
+    "wmt14-en-de/dlcl-pre-30": (EN_DE_WMT, 137_263_628),
     "iwslt14-de-en/transformer": (DE_EN, 16_720_896),
     "iwslt14-de-en/transformer-scaled": (DE_EN, 42_866_688),
     "iwslt14-de-en/reformer-base": (DE_EN, 16_783_872),
@@ -50,7 +61,7 @@ def test_a_recipe_is_for_its_corpus_and_system(name: str) -> None:
     corpus, _, system = name.partition("/")
     config = load_config(name, system_configs())
     assert config.data.corpus == ("grammar-de-en" if corpus == "demo" else corpus)
-    assert config.model.system == system.removesuffix("-scaled")
+    assert config.model.system == re.sub("-(scaled|(pre|post)-[0-9]+)$", "", system)
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -75,7 +86,10 @@ def test_a_recipe_says_what_it_is_in_its_first_line(name: str) -> None:
     assert re.fullmatch(r"[A-Z].{20,90}\.", description(recipe_text(name)))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(("iwslt", "nist"))])
+PUBLISHED = [name for name in NAMES if name.startswith(("iwslt", "nist", "wmt"))]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_every_number_of_a_published_setting_names_its_source(name: str) -> None:
     numbers = [line for line in recipe_text(name).splitlines() if re.match(r"\w+ = [\d{]", line)]
     unsourced = [line for line in numbers if not re.search(r"# .*(\[[PCIO]\]|Vaswani)", line)]
