@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
+from jtrans.evaluation.significance import LEGEND
 from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup, SystemScores
 
 if TYPE_CHECKING:
@@ -60,9 +61,11 @@ class ScoreReport:
             "paired": [pair.to_json() for pair in self.evaluation.paired],
             "groups": [
                 {
+                    "name": group.name,
                     "systems": group.names,
                     "mean": {_key(name): group.mean(name) for name in metrics},
                     "sd": {_key(name): group.deviation(name) for name in metrics},
+                    "interval": {_key(name): group.interval(name) for name in metrics},
                 }
                 for group in self._seed_groups
             ],
@@ -94,11 +97,13 @@ class ScoreReport:
                 *(TITLES[name] for name in evaluation.metrics),
                 *(RUN_COLUMNS[name] for name in known),
             ],
-            [self._row(number, known) for number in range(len(evaluation.systems))],
+            [row for index in range(len(evaluation.groups)) for row in self._rows(index, known)],
             right=list(RUN_COLUMNS.values()),
         )
+        if any(pair.mark for pair in evaluation.paired):
+            print(LEGEND.format(baseline=evaluation.groups[0].name))
         for pair in evaluation.paired:
-            if pair.metric == evaluation.paired[0].metric:  # stars mark the others
+            if pair.metric == evaluation.paired[0].metric:  # marks tell of the others
                 print(pair.describe())
         for group in self._seed_groups:
             print(self._group_sentence(group))
@@ -118,22 +123,27 @@ class ScoreReport:
     def _details_of(self, number: int) -> Mapping[str, Any]:
         return self.details[number] if self.details else {}
 
-    def _row(self, number: int, known: Sequence[str]) -> list[str]:
-        system = self.evaluation.systems[number]
-        cells = [system.name]
-        for name in self.evaluation.metrics:
-            interval = system.interval(name)
-            cell = f"{system.value(name):.1f}"
-            cell += "" if interval is None else f" ± {interval:.1f}"
-            cells.append(cell + (" *" if self._is_starred(system.name, TITLES[name]) else ""))
-        details = self._details_of(number)
-        return cells + [f"{details[name]:,.0f}" if details.get(name) else "" for name in known]
+    def _rows(self, index: int, known: Sequence[str]) -> list[list[str]]:
+        """Return the row of a group; of several seeds, their mean and a row for each below it."""
+        evaluation, group = self.evaluation, self.evaluation.groups[index]
+        marks = {pair.metric: pair.mark for pair in evaluation.paired if pair.index == index}
+        cells = [
+            f"{_shown(group.mean(name), group.interval(name))} {marks.get(TITLES[name], '')}"
+            for name in evaluation.metrics
+        ]
+        numbers = [n for n, system in enumerate(evaluation.systems) if system in group.members]
+        if len(numbers) == 1:
+            return [[group.name, *cells, *self._run_cells(numbers[0], known)]]
+        rows = [[group.name, *cells, *("" for _ in known)]]
+        for number in numbers:
+            system = evaluation.systems[number]
+            own = [_shown(system.value(name), system.interval(name)) for name in evaluation.metrics]
+            rows.append([f"  {system.name}", *own, *self._run_cells(number, known)])
+        return rows
 
-    def _is_starred(self, name: str, title: str) -> bool:
-        return any(
-            pair.system == name and pair.metric == title and pair.is_better and pair.is_significant
-            for pair in self.evaluation.paired
-        )
+    def _run_cells(self, number: int, known: Sequence[str]) -> list[str]:
+        details = self._details_of(number)
+        return [f"{details[name]:,.0f}" if details.get(name) else "" for name in known]
 
     def _group_sentence(self, group: SeedGroup) -> str:
         values = ", ".join(
@@ -202,6 +212,10 @@ def _bands(members: Sequence[Member], evaluation: Evaluation) -> list[Band]:
             value = system.value(expected.metric)
             bands.append(Band(system.name, expected.metric, expected.low, expected.high, value))
     return bands
+
+
+def _shown(value: float, interval: float | None) -> str:
+    return f"{value:.1f}" + ("" if interval is None else f" ± {interval:.1f}")
 
 
 def _key(metric: str) -> str:

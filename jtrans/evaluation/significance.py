@@ -67,13 +67,13 @@ class PairedResult:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> PairedResult:
         """Parse the output of `to_json`."""
-        added = ("is_better", "is_significant")
+        added = ("is_better", "is_significant", "mark")
         return cls(**{name: value for name, value in content.items() if name not in added})
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         verdict = {"is_better": self.is_better, "is_significant": self.is_significant}
-        return {**vars(self), **verdict}
+        return {**vars(self), **verdict, "mark": self.mark}
 
     def describe(self) -> str:
         """Describe in words how the system compares with the baseline."""

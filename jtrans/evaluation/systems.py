@@ -43,7 +43,7 @@ class SystemOutput:
     group: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SystemScores:
     """The scores of one system: by metric name, and multi-bleu if computed."""
 

@@ -128,13 +128,72 @@ def test_runs_that_differ_only_by_seed_get_mean_and_deviation(
         for n in (1, 2, 3)
     ]
     other = _run_of(corpus, make_run, "other", config={"training": {"learning_rate": 0.5}})
-    report = json.loads(jtrans("score", *runs, other, "--json").out)
+    report = json.loads(jtrans("score", other, *runs, "--json").out)
     [group] = report["groups"]
-    values = [system["chrf"] for system in report["systems"][:3]]
+    values = [system["chrf"] for system in report["systems"][1:]]
     assert group["systems"] == ["s1", "s2", "s3"]
     assert group["mean"]["chrf"] == pytest.approx(sum(values) / 3)
     assert group["sd"]["chrf"] > 0
-    assert "s1, s2, s3 differ only by seed" in jtrans("score", *runs, other).out
+    assert group["interval"]["chrf"] > group["sd"]["chrf"]
+    result = jtrans("score", other, *runs)
+    assert "s1, s2, s3 differ only by seed" in result.out
+    first = ["system", "other", group["name"], "  s1", "  s2", "  s3"]
+    for line, name in zip(result.out.splitlines(), first, strict=False):
+        assert line.startswith(f"{name} ")
+
+
+def test_groups_are_compared_over_sentences_and_seeds(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    seeds = [
+        _run_of(corpus, make_run, f"s{n}", weights_seed=n, config={"training": {"seed": n}})
+        for n in (1, 2, 3)
+    ]
+    others = [
+        _run_of(
+            corpus,
+            make_run,
+            f"fast-{n}",
+            weights_seed=10 + n,
+            config={"training": {"seed": n, "learning_rate": 0.5}},
+        )
+        for n in (1, 2)
+    ]
+    report = json.loads(jtrans("score", *seeds, *others, "--json").out)
+    assert {(p["baseline"], p["system"]) for p in report["paired"]} == {
+        ("s1+s2+s3 (seeds 1–3)", "fast (seeds 1, 2)")
+    }
+    assert {(p["baseline_runs"], p["system_runs"], p["resampled"]) for p in report["paired"]} == {
+        (3, 2, "sentences and seeds")
+    }
+    means = [group["mean"]["bleu"] for group in report["groups"]]
+    assert report["paired"][0]["difference"] == pytest.approx(means[1] - means[0])
+    text = jtrans("score", *seeds, *others).out
+    assert "paired bootstrap over sentences and 2 + 3 seeds, 1,000 samples, p" in text
+
+
+def test_significantly_worse_has_its_own_mark(jtrans: Jtrans, tmp_path: Path) -> None:
+    reference = [f"the {n} dogs and the {n} cats sleep in house {n} ." for n in range(60)]
+    poor = [line.replace("sleep in", "go") for line in reference]
+    for name, lines in {"ref.en": reference, "poor.en": poor, "good.en": reference}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    better = jtrans("score", "--hyp", "poor.en", "good.en", "--ref", "ref.en").out
+    worse = jtrans("score", "--hyp", "good.en", "poor.en", "--ref", "ref.en").out
+    assert (better.splitlines()[2].count("*"), better.splitlines()[2].count("↓")) == (3, 0)
+    assert (worse.splitlines()[2].count("*"), worse.splitlines()[2].count("↓")) == (0, 3)
+    assert "* significantly better than good.en, ↓ significantly worse (p < 0.05)" in worse
+    assert "p <= 0.001" in worse
+    report = jtrans("score", "--hyp", "good.en", "poor.en", "--ref", "ref.en", "--json").out
+    assert {pair["mark"] for pair in json.loads(report)["paired"]} == {"↓"}
+
+
+def test_the_same_run_twice_is_refused(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    run = _run_of(corpus, make_run)
+    result = jtrans("score", run, run)
+    assert result.code == 2
+    assert "given twice" in result.err
 
 
 @pytest.mark.parametrize(("high", "code"), [(100.0, 0), (-1.0, 4)])

@@ -12,7 +12,7 @@ import numpy as np
 from jtrans.analysis.study.scores import score_subjects
 from jtrans.analysis.study.study import Study
 from jtrans.evaluation.significance import PairedResult
-from jtrans.evaluation.systems import Evaluation
+from jtrans.evaluation.systems import TITLES, Evaluation
 from jtrans.progress import Progress
 
 
@@ -24,11 +24,13 @@ class MetricValue:
         value: the score.
         interval: half the width of the 95 % interval, over sentences and seeds.
         spread: sample standard deviation between seeds, None without several seeds.
+        mark: of a significant difference from the first system, else empty (`significance`).
     """
 
     value: float
     interval: float | None
     spread: float | None
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,18 @@ class ReportScores:
     @classmethod
     def of(cls, evaluation: Evaluation) -> ReportScores:
         """Return the scores that a report shows of an evaluation."""
+        marks = {(pair.index, pair.metric): pair.mark for pair in evaluation.paired}
         systems = [
             {
-                name: MetricValue(group.mean(name), group.interval(name), group.deviation(name))
+                name: MetricValue(
+                    group.mean(name),
+                    group.interval(name),
+                    group.deviation(name),
+                    marks.get((index, TITLES[name]), ""),
+                )
                 for name in evaluation.metrics
             }
-            for group in evaluation.groups
+            for index, group in enumerate(evaluation.groups)
         ]
         return cls(systems, evaluation.paired, evaluation.signatures)
 
