@@ -29,9 +29,11 @@ def prepare(
     name: str | None = None,
     *,
     train: Sequence[str] = (),
-    valid: str | None = None,
+    valid: str | Sequence[str] | None = None,
+    valid_size: int | None = None,
     test: Sequence[str] = (),
     languages: str | None = None,
+    skip_bad_lines: bool = False,
     originals: str | Path | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
@@ -47,9 +49,12 @@ def prepare(
         name: the name of a catalogue corpus; None for your own files.
         train: prefixes of your training files, such as ``corpus/train`` for ``corpus/train.de``
             and ``corpus/train.en``; or files that contain both sides.
-        valid: the same for validation.
+        valid: the same for validation; several are concatenated.
+        valid_size: how many pairs of train to take for validation instead.
         test: the same for tests.
         languages: the languages of your files, such as ``de-en``.
+        skip_bad_lines: whether lines of your files that cannot be read (not UTF-8, a zero byte, too
+            few columns, no JSON) are left out with their translations, and counted.
         originals: a folder with the original files of the named corpus, instead of a download.
         out: the output folder; for a named corpus by default ``data/prepared/NAME``.
         workers: number of processes; by default one per processor.
@@ -66,8 +71,10 @@ def prepare(
         name,
         train=train,
         valid=valid,
+        valid_size=valid_size,
         test=test,
         languages=languages,
+        skip_bad_lines=skip_bad_lines,
         originals=originals,
         out=out,
         progress=progress,
@@ -87,9 +94,11 @@ def read_source(
     name: str | None,
     *,
     train: Sequence[str] = (),
-    valid: str | None = None,
+    valid: str | Sequence[str] | None = None,
+    valid_size: int | None = None,
     test: Sequence[str] = (),
     languages: str | None = None,
+    skip_bad_lines: bool = False,
     originals: str | Path | None = None,
     out: str | Path | None = None,
     progress: Progress | None = None,
@@ -101,7 +110,10 @@ def read_source(
     progress = progress or Silent()
     if name is None:
         checked = _options({}, options)
-        return _own_files(train, valid, test, languages, out, progress), checked
+        prefixes = [valid] if isinstance(valid, str) else list(valid or ())
+        files = {"train": train, "valid": prefixes, "valid_size": valid_size, "test": test}
+        files["skip_bad"] = skip_bad_lines
+        return _own_files(files, languages, out, progress), checked
     from jtrans.corpora.catalogue.load import find_entry
     from jtrans.corpora.download.deliver import deliver
 
@@ -112,19 +124,22 @@ def read_source(
 
 
 def _own_files(
-    train: Sequence[str],
-    valid: str | None,
-    test: Sequence[str],
-    languages: str | None,
-    out: str | Path | None,
-    progress: Progress,
+    files: Mapping[str, Any], languages: str | None, out: str | Path | None, progress: Progress
 ) -> Corpus:
+    """Read the user's own files, given as arguments of `read_corpus`."""
     from jtrans.corpora.own_files import read_corpus
     from jtrans.corpora.parallel import describe_notes
     from jtrans.text.language import split_languages
 
-    if not (train and valid and languages and out):
-        needed = {"--train": train, "--valid": valid, "--languages": languages, "--out": out}
+    train, valid, valid_size = files["train"], files["valid"], files["valid_size"]
+    if valid and valid_size:
+        raise usage_error(
+            "--valid-size takes the valid split from train, but --valid gives one",
+            "leave one or the other out",
+        )
+    if not (train and (valid or valid_size) and languages and out):
+        given = valid or valid_size
+        needed = {"--train": train, "--valid": given, "--languages": languages, "--out": out}
         missing = [option for option, value in needed.items() if not value]
         raise usage_error(
             f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing",
@@ -132,9 +147,15 @@ def _own_files(
             "--out data/prepared/mine, or jtrans corpora for names",
         )
     name = Path(out).resolve().name
-    corpus = read_corpus(name, split_languages(languages), train=train, valid=valid, test=test)
+    corpus = read_corpus(name, split_languages(languages), **files)
     for line in describe_notes(corpus.splits):
         progress.say("Noticed", line)
+    if len(valid) > 1:
+        progress.say("Valid set", f"{' + '.join(valid)}, in this order")
+    if "test2" in corpus.splits:
+        origins = {split: ", ".join(text.origin) for split, text in corpus.splits.items()}
+        names = (f"{split} is {origin}" for split, origin in origins.items() if "test" in split)
+        progress.say("Test sets", " · ".join(names))
     return corpus
 
 

@@ -200,7 +200,9 @@ def read_lines(path: Path) -> list[str]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, whole or not at all."""
-    write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    # file names that are not UTF-8 hold half characters, which JSON can only write as escapes
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def read_json(path: Path) -> Any:

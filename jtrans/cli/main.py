@@ -161,9 +161,13 @@ def _run(arguments: list[str]) -> int:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    for stream in (sys.stdout, sys.stderr, sys.stdin):
+    for stream, errors in (
+        (sys.stdin, "strict"),
+        (sys.stdout, "backslashreplace"),  # for file names that are not UTF-8
+        (sys.stderr, "backslashreplace"),
+    ):
         with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+            stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")  # type: ignore[union-attr]
     signal.signal(signal.SIGTERM, _terminated)
     # spinning idle threads of torch make a run many times slower on a busy machine
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")

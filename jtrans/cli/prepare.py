@@ -10,7 +10,6 @@ from jtrans.cli import console
 from jtrans.cli.options import (
     JSON,
     LANGUAGES,
-    VALID,
     WORKERS,
     argument,
     flag,
@@ -121,11 +120,21 @@ def prepare(
         "may repeat. Or prepared corpora to merge.",
         "PREFIX",
     ),
-    valid: str | None = VALID,
+    valid: list[str] | None = option("Validation files; several are joined in order.", "PREFIX"),
+    valid_size: int | None = option(
+        "Take so many pairs from train instead, after cleaning, the same ones every time.",
+        "N",
+        min=1,
+    ),
     test: list[str] | None = option(
         "Test files; may repeat. PREFIX.0.en, PREFIX.1.en ...: several references.", "PREFIX"
     ),
     languages: str | None = LANGUAGES,
+    skip_bad_lines: bool = flag(
+        "--skip-bad-lines",
+        "Leave out pairs with a line that is not UTF-8 or has a zero byte, .tsv lines with too few "
+        "columns and .jsonl lines without a pair, and count them.",
+    ),
     out: Path | None = option("Folder to write.", "DIR", "data/prepared/NAME, with NAME"),
     originals: Path | None = option(
         "Read the original files of NAME from here instead of downloading them.",
@@ -151,9 +160,11 @@ def prepare(
     chosen = text.chosen()
     files: dict[str, Any] = {
         "train": train or [],
-        "valid": valid,
+        "valid": valid or [],
+        "valid_size": valid_size,
         "test": test or [],
         "languages": languages,
+        **({"skip_bad_lines": True} if skip_bad_lines else {}),
     }
     if name is None and any(map(_is_prepared, files["train"])):
         given = {**files, "from": originals, **chosen}
@@ -167,7 +178,7 @@ def prepare(
     own = [option for option, value in files.items() if value]
     if name is not None and own:
         raise usage_error(
-            f"--{own[0]} cannot be combined with NAME ({name})",
+            f"--{own[0].replace('_', '-')} cannot be combined with NAME ({name})",
             f"jtrans prepare {name}",
         )
     prepared = prepare_corpus(

@@ -14,7 +14,7 @@ import mmap
 import tempfile
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
@@ -39,6 +39,8 @@ SCAN_BYTES = 8 << 20
 BLOCK_LINES = 4096
 # Unpacked text up to this size stays in memory; more goes to a temporary file.
 IN_MEMORY_BYTES = 64 << 20
+# A larger share of lines that are not text makes a file of another kind.
+MOST_BAD = 0.5
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +63,11 @@ class _Lines(Sequence[str]):
         index %= len(self)
         return self._block(index, index + 1)[0]
 
+    def __iter__(self) -> Iterator[str]:
+        """Yield all lines, many read at a time."""
+        for start in range(0, len(self), BLOCK_LINES):
+            yield from self._block(start, min(start + BLOCK_LINES, len(self)))
+
     @abstractmethod
     def _block(self, start: int, stop: int) -> list[str]:
         """Return the lines of a range, which lies within the sequence; it may be empty."""
@@ -69,17 +76,25 @@ class _Lines(Sequence[str]):
 class LineFile(_Lines):
     """The lines of a UTF-8 file, plain or packed: checked once, decoded on access.
 
+    Args:
+        path: the file.
+        skip_bad: whether lines that are not text are noted instead of refused, for the caller to
+            leave them out.
+
     Attributes:
         path: the file.
         oddities: the number of other separators inside lines, by name.
+        bad: the positions of lines that are not text, and why; filled only if `skip_bad`.
 
     Raises:
         CorpusError: the file is missing, a folder, not readable, damaged or not UTF-8 text.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, skip_bad: bool = False) -> None:
         self.path = path
         self.oddities: Counter[str] = Counter()
+        self.bad: dict[int, str] = {}
+        self._skip_bad = skip_bad
         self._data = _map(path)
         self._ends = self._scan()
         self._begin = len(codecs.BOM_UTF8) if self._data[:3] == codecs.BOM_UTF8 else 0
@@ -87,16 +102,13 @@ class LineFile(_Lines):
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __iter__(self) -> Iterator[str]:
-        """Yield all lines, many decoded at a time."""
-        for start in range(0, len(self), BLOCK_LINES):
-            yield from self._block(start, min(start + BLOCK_LINES, len(self)))
-
     def _block(self, start: int, stop: int) -> list[str]:
         if start >= stop:
             return []
         begin = int(self._ends[start - 1]) + 1 if start else self._begin
-        text = self._data[begin : int(self._ends[stop - 1])].decode("utf-8")
+        # in bad lines, which nobody uses, other characters stand in; line ends are never lost
+        errors = "replace" if self.bad else "strict"
+        text = self._data[begin : int(self._ends[stop - 1])].decode("utf-8", errors)
         lines = text.split("\n")
         return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
@@ -113,7 +125,10 @@ class LineFile(_Lines):
         ends = [np.empty(0, np.int64)]
         while position < size:
             chunk = self._data[position : self._chunk_end(position, size)]
-            _check_text(path, chunk, lines)
+            if not self._skip_bad:
+                _check_text(path, chunk, lines)
+            elif not _is_text(chunk):
+                self._note_bad(chunk, lines)
             self._count_oddities(chunk)
             feeds = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + position
             ends.append(feeds.astype(np.int64))
@@ -121,6 +136,8 @@ class LineFile(_Lines):
             position += len(chunk)
         if size and self._data[size - 1 : size] != b"\n":
             ends.append(np.array([size], np.int64))
+        if len(self.bad) > MOST_BAD * max(lines, 1):  # another kind of file
+            _check_text(path, self._data[:], 0)
         if not lines and self.oddities["carriage return"] > 1:
             raise CorpusError(
                 f"{path} ends its lines with carriage returns (old Mac), not line feeds",
@@ -128,6 +145,12 @@ class LineFile(_Lines):
                 kind="corpus.line-ends",
             )
         return np.concatenate(ends)
+
+    def _note_bad(self, chunk: bytes, lines_before: int) -> None:
+        """Note which lines of a chunk, of which some are, are not text."""
+        for position, line in enumerate(chunk.split(b"\n"), start=lines_before):
+            if not _is_text(line):
+                self.bad[position] = "zero byte" if b"\0" in line else "not UTF-8"
 
     def _chunk_end(self, position: int, size: int) -> int:
         """Return the end of a line about `SCAN_BYTES` further on, so that no character is split."""
@@ -144,6 +167,24 @@ class LineFile(_Lines):
         lone = chunk.count(b"\r") - chunk.count(b"\r\n") - chunk.endswith(b"\r")
         counts["carriage return"] = lone
         self.oddities += counts
+
+
+class Without(_Lines):
+    """A sequence of lines without those at some positions."""
+
+    def __init__(self, lines: Sequence[str], positions: Collection[int]) -> None:
+        self._lines = lines
+        self._chosen = np.delete(np.arange(len(lines)), list(positions))
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def _block(self, start: int, stop: int) -> list[str]:
+        if start >= stop:
+            return []
+        chosen = self._chosen[start:stop]
+        lines = self._lines[int(chosen[0]) : int(chosen[-1]) + 1]
+        return [lines[i] for i in (chosen - chosen[0]).tolist()]
 
 
 class Chain(_Lines):
@@ -211,6 +252,14 @@ def _map(path: Path) -> bytes | mmap.mmap:
             spool.seek(0)
             return spool.read()
         return mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data
 
 
 def _check_text(path: Path, chunk: bytes, lines_before: int) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,9 +15,19 @@ from jtrans.corpora.formats.tsv import read_tsv
 from jtrans.corpora.formats.wmt_xml import read_wmt_xml
 from jtrans.corpora.packed import without_packing
 from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
+from jtrans.errors import CorpusError
 
 # Formats that hold both sides, by the file's ending (before .gz, .xz, .zst).
-FORMATS = {".tsv": read_tsv, ".tmx": read_tmx, ".jsonl": read_jsonl, ".xml": read_wmt_xml}
+LINE_FORMATS = {".tsv": read_tsv, ".jsonl": read_jsonl}
+FORMATS = {".tmx": read_tmx, ".xml": read_wmt_xml, **LINE_FORMATS}
+# The kinds of errors in single lines, which can be left out.
+LINE_ERRORS = (
+    "corpus.binary",
+    "corpus.not-utf8",
+    "corpus.columns",
+    "corpus.jsonl",
+    "corpus.surrogate",
+)
 
 
 def read_corpus(
@@ -22,8 +35,10 @@ def read_corpus(
     languages: tuple[str, str],
     *,
     train: Sequence[str],
-    valid: str,
+    valid: Sequence[str] = (),
     test: Sequence[str] = (),
+    valid_size: int | None = None,
+    skip_bad: bool = False,
 ) -> Corpus:
     """Read a corpus from files.
 
@@ -33,43 +48,89 @@ def read_corpus(
         train: prefixes of the training files (or files that hold both sides); their pairs
             are concatenated.
         valid: the same for validation; here and in tests PREFIX.0.en, PREFIX.1.en ... are
-            several references.
+            several references. None if valid is to be taken from train.
         test: the same for tests. A single one becomes the split "test"; several are named
             after their files.
+        valid_size: see `Corpus`.
+        skip_bad: whether bad lines are left out, with their partners, and counted.
 
     Raises:
         CorpusError: a file cannot be read, is empty, or has no partner for some line.
     """
-    splits = {
-        "train": join_texts([read_text(part, languages) for part in train]),
-        "valid": read_text(valid, languages, with_references=True),
-    }
+
+    def read(prefix: str, *, with_references: bool = True) -> ParallelText:
+        return read_text(prefix, languages, with_references=with_references, skip_bad=skip_bad)
+
+    splits = {"train": join_texts([read(part, with_references=False) for part in train])}
+    if valid:
+        splits["valid"] = _join_valid([read(part) for part in valid])
     for split, prefix in zip(name_test_splits(test), test, strict=True):
-        splits[split] = read_text(prefix, languages, with_references=True)
-    return Corpus(name, languages, splits)
+        splits[split] = read(prefix)
+    return Corpus(name, languages, splits, valid_size=valid_size)
+
+
+def _join_valid(parts: Sequence[ParallelText]) -> ParallelText:
+    counts = [max(1, len(part.references)) for part in parts]
+    if len(set(counts)) > 1:
+        numbers = " and ".join(
+            f"{part.origin[0]} {count}" for part, count in zip(parts, counts, strict=True)
+        )
+        raise CorpusError(
+            f"validation files with different numbers of references cannot be joined: {numbers}",
+            where="--valid",
+            hint="give one of them with --valid, and the other with --test",
+            kind="corpus.references",
+        )
+    return join_texts(parts)
 
 
 def read_text(
-    prefix: str, languages: tuple[str, str], *, with_references: bool = False
+    prefix: str,
+    languages: tuple[str, str],
+    *,
+    with_references: bool = False,
+    skip_bad: bool = False,
 ) -> ParallelText:
     """Read PREFIX.de and PREFIX.en (see `read_pair`); or a .tsv, .tmx, .jsonl or (WMT) .xml file.
 
     Raises:
         CorpusError: a file cannot be read, is empty, or has no partner for some line.
     """
-    reader = FORMATS.get(Path(without_packing(prefix)).suffix)
-    if reader is not None and Path(prefix).exists():
-        return reader(Path(prefix), languages)
-    return read_pair(prefix, languages, with_references=with_references)
+    ending, path = Path(without_packing(prefix)).suffix, Path(prefix)
+    try:
+        if ending in LINE_FORMATS and path.exists():
+            return LINE_FORMATS[ending](path, languages, skip_bad=skip_bad)
+        if ending in FORMATS and path.exists():
+            return FORMATS[ending](path, languages)
+        return read_pair(prefix, languages, with_references=with_references, skip_bad=skip_bad)
+    except CorpusError as error:
+        if error.kind in LINE_ERRORS and not skip_bad:
+            error.hint = f"{error.hint}; or leave such lines out: --skip-bad-lines"
+        raise
 
 
 def name_test_splits(prefixes: Sequence[str]) -> list[str]:
-    """Name the test splits after their files; "test", "test2" ... where that is not possible."""
+    """Name the test splits after their files; "test", "test2" ... where that is not possible.
+
+    It is not where the files of two splits would have the same names: X.tok is the segmented text
+    of X, X.0 its first reference, and some file systems do not tell X from x.
+    """
     names = [_split_name(prefix) for prefix in prefixes]
-    is_usable = len(set(names)) == len(names) and not {"train", "valid", ""} & set(names)
+    taken = Counter(["train", "valid", *(_file_stem(name) for name in names)])
+    derived = (re.fullmatch(r"(.+)\.(?:tok|[0-9]+)", name) for name in map(_file_stem, names))
+    is_usable = (
+        all(names)
+        and max(taken.values()) == 1
+        and not any(match and match[1] in taken for match in derived)
+    )
     if len(names) > 1 and is_usable:
         return names
     return ["test" if i == 0 else f"test{i + 1}" for i in range(len(names))]
+
+
+def _file_stem(name: str) -> str:
+    """Return a name as a file system that ignores case and Unicode forms sees it."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _split_name(prefix: str) -> str:

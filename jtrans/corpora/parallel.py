@@ -35,9 +35,18 @@ class ParallelText:
     references: tuple[Sequence[str], ...] = ()
     # oddities met while reading, and how often ("U+2028 inside a line": 3)
     notes: Mapping[str, int] = field(default_factory=dict)
+    # bad lines that were left out, with their partners, by reason ("not UTF-8": 3)
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def skipped_text(self) -> str:
+        """The number of bad lines that were left out, with the reasons: "3 bad lines (...)"."""
+        total = sum(self.skipped.values())
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.skipped.items())
+        return f"{total:,} bad line{'s' * (total != 1)} ({reasons})"
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,8 @@ class Corpus:
     # n, where there is no valid split: every n-th training pair that cleaning keeps goes there
     # (`jtrans.preparation.select`)
     valid_every: int | None = None
+    # the same, with a number of pairs that are chosen by their text
+    valid_size: int | None = None
 
 
 def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
@@ -57,6 +68,7 @@ def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
     if len(parts) == 1:
         return parts[0]
     notes = sum((Counter(part.notes) for part in parts), Counter[str]())
+    skipped = sum((Counter(part.skipped) for part in parts), Counter[str]())
     counts = {len(part.references) for part in parts}
     references = zip(*(part.references for part in parts), strict=True) if len(counts) == 1 else ()
     return ParallelText(
@@ -65,6 +77,7 @@ def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
         origin=tuple(origin for part in parts for origin in part.origin),
         references=tuple(Chain(same) for same in references),
         notes=notes,
+        skipped=skipped,
     )
 
 

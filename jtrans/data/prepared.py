@@ -255,6 +255,14 @@ class PreparedCorpus:
             )
 
 
+def text_files(split: str, languages: tuple[str, str], references: int = 0) -> list[str]:
+    """Return the files with the text of valid or a test split, without gold annotation."""
+    source, target = languages
+    endings = [source, target, f"tok.{source}", f"tok.{target}"]
+    endings += [f"{number}.{target}" for number in range(references)]
+    return [f"text/{split}.{ending}" for ending in endings]
+
+
 def read_info(folder: Path) -> dict[str, Any]:
     """Read corpus.json of a prepared corpus.
 

@@ -142,6 +142,9 @@ def _request(corpora: Sequence[PreparedCorpus]) -> dict[str, Any]:
             for side in SIDES
         },
     }
+    skipped: Counter[str] = sum((Counter(train.get("skipped", {})) for train in trains), Counter())
+    if skipped:
+        train["skipped"] = dict(skipped)
     text = json.dumps(infos, sort_keys=True)
     return {
         "languages": infos[0]["languages"],

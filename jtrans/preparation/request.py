@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from jtrans import __version__
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info
+from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info, text_files
 from jtrans.errors import ConfigError, CorpusError, usage_error
 from jtrans.files import disk_errors, lines_digest, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
@@ -40,8 +41,13 @@ class Request:
 
     @property
     def valid_every(self) -> int:
-        """One in this many clean training pairs goes to valid; 0: there is a valid split."""
+        """One in this many clean training pairs goes to valid; 0: none because of this."""
         return int(self.record.get("valid_every", 0))
+
+    @property
+    def valid_size(self) -> int:
+        """So many clean training pairs, chosen by their text, go to valid; 0: none."""
+        return int(self.record.get("valid_size", 0))
 
 
 def request_key(record: Mapping[str, Any]) -> str:
@@ -57,13 +63,16 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
             a file that the options name cannot be used.
         ConfigError: an option cannot be used.
     """
-    every = None if "valid" in corpus.splits else corpus.valid_every
-    for name in ("train",) if every else ("train", "valid"):
+    has_valid = "valid" in corpus.splits
+    every, size = (None if has_valid else n for n in (corpus.valid_every, corpus.valid_size))
+    for name in ("train",) if every or size else ("train", "valid"):
         if not len(corpus.splits.get(name, ())):
             raise CorpusError(f"the corpus {corpus.name} has no {name} text", kind="corpus.empty")
     for name, text in corpus.splits.items():
         if name != "train" and not _has_text(text):
             raise no_text(name, text)
+    _check_split_names(corpus)
+    _check_skipped(corpus, progress)
     pipeline = _load_pipeline(options.pipeline, corpus.languages)
     dictionary = None if pipeline else _read_dictionary(options.jieba_dictionary)
     sides = (
@@ -80,6 +89,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
             name: {
                 "origin": list(text.origin),
                 "lines": len(text),
+                **({"skipped": dict(text.skipped)} if text.skipped else {}),
                 **({"references": len(text.references)} if text.references else {}),
                 "sha256": _digests(name, text),
             }
@@ -88,6 +98,8 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     }
     if every:
         record["valid_every"] = every
+    if size:
+        record["valid_size"] = size
     if pipeline is not None:
         record["pipeline_from"] = options.pipeline
         record["pipeline_digest"] = pipeline.fingerprint()
@@ -98,6 +110,29 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         record["dictionary_digest"] = text_digest(dictionary)
     check_languages(corpus, progress)
     return Request(corpus, options, sides, record, pipeline)
+
+
+def _check_split_names(corpus: Corpus) -> None:
+    """Check that no two splits would write the same file, even where case does not count."""
+    owners: dict[str, str] = {}
+    for name, text in corpus.splits.items():
+        for path in text_files(name, corpus.languages, len(text.references)):
+            stem = unicodedata.normalize("NFC", path).casefold()
+            if owners.setdefault(stem, name) != name:
+                raise CorpusError(
+                    f"the splits {owners[stem]} and {name} would both be written to {path}",
+                    hint="give one of them another name",
+                    kind="corpus.split-names",
+                )
+
+
+def _check_skipped(corpus: Corpus, progress: Progress) -> None:
+    """Warn of pairs of valid and test that were left out while reading."""
+    for name, text in corpus.splits.items():
+        if name != "train" and text.skipped:
+            progress.warn(
+                f"{text.skipped_text} left out of {name}: its scores are not those of the whole set"
+            )
 
 
 def _load_pipeline(folder: str, languages: tuple[str, str]) -> TextPipeline | None:
@@ -240,10 +275,9 @@ def _check_place(folder: Path) -> None:
 
 def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
     changes = [] if info["languages"] == record["languages"] else ["languages"]
-    every = info.get("valid_every"), record.get("valid_every")
     if _given_digests(info) != _given_digests(record):
         changes.append("text")
-    if every[0] != every[1]:
+    if any(info.get(key) != record.get(key) for key in ("valid_every", "valid_size")):
         changes.append("share of train for valid")
     before, now = info["options"], record["options"]
     is_other = info.get("pipeline_digest") != record.get("pipeline_digest")
@@ -263,7 +297,8 @@ def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
 
 def _given_digests(version: Mapping[str, Any]) -> dict[str, Any]:
     """Return the digests by split, without a valid split that is taken from train."""
-    splits, is_taken = version["splits"].items(), version.get("valid_every")
+    splits = version["splits"].items()
+    is_taken = version.get("valid_every") or version.get("valid_size")
     return {name: split["sha256"] for name, split in splits if not is_taken or name != "valid"}
 
 

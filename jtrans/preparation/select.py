@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.corpora.overlap import HeldOut, keys_by_unit, sentence_keys
+from jtrans.corpora.overlap import HeldOut, Keys, keys_by_unit, sentence_keys
 from jtrans.errors import CorpusError
 from jtrans.files import lines_digest
 from jtrans.preparation.clean import REASON_CODES, STRICT_RATIO, decide
@@ -54,8 +54,9 @@ def select_pairs(
 ) -> PairSelection:
     """Decide which training pairs stay, and report how many were dropped and why.
 
-    Where there is no valid split, one in `valid_every` of the clean pairs goes there. Training
-    pairs that are also in it are then dropped as leaked, as with any valid split.
+    Where there is no valid split, one in `valid_every` of the clean pairs goes there, or
+    `valid_size` of them. Training pairs that are also in it are then dropped as leaked, as with any
+    valid split.
 
     Raises:
         CorpusError: nothing is left of train, or of another split.
@@ -66,11 +67,16 @@ def select_pairs(
         for name, split in shards.items()
     }
     train, rules = notes["train"], request.options.rules
-    taken = np.zeros(train.size, np.bool_)
-    if request.valid_every:
+    held_out = _held_out(shards, request)
+    if request.valid_size:
+        leaked = _find_leaked(shards["train"], held_out, rules.drop_leaked)
+        taken = _choose_valid(shards["train"], train, leaked, request)
+    else:
         taken = _take_valid(train, request)
-    held_out = _held_out(shards, taken, request)
-    leaked = _find_leaked(shards["train"], taken, held_out, rules.drop_leaked)
+    if taken.any():
+        valid_keys = _train_keys(_parts(shards["train"], "valid", taken))
+        held_out = {"valid": HeldOut.of(valid_keys["source"], [valid_keys["target"]]), **held_out}
+    leaked = _find_leaked(shards["train"], held_out, rules.drop_leaked)
     stays = np.zeros(train.size, np.bool_)
     stays[~taken], dropped = decide(
         train["reason"][~taken], train["key"][~taken], rules=rules, leaked=leaked[~taken]
@@ -85,23 +91,27 @@ def select_pairs(
         "strict_ratio": unlike,
     }
     valid = None
-    if request.valid_every:
+    if taken.any():
         splits["valid"] = _parts(shards["train"], "valid", taken)
         cleaning["held_out"] = int(taken.sum())
         valid = _describe_valid(splits["valid"], request)
-        progress.say(
-            "Valid", f"{valid['lines']:,} pairs: 1 of {request.valid_every} that cleaning kept"
-        )
+        chosen = f"1 of {request.valid_every}" if request.valid_every else "chosen among those"
+        progress.say("Valid", f"{valid['lines']:,} pairs: {chosen} that cleaning kept")
     for name, split in shards.items():
         splits.setdefault(name, _parts(split, name, np.ones(notes[name].size, np.bool_)))
-    overlap = {name: split.counts() for name, split in held_out.items()}
+    overlap = _count_overlap(_parts(shards["train"], "train", ~taken), held_out)
     return PairSelection(splits, cleaning, overlap, valid)
 
 
 def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:
-    """Choose the training pairs for valid, as the IWSLT14 scripts do; test may contain them."""
-    clean, dropped = decide(train["reason"], train["key"], rules=request.options.rules)
+    """Choose the training pairs for valid, as the IWSLT14 scripts do; test may contain them.
+
+    None are chosen where there is a valid split.
+    """
     taken = np.zeros(train.size, np.bool_)
+    if not request.valid_every:
+        return taken
+    clean, dropped = decide(train["reason"], train["key"], rules=request.options.rules)
     taken[np.flatnonzero(clean)[request.valid_every - 1 :: request.valid_every]] = True
     if not taken.any():
         raise CorpusError(
@@ -113,20 +123,47 @@ def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:
     return taken
 
 
+def _choose_valid(
+    shards: Sequence[Shard], train: PairNotes, leaked: NDArray[np.bool_], request: Request
+) -> NDArray[np.bool_]:
+    """Choose `valid_size` clean training pairs that differ, and are not leaked, by their text.
+
+    Their digests decide, so that more text, another order or other options for segmentation give
+    nearly the same split.
+    """
+    rules, size = request.options.rules, request.valid_size
+    clean, dropped = decide(train["reason"], train["key"], rules=rules, leaked=leaked)
+    keys = _train_keys(_parts(shards, "train", clean))["pair"]
+    ranked, first = np.unique(keys, return_index=True)
+    first = first[ranked != 0]
+    if len(first) <= size:
+        raise CorpusError(
+            f"--valid-size takes {size:,} pairs from train, which has {len(first):,} different "
+            f"ones after cleaning ({_counts(dropped)})",
+            hint="take fewer, or give more training text",
+            kind="corpus.valid-size",
+        )
+    taken = np.zeros(train.size, np.bool_)
+    taken[np.flatnonzero(clean)[first[:size]]] = True
+    return taken
+
+
 def _describe_valid(parts: Sequence[ShardPart], request: Request) -> dict[str, Any]:
     train = request.corpus.splits["train"]
     lines = [[line for part in parts for line in part.choose(side)]
              for side in (train.source, train.target)]  # fmt: skip
     return {
-        "origin": [f"1 of {request.valid_every} clean pairs of train"],
+        "origin": [
+            f"1 of {request.valid_every} clean pairs of train"
+            if request.valid_every
+            else f"{request.valid_size} clean pairs of train, chosen by their text"
+        ],
         "lines": len(lines[0]),
         "sha256": {"source": lines_digest(lines[0]), "target": lines_digest(lines[1])},
     }
 
 
-def _held_out(
-    shards: Mapping[str, Sequence[Shard]], taken: NDArray[np.bool_], request: Request
-) -> dict[str, HeldOut]:
+def _held_out(shards: Mapping[str, Sequence[Shard]], request: Request) -> dict[str, HeldOut]:
     """Return the sentences of valid and the test splits, with all their references."""
     held_out = {}
     for name, split in shards.items():
@@ -135,35 +172,39 @@ def _held_out(
             others = request.corpus.splits[name].references[1:]
             targets = [notes["target"], *map(sentence_keys, others)]
             held_out[name] = HeldOut.of(notes["source"], targets)
-    if taken.any():
-        parts = _parts(shards["train"], "valid", taken)
-        notes = np.concatenate([part.shard.notes()[part.mask] for part in parts])
-        held_out = {"valid": HeldOut.of(notes["source"], [notes["target"]]), **held_out}
     return held_out
 
 
-def _find_leaked(
-    shards: Sequence[Shard],
-    taken: NDArray[np.bool_],
-    held_out: Mapping[str, HeldOut],
-    unit: str | Literal[False],
-) -> NDArray[np.bool_]:
-    """Return which training pairs share a sentence, or both, with a held-out pair, [pairs].
+def _train_keys(parts: Sequence[ShardPart]) -> dict[str, Keys]:
+    """Return the keys of some training pairs by unit."""
+    notes = np.concatenate([part.shard.notes()[["source", "target"]][part.mask] for part in parts])
+    return keys_by_unit(notes["source"], notes["target"])
 
-    Held-out sentences learn that they were met, whatever the unit.
-    """
-    leaked = np.zeros(taken.size, np.bool_)
-    if unit:
-        known = np.concatenate([split.keys[unit].ravel() for split in held_out.values()])
-        known = np.unique(known[known != 0])
-    for part in _parts(shards, "train", ~taken):
-        notes = part.shard.notes()
-        train = keys_by_unit(notes["source"], notes["target"])
-        if unit:
-            leaked[part.shard.start : part.shard.stop] = np.isin(train[unit], known)
-        for split in held_out.values():
-            split.meet({name: keys[part.mask] for name, keys in train.items()})
+
+def _find_leaked(
+    shards: Sequence[Shard], held_out: Mapping[str, HeldOut], unit: str | Literal[False]
+) -> NDArray[np.bool_]:
+    """Return which training pairs share a sentence, or both, with a held-out pair, [pairs]."""
+    leaked = np.zeros(sum(map(len, shards)), np.bool_)
+    if not unit or not held_out:
+        return leaked
+    known = np.concatenate([split.keys[unit].ravel() for split in held_out.values()])
+    known = np.unique(known[known != 0])
+    for part in _parts(shards, "train", ~leaked):
+        place = slice(part.shard.start, part.shard.stop)
+        leaked[place] = np.isin(_train_keys([part])[unit], known)
     return leaked
+
+
+def _count_overlap(
+    train: Sequence[ShardPart], held_out: Mapping[str, HeldOut]
+) -> dict[str, dict[str, int]]:
+    """Count how much of valid and test is in train, a shard at a time."""
+    for part in train:
+        keys = _train_keys([part])
+        for split in held_out.values():
+            split.meet(keys)
+    return {name: split.counts() for name, split in held_out.items()}
 
 
 def describe_overlap(overlap: Mapping[str, Mapping[str, int]]) -> str:
@@ -189,11 +230,12 @@ def _report(
             "are not the valid or test files",
             kind="corpus.empty",
         )
+    train = request.corpus.splits["train"]
     text = f"kept {pairs:,} · {_counts(dropped)}"
     if request.options.max_ratio > STRICT_RATIO:
         ratio = f"ratio {dropped['ratio']:,}"
         text = text.replace(ratio, f"{ratio} ({STRICT_RATIO} would drop {unlike:,})")
-    progress.say("Cleaning", text)
+    progress.say("Cleaning", f"{text} · {train.skipped_text}" if train.skipped else text)
     total = pairs + sum(dropped.values())
     if total - pairs > MANY_DROPPED * total:
         reason = max(dropped, key=lambda name: dropped[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,34 +13,43 @@ from jtrans.corpora.lines import LineFile, notes_of, one_line
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import CorpusError
 
+# Why a line is left out, by the kind of its error.
+BAD = {"corpus.jsonl": "no JSON pair", "corpus.surrogate": "half a character"}
 # Surrogates, which are halves of characters, and the zero byte.
 _NO_CHARACTER = re.compile(r"[\0\ud800-\udfff]")
 
 
-def read_jsonl(path: Path, languages: tuple[str, str]) -> ParallelText:
+def read_jsonl(path: Path, languages: tuple[str, str], *, skip_bad: bool = False) -> ParallelText:
     """Read a file of JSON lines.
 
     An object holds `{"de": "...", "en": "..."}`, the same under "translation", or
     `{"source": "...", "target": "..."}`; other fields and blank lines are ignored.
+    Bad lines are left out and counted if `skip_bad`.
 
     Raises:
         CorpusError: the file cannot be read, is empty, or has a line without a pair.
     """
     source: list[str] = []
     target: list[str] = []
-    lines = LineFile(path)
-    notes = notes_of([lines])
+    lines = LineFile(path, skip_bad=skip_bad)
+    notes, skipped = notes_of([lines]), Counter(lines.bad.values())
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
+        if not line.strip() or number - 1 in lines.bad:
             continue
-        pair = _pair(path, number, line, languages)
+        try:
+            pair = _pair(path, number, line, languages)
+        except CorpusError as error:
+            if not skip_bad:
+                raise
+            skipped[BAD[str(error.kind)]] += 1
+            continue
         if joined := sum("\n" in text for text in pair):
             notes["line feed inside a text"] = notes.get("line feed inside a text", 0) + joined
         source.append(one_line(pair[0]))
         target.append(one_line(pair[1]))
     if not source:
         raise CorpusError(f"{path} holds no pairs", kind="corpus.empty")
-    return ParallelText(source, target, (str(path),), notes=notes)
+    return ParallelText(source, target, (str(path),), notes=notes, skipped=skipped)
 
 
 def _pair(path: Path, number: int, line: str, languages: tuple[str, str]) -> tuple[str, str]:

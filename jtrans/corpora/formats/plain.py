@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from jtrans.corpora.lines import Chain, LineFile, notes_of
+from jtrans.corpora.lines import LineFile, Without, notes_of
 from jtrans.corpora.packed import PACKINGS, find_packed, without_packing
 from jtrans.corpora.pairing import check_counts
-from jtrans.corpora.parallel import ParallelText
+from jtrans.corpora.parallel import ParallelText, join_texts
 from jtrans.errors import CorpusError, did_you_mean
 
 
 def read_pair(
-    prefix: str, languages: tuple[str, str], *, with_references: bool = False
+    prefix: str,
+    languages: tuple[str, str],
+    *,
+    with_references: bool = False,
+    skip_bad: bool = False,
 ) -> ParallelText:
     """Read PREFIX.de and PREFIX.en.
 
-    With references, PREFIX.0.en, PREFIX.1.en ... are read instead of PREFIX.en if they exist.
+    With references, PREFIX.0.en, PREFIX.1.en ... are read instead of PREFIX.en if they exist. Bad
+    lines are left out if `skip_bad`.
 
     Raises:
         CorpusError: a file cannot be read, both are empty, or their line counts differ.
@@ -25,8 +32,9 @@ def read_pair(
     source = find_file(prefix, languages[0])
     references = _find_references(prefix, languages[1]) if with_references else []
     if len(references) > 1:
-        return read_files([source], references, origin=(prefix,))
-    return read_files([source], [find_file(prefix, languages[1])], origin=(prefix,))
+        return read_files([source], references, origin=(prefix,), skip_bad=skip_bad)
+    target = find_file(prefix, languages[1])
+    return read_files([source], [target], origin=(prefix,), skip_bad=skip_bad)
 
 
 def _find_references(prefix: str, language: str) -> list[Path]:
@@ -38,7 +46,11 @@ def _find_references(prefix: str, language: str) -> list[Path]:
 
 
 def read_files(
-    sources: Sequence[Path], targets: Sequence[Path], *, origin: tuple[str, ...] = ()
+    sources: Sequence[Path],
+    targets: Sequence[Path],
+    *,
+    origin: tuple[str, ...] = (),
+    skip_bad: bool = False,
 ) -> ParallelText:
     """Read line files and concatenate their pairs.
 
@@ -46,19 +58,20 @@ def read_files(
         sources: source files.
         targets: as many target files; or, for a single source file, several references.
         origin: the name of the text; by default the files.
+        skip_bad: whether lines that are not text are left out of all files, and counted.
 
     Raises:
         CorpusError: a file cannot be read, both sides are empty, or line counts differ.
     """
     names = tuple(str(path) for path in (*sources, *targets))
     origin = origin or names
-    files = [LineFile(path) for path in (*sources, *targets)]
+    files = [LineFile(path, skip_bad=skip_bad) for path in (*sources, *targets)]
     source, target = files[: len(sources)], files[len(sources) :]
-    notes = notes_of(files)
     if len(sources) == 1 and len(targets) > 1:
         for lines in target:
             check_counts(source[0], lines, (names[0], str(lines.path)))
-        return ParallelText(source[0], target[0], origin, references=tuple(target), notes=notes)
+        text = ParallelText(source[0], target[0], origin, references=tuple(target))
+        return _without_bad(text, files)
     if len(sources) != len(targets):
         raise CorpusError(
             f"{len(sources)} source files and {len(targets)} target files do not make pairs: "
@@ -67,9 +80,28 @@ def read_files(
         )
     for sides in zip(source, target, strict=True):
         check_counts(*sides, (str(sides[0].path), str(sides[1].path)))
-    if len(files) == 2:
-        return ParallelText(source[0], target[0], origin, notes=notes)
-    return ParallelText(Chain(source), Chain(target), origin, notes=notes)
+    parts = [
+        _without_bad(ParallelText(*sides), sides) for sides in zip(source, target, strict=True)
+    ]
+    return replace(join_texts(parts), origin=origin)
+
+
+def _without_bad(text: ParallelText, files: Sequence[LineFile]) -> ParallelText:
+    """Note the oddities of the files, and leave out the pairs with a bad line in any of them."""
+    text = replace(text, notes=notes_of(files))
+    bad: dict[int, str] = {}
+    for file in reversed(files):
+        bad |= file.bad
+    if not bad:
+        return text
+    references = tuple(Without(lines, bad) for lines in text.references)
+    return replace(
+        text,
+        source=Without(text.source, bad),
+        target=references[0] if references else Without(text.target, bad),
+        references=references,
+        skipped=Counter(bad.values()),
+    )
 
 
 def find_file(prefix: str, language: str) -> Path:

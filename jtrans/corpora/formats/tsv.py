@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from jtrans.corpora.lines import LineFile, notes_of
@@ -10,7 +11,11 @@ from jtrans.errors import CorpusError
 
 
 def read_tsv(
-    path: Path, languages: tuple[str, str], *, columns: tuple[int, int] | None = None
+    path: Path,
+    languages: tuple[str, str],
+    *,
+    columns: tuple[int, int] | None = None,
+    skip_bad: bool = False,
 ) -> ParallelText:
     """Read a TSV file.
 
@@ -19,11 +24,13 @@ def read_tsv(
         languages: source and target. A first line that names both is a heading, and gives
             their columns.
         columns: those of source and target, from 0; by default as in the heading, else 0 and 1.
+        skip_bad: whether bad lines are left out and counted.
 
     Raises:
         CorpusError: the file cannot be read, is empty, or a line has too few columns.
     """
-    lines = LineFile(path)
+    lines = LineFile(path, skip_bad=skip_bad)
+    skipped = Counter(lines.bad.values())
     heading = [cell.strip() for cell in lines[0].split("\t")] if len(lines) else []
     begin = 0
     if columns is None and set(languages) <= set(heading):
@@ -32,7 +39,12 @@ def read_tsv(
     columns = columns or (0, 1)
     source, target = [], []
     for number in range(begin, len(lines)):
+        if number in lines.bad:
+            continue
         cells = lines[number].split("\t")
+        if len(cells) <= max(columns) and skip_bad:
+            skipped["too few columns"] += 1
+            continue
         if len(cells) <= max(columns):
             raise CorpusError(
                 f"{path} has {len(cells)} columns in line {number + 1:,}, "
@@ -45,4 +57,5 @@ def read_tsv(
         target.append(cells[columns[1]].strip())
     if not source:
         raise CorpusError(f"{path} holds no pairs", kind="corpus.empty")
-    return ParallelText(source, target, (str(path),), notes=notes_of([lines]))
+    notes = notes_of([lines])
+    return ParallelText(source, target, (str(path),), notes=notes, skipped=skipped)

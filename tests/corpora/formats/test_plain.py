@@ -142,7 +142,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 def test_several_training_prefixes_are_put_one_after_the_other(tmp_path: Path) -> None:
     first = write_pair(tmp_path, "first", b"a\n", b"1\n")
     second = write_pair(tmp_path, "second", b"b\nc\n", b"2\n3\n")
-    corpus = read_corpus("mine", ("de", "en"), train=[second, first], valid=first, test=[second])
+    corpus = read_corpus("mine", ("de", "en"), train=[second, first], valid=[first], test=[second])
     assert list(corpus.splits) == ["train", "valid", "test"]
     assert list(corpus.splits["train"].source) == ["b", "c", "a"]
     assert list(corpus.splits["train"].target) == ["2", "3", "1"]
@@ -156,6 +156,13 @@ def test_several_training_prefixes_are_put_one_after_the_other(tmp_path: Path) -
         (["a/newstest2014", "a/newstest2015"], ["newstest2014", "newstest2015"]),
         (["a/test", "b/test"], ["test", "test2"]),
         (["a/valid", "a/test"], ["test", "test2"]),
+        (["a/news", "a/news.tok"], ["test", "test2"]),
+        (["a/news.0", "a/news"], ["test", "test2"]),
+        (["a/news.0", "a/news.1"], ["news.0", "news.1"]),
+        (["a/news", "a/News"], ["test", "test2"]),
+        (["a/f\u00fcr", "b/fu\u0308r"], ["test", "test2"]),
+        (["a/valid.tok", "a/news"], ["test", "test2"]),
+        (["a/Train", "a/news"], ["test", "test2"]),
     ],
 )
 def test_test_splits_are_named_after_their_files(prefixes: Any, names: Any) -> None:

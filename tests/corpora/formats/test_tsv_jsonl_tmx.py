@@ -222,7 +222,7 @@ def test_a_corpus_may_mix_forms(tmp_path: Path) -> None:
     write(tmp_path / "two.en", "No.\n")
     write(tmp_path / "valid.jsonl", '{"source": "a", "target": "b"}\n')
     names = [str(tmp_path / name) for name in ("one.tsv", "two", "valid.jsonl")]
-    corpus = read_corpus("mine", PAIR, train=names[:2], valid=names[2], test=names)
+    corpus = read_corpus("mine", PAIR, train=names[:2], valid=names[2:3], test=names)
     assert pairs(corpus.splits["train"]) == [("Ja.", "Yes."), ("Nein\u2028.", "No.")]
     assert corpus.splits["train"].notes == {"U+2028 inside a line": 1}
     assert list(corpus.splits) == ["train", "valid", "test", "test2", "test3"]

@@ -1,0 +1,223 @@
+"""`jtrans prepare` with one's own files: several valid and test sets, bad lines, odd names."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+from plugins.command_line import Jtrans
+from plugins.folders import contents
+from plugins.sentence_pairs import PAIRS
+
+from jtrans.data.prepared import PreparedCorpus
+
+OPTIONS = ["--languages", "de-en", "--bpe-merges", "20", "--workers", "1", "--out", "out"]
+OWN = ["prepare", "--train", "train", "--valid", "valid", *OPTIONS]
+Pairs = list[tuple[str, str]]
+
+
+def write(prefix: str, pairs: Pairs) -> None:
+    for side, language in enumerate(("de", "en")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        Path(f"{prefix}.{language}").write_text(text, encoding="utf-8", newline="\n")
+
+
+@pytest.fixture(autouse=True)
+def files(jtrans: Jtrans) -> None:
+    """Write train, valid, news and news.tok in the working directory."""
+    write("train", PAIRS[:60])
+    write("valid", PAIRS[60:70])
+    write("news", PAIRS[70:80])
+    write("news.tok", PAIRS[80:85])
+
+
+def prepared() -> PreparedCorpus:
+    return PreparedCorpus.open(Path("out"))
+
+
+def pairs_of(split: str) -> Pairs:
+    corpus = prepared()
+    lines = (corpus.raw_lines(split, "source"), corpus.raw_lines(split, "target"))
+    return list(zip(*lines, strict=True))
+
+
+def test_test_sets_never_share_a_file(jtrans: Jtrans) -> None:
+    result = jtrans(*OWN, "--test", "news", "--test", "news.tok")
+    assert result.code == 0, result.err
+    assert "Test sets    test is news · test2 is news.tok" in result.err
+    assert pairs_of("test") == PAIRS[70:80] and pairs_of("test2") == PAIRS[80:85]
+    corpus = prepared()
+    for split in corpus.splits[1:]:
+        words = corpus.words_lines(split, "source")
+        assert [" ".join(line) for line in words] == [
+            source.replace(".", " .") for source, _ in pairs_of(split)
+        ]
+
+
+def test_several_validation_files_are_joined_in_their_order(jtrans: Jtrans) -> None:
+    result = jtrans(*OWN, "--valid", "news.tok")
+    assert result.code == 0, result.err
+    assert "Valid set    valid + news.tok, in this order" in result.err
+    assert pairs_of("valid") == PAIRS[60:70] + PAIRS[80:85]
+    assert prepared().info["splits"]["valid"]["origin"] == ["valid", "news.tok"]
+
+
+def test_validation_files_need_the_same_number_of_references(jtrans: Jtrans) -> None:
+    write("both.0", PAIRS[90:95])
+    write("both.1", PAIRS[95:100])
+    write("both", PAIRS[90:95])
+    result = jtrans(*OWN, "--valid", "both")
+    assert result.code == 2 and "valid 1 and both 2" in result.err
+
+
+CUT = ["prepare", "--train", "train", "--test", "news", *OPTIONS]
+
+
+def test_a_valid_split_is_cut_from_train_by_text_alone(jtrans: Jtrans) -> None:
+    result = jtrans(*CUT, "--valid-size", 7)
+    assert result.code == 0, result.err
+    assert "Valid        7 pairs: chosen among those that cleaning kept" in result.err
+    first, before = pairs_of("valid"), contents(Path("out"))
+    assert len(set(first)) == 7 and set(first) < set(PAIRS[:60])
+    assert prepared().info["cleaning"]["kept"] == 53
+    assert "Unchanged" in jtrans(*CUT, "--valid-size", 7).err
+    assert jtrans(*CUT, "--valid-size", 7, "--force", "--workers", 2).code == 0
+    assert contents(Path("out")) == before
+    shuffled = PAIRS[:60]
+    random.Random(3).shuffle(shuffled)
+    write("train", shuffled)
+    assert jtrans(*CUT, "--valid-size", 7, "--lowercase", "--force").code == 0
+    assert set(pairs_of("valid")) == set(first)
+
+
+def test_no_pair_of_the_cut_split_stays_in_train_nor_comes_from_test(jtrans: Jtrans) -> None:
+    pairs = PAIRS[:40]
+    pairs += [(source.upper(), f"{target}!") for source, target in pairs]
+    write("train", [*pairs, *PAIRS[70:75]])
+    for unit in ("pair", "source"):
+        options = ["--valid-size", 12, "--drop-leaked", unit, "--force"]
+        assert jtrans(*CUT, *options).code == 0
+        assert len({source.lower() for source, _ in pairs_of("valid")}) == 12
+        assert not set(pairs_of("valid")) & set(PAIRS[70:80])
+        assert prepared().info["cleaning"]["kept"] == 2 * (40 - 12)
+        assert prepared().info["overlap"]["valid"] == {"source": 12, "target": 12, "pair": 12}
+
+
+@pytest.mark.parametrize("size", [60, 1000])
+def test_a_valid_split_larger_than_train_is_refused(jtrans: Jtrans, size: int) -> None:
+    result = jtrans(*CUT, "--valid-size", size)
+    assert result.code == 2
+    assert f"--valid-size takes {size:,} pairs from train, which has 60" in result.err
+    assert not Path("out").exists() and not Path(".out.work").exists()
+
+
+def test_another_size_needs_force_and_both_ways_exclude_each_other(jtrans: Jtrans) -> None:
+    assert jtrans(*CUT, "--valid-size", 7).code == 0
+    other = jtrans(*CUT, "--valid-size", 8)
+    assert other.code == 2 and "different share of train for valid" in other.err
+    both = jtrans(*OWN, "--valid-size", 8)
+    assert both.code == 2 and "--valid gives one" in both.err
+    named = jtrans("prepare", "grammar-de-en", "--valid-size", 8)
+    assert named.code == 2 and "--valid-size cannot be combined with NAME" in named.err
+
+
+def spoil(path: str, changes: dict[int, bytes]) -> None:
+    lines = Path(path).read_bytes().split(b"\n")
+    for number, line in changes.items():
+        lines[number] = line
+    Path(path).write_bytes(b"\n".join(lines))
+
+
+def test_pairs_with_a_line_that_is_no_text_are_left_out(jtrans: Jtrans) -> None:
+    spoil("train.de", {3: b"a \0 b", 17: b"T\xfcr", 59: b"\xe4\xb8"})
+    spoil("train.en", {3: b"\xff", 30: b"x\0"})
+    refused = jtrans(*OWN)
+    assert refused.code == 2 and "train.de:4" in refused.err
+    assert "or leave such lines out: --skip-bad-lines" in refused.err
+    result = jtrans(*OWN, "--skip-bad-lines")
+    assert result.code == 0, result.err
+    assert " · 4 bad lines (zero byte 2, not UTF-8 2)" in result.err
+    info = prepared().info
+    assert info["splits"]["train"]["skipped"] == {"zero byte": 2, "not UTF-8": 2}
+    assert info["cleaning"]["kept"] == 56
+    write("train", [pair for i, pair in enumerate(PAIRS[:60]) if i not in (3, 17, 30, 59)])
+    assert "Unchanged" in jtrans(*OWN).err
+
+
+def test_a_skipped_line_of_a_test_set_is_left_out_of_all_references(jtrans: Jtrans) -> None:
+    write("both.0", PAIRS[90:95])
+    write("both.1", PAIRS[95:100])
+    write("both", PAIRS[90:95])
+    spoil("both.1.en", {2: b"\xff"})
+    result = jtrans(*OWN, "--test", "both", "--skip-bad-lines")
+    assert result.code == 0, result.err
+    assert "warning: 1 bad line (not UTF-8 1) left out of test: its scores are not" in result.err
+    stays = [0, 1, 3, 4]
+    assert prepared().references("test") == [
+        [PAIRS[90 + i][1] for i in stays],
+        [PAIRS[95 + i][1] for i in stays],
+    ]
+
+
+TSV = [b"%s\t%s" % (s.encode(), t.encode()) for s, t in PAIRS[:40]]
+JSON = [json.dumps({"de": s, "en": t}).encode() for s, t in PAIRS[:40]]
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("t.tsv", TSV, {"too few columns": [b"only one", b""], "not UTF-8": [b"T\xfcr\tdoor"]}),
+        (
+            "t.jsonl",
+            JSON,
+            {
+                "no JSON pair": [b"{", b'{"de": 3, "en": "x"}', b"[" * 100_000],
+                "half a character": [b'{"de": "\\ud800", "en": "x"}'],
+                "zero byte": [b'{"de": "\0", "en": "x"}'],
+            },
+        ),
+    ],
+)
+def test_bad_rows_are_left_out_by_reason(
+    jtrans: Jtrans, name: str, good: list[bytes], bad: dict[str, list[bytes]]
+) -> None:
+    lines = list(good)
+    for line in (line for lines in bad.values() for line in lines):
+        lines.insert(7, line)
+    Path(name).write_bytes(b"\n".join(lines) + b"\n")
+    own = ["prepare", "--train", name, "--valid", "valid", *OPTIONS]
+    refused = jtrans(*own)
+    assert refused.code == 2 and f"{name}:" in refused.err and "--skip-bad-lines" in refused.err
+    result = jtrans(*own, "--skip-bad-lines")
+    assert result.code == 0, result.err
+    train = prepared().info["splits"]["train"]
+    assert train["pairs"] == 40
+    assert train["skipped"] == {reason: len(lines) for reason, lines in bad.items()}
+
+
+def test_a_file_that_is_mostly_no_text_is_refused_all_the_same(jtrans: Jtrans) -> None:
+    Path("train.de").write_bytes(random.Random(1).randbytes(20_000))
+    result = jtrans(*OWN, "--skip-bad-lines")
+    assert result.code == 2 and "train.de is binary or UTF-16" in result.err
+
+
+def test_files_whose_names_are_not_utf8_are_read_and_shown(jtrans: Jtrans) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    write(name, PAIRS[:60])
+    write(f"{name}.tok", PAIRS[90:95])
+    train = ["prepare", "--train", name, "--valid", "valid", *OPTIONS[:-1]]
+    tests = ["--test", "news", "--test", f"{name}.tok"]
+    result = jtrans(*train, f"{name}-out", *tests, "--json")
+    assert result.code == 0, result.err
+    assert "caf\\udce9-out" in result.err
+    assert json.loads(result.out)["splits"]["train"]["origin"] == [name]
+    corpus = PreparedCorpus.open(Path(f"{name}-out"))
+    assert corpus.info["splits"]["train"]["origin"] == [name]
+    assert corpus.raw_lines(f"{name}.tok", "source") == [source for source, _ in PAIRS[90:95]]
+    assert "Unchanged" in jtrans(*train, f"{name}-out", *tests).err
+    missing = jtrans(*train, "out", "--test", f"{name}x")
+    assert missing.code == 2 and "no such file: caf\\udce9x.de" in missing.err
+    assert "did you mean caf\\udce9" in missing.err
