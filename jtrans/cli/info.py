@@ -92,7 +92,6 @@ def _devices() -> list[str]:
     import torch
 
     from jtrans.nn.device import has_fast_bf16, prepare_device, resolve_precision
-    from jtrans.nn.gpu.operator import HAS_TRITON
 
     names = ["cpu"]
     names += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
@@ -108,7 +107,5 @@ def _devices() -> list[str]:
             described += f" ({training.matmul_backend} in training)"
         if device.type == "cpu" and has_fast_bf16(device):
             described += "; has instructions for --precision bf16"
-        if device.type == "cuda" and not HAS_TRITON:
-            described += "; no Triton here: attention by PyTorch's own kernels (pip install triton)"
         lines.append(described if name == "cpu" else f"{name}: {described}")
     return lines

@@ -16,6 +16,7 @@ import torch
 from jtrans.errors import ConfigError, name_hint
 from jtrans.nn.cpu import matmul_backend
 from jtrans.nn.cpu.malloc import keep_freed_memory
+from jtrans.nn.gpu.operator import missing_triton
 
 _log = logging.getLogger(__name__)
 _CHOICES = ("auto", "cpu", "cuda", "mps")
@@ -30,11 +31,13 @@ class DeviceInfo:
         name: for example ``cpu`` or the GPU's name.
         threads: CPU threads that compute.
         matmul_backend: the library for float32 products: ``MKL``, ``oneDNN`` or ``cuBLAS``.
+        note: what the user should know about it.
     """
 
     name: str
     threads: int
     matmul_backend: str
+    note: str = ""
 
     def describe(self, precision: str) -> str:
         """Return one line, for example ``cpu, 2 threads, fp32 by oneDNN``."""
@@ -42,7 +45,8 @@ class DeviceInfo:
         threads = f", {self.threads} {unit}" if self.name == "cpu" else ""
         backend = self.matmul_backend if precision == "fp32" else ""
         by = f" by {backend}" if backend else ""
-        return f"{self.name}{threads}, {precision}{by}"
+        note = f"; {self.note}" if self.note else ""
+        return f"{self.name}{threads}, {precision}{by}{note}"
 
 
 def resolve_device(name: str | None = None) -> torch.device:
@@ -89,7 +93,10 @@ def resolve_precision(device: torch.device, precision: str) -> str:
 def has_fast_bf16(device: torch.device) -> bool:
     """Return whether the device has instructions for bf16."""
     if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        # it answers for the current device
+        here = contextlib.nullcontext() if device.index is None else torch.cuda.device(device)
+        with here:
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
         capabilities = ask()  # missing in older versions of torch
@@ -123,7 +130,9 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
 
 def _prepare(device: torch.device, margin: float) -> DeviceInfo:
     if device.type == "cuda":
-        return DeviceInfo(torch.cuda.get_device_name(device), 0, "cuBLAS")
+        fault = missing_triton()
+        note = f"attention without our kernels, as {fault}: pip install -U triton" if fault else ""
+        return DeviceInfo(torch.cuda.get_device_name(device), 0, "cuBLAS", note)
     if device.type != "cpu":
         return DeviceInfo(device.type, 0, "")
     # oneDNN keeps code and buffers for every shape it meets, 1,024 of them by default: sentence

@@ -15,6 +15,8 @@ import torch.fx.experimental._config
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from jtrans.errors import ConfigError
+from jtrans.nn.gpu.operator import HAS_TRITON
 from jtrans.nn.recorder import is_recording
 from jtrans.nn.residual import Residual
 
@@ -54,6 +56,22 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
             module.saves_memory = policy == "hidden"
         elif isinstance(module, Layer):
             module.is_recomputed = policy == "layer"
+
+
+def is_compiled(choice: Literal["auto", "on", "off"], device: torch.device) -> bool:
+    """Return whether training compiles layers; ``auto`` means on a GPU for which torch can.
+
+    Raises:
+        ConfigError: it should, but torch cannot: on a GPU it needs Triton.
+    """
+    if choice == "on" and device.type == "cuda" and not HAS_TRITON:
+        raise ConfigError(
+            "compiling layers for a GPU needs Triton 3.4 or newer",
+            where="training.compile",
+            hint="pip install triton, or --set training.compile=auto",
+            kind="config.absent-triton",
+        )
+    return choice == "on" or (choice == "auto" and device.type == "cuda" and HAS_TRITON)
 
 
 def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "inductor") -> None:

@@ -14,6 +14,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 import safetensors.torch
@@ -94,8 +95,8 @@ def save_checkpoint(
             for key, value in optimiser.state.get(parameter, {}).items()
         }
         tensors["random.cpu"] = torch.get_rng_state()
-        if model.device.type == "cuda":
-            tensors["random.cuda"] = torch.cuda.get_rng_state(model.device)
+        if (generator := _generator(model.device)) is not None:
+            tensors[f"random.{model.device.type}"] = generator.get_rng_state(model.device)
         safetensors.torch.save_file(tensors, folder / OPTIMISER)
         values = {"format": FORMAT, **dataclasses.asdict(state)}
         write_json(folder / STATE, {**values, "python_random": random.getstate()})
@@ -131,8 +132,9 @@ def load_checkpoint(
         tensors = safetensors.torch.load_file(checkpoint.folder / OPTIMISER)
         _restore_optimiser(model, optimiser, tensors)
         torch.set_rng_state(tensors["random.cpu"])
-        if "random.cuda" in tensors and torch.cuda.is_available():
-            torch.cuda.set_rng_state(tensors["random.cuda"])
+        generator, key = _generator(model.device), f"random.{model.device.type}"
+        if generator is not None and key in tensors:  # not if it was trained on another device
+            generator.set_rng_state(tensors[key], model.device)
         version, numbers, gauss = _read_state_file(checkpoint)["python_random"]
         random.setstate((version, tuple(numbers), gauss))
     except (
@@ -145,6 +147,11 @@ def load_checkpoint(
     ) as error:
         raise _damaged(checkpoint.folder / OPTIMISER, error) from error
     return state
+
+
+def _generator(device: torch.device) -> ModuleType | None:
+    """Return the module with the random state of an accelerator, None for a CPU."""
+    return {"cuda": torch.cuda, "mps": torch.mps}.get(device.type)
 
 
 def read_state(checkpoint: Checkpoint) -> TrainingState:

@@ -27,7 +27,7 @@ from jtrans.nn.device import (
     resolve_precision,
     use_matmul_backend,
 )
-from jtrans.nn.layer import compile_layers, set_recompute
+from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
 from jtrans.runs import WEIGHTS, Run
 from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.trainer import Trainer
@@ -134,9 +134,7 @@ def make_trainer(
     with _too_large(config):
         model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
     set_recompute(model, config.training.recompute)
-    if config.training.compile == "on" or (
-        config.training.compile == "auto" and place.type == "cuda"
-    ):
+    if is_compiled(config.training.compile, place):
         compile_layers(model)
     if initial is not None:
         load_initial(model, initial, corpus)

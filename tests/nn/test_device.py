@@ -1,5 +1,6 @@
 """Which device and precision compute."""
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -233,3 +234,32 @@ def test_a_recorded_backend_that_is_not_float32_here_is_not_taken(
     assert use_matmul_backend(DeviceInfo("cpu", 1, "MKL"), "oneDNN").matmul_backend == "MKL"
     assert torch.get_float32_matmul_precision() == "highest"
     assert use_matmul_backend(DeviceInfo("cpu", 1, "MKL"), "cuBLAS").matmul_backend == "MKL"
+
+
+def test_each_gpu_is_asked_for_its_own_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = [0]
+
+    @contextlib.contextmanager
+    def on(device: torch.device) -> Iterator[None]:
+        current.append(device.index)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", on)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: current[-1] == 1)
+    assert resolve_precision(torch.device("cuda:1"), "auto") == "bf16"
+    assert resolve_precision(torch.device("cuda:0"), "auto") == "fp32"
+
+
+@pytest.mark.parametrize("fault", ["Triton is not installed", "Triton is older than 3.4", None])
+@pytest.mark.usefixtures("fresh_choice")
+def test_a_gpu_without_our_kernels_says_so(
+    fault: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "H200")
+    monkeypatch.setattr("jtrans.nn.device.missing_triton", lambda: fault)
+    described = prepare_device(torch.device("cuda:1")).describe("bf16")
+    assert described.startswith("H200, bf16")
+    assert (
+        (fault in described and "pip install" in described) if fault else described == "H200, bf16"
+    )

@@ -8,6 +8,7 @@ anything. Compilers see one node each way.
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +19,19 @@ from jtrans.nn.gpu.by_matmul import Weighting, output_like
 from jtrans.nn.gpu.dropout_mask import KEYS, draw_seed
 
 LONGEST = KEYS  # positions of a line
-HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+
+def missing_triton() -> str | None:
+    """Return why the kernels cannot be used, None if they can; Triton is not imported."""
+    triton = importlib.util.find_spec("triton")
+    if triton is None or triton.origin is None:
+        return "Triton is not installed"
+    if not Path(triton.origin).with_name("knobs.py").exists():
+        return "Triton is older than 3.4"
+    return None
+
+
+HAS_TRITON = missing_triton() is None
 
 _WIDEST = 128  # features of a head
 _TYPES = (torch.bfloat16, torch.float16, torch.float32)

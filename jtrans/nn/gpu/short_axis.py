@@ -11,6 +11,7 @@ This module imports Triton; `operator.py` imports it when a GPU is used.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,12 +189,13 @@ def forward(qkv: Tensor, weighting: Weighting, *, tile: Tile | None = None) -> T
     tile = tile or tile_for(qkv.shape[4])
     q, k, v = _dense_features(qkv).unbind(0)
     out = output_like(qkv)
-    _forward_kernel[_grid(q, tile)](
-        q, k, v, out,
-        *_data(q, weighting),
-        *q.stride()[:4], *out.stride()[:4], *_numbers(q, weighting),
-        **_constants(q, weighting, tile),
-    )  # fmt: skip
+    with _on_device_of(q):
+        _forward_kernel[_grid(q, tile)](
+            q, k, v, out,
+            *_data(q, weighting),
+            *q.stride()[:4], *out.stride()[:4], *_numbers(q, weighting),
+            **_constants(q, weighting, tile),
+        )  # fmt: skip
     return out
 
 
@@ -206,13 +208,19 @@ def backward(
     q, k, v = _dense_features(qkv).unbind(0)
     out = torch.empty_like(qkv)
     dq, dk, dv = out.unbind(0)
-    _backward_kernel[_grid(q, tile)](
-        gradient, q, k, v, dq, dk, dv,
-        *_data(q, weighting),
-        *gradient.stride()[:4], *q.stride()[:4], *dq.stride()[:4], *_numbers(q, weighting),
-        **_constants(q, weighting, tile),
-    )  # fmt: skip
+    with _on_device_of(q):
+        _backward_kernel[_grid(q, tile)](
+            gradient, q, k, v, dq, dk, dv,
+            *_data(q, weighting),
+            *gradient.stride()[:4], *q.stride()[:4], *dq.stride()[:4], *_numbers(q, weighting),
+            **_constants(q, weighting, tile),
+        )  # fmt: skip
     return out
+
+
+def _on_device_of(x: Tensor) -> contextlib.AbstractContextManager[object]:
+    """Return a context for launches: Triton launches on the current device, not on that of `x`."""
+    return torch.cuda.device(x.device) if x.is_cuda else contextlib.nullcontext()
 
 
 def _dense_features(x: Tensor) -> Tensor:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import itertools
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from jtrans.errors import ConfigError
+from jtrans.nn import layer
 from jtrans.nn.attention import attention_weights, join_heads, mix, split_heads
+from jtrans.nn.gpu import operator
 from jtrans.nn.gpu.dropout_mask import philox, weights_mask
 from jtrans.nn.gpu.operator import (
     attention_operator,
@@ -193,3 +199,34 @@ def test_importing_the_models_does_not_import_triton() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        (("__init__.py", "knobs.py"), None),
+        (("__init__.py",), "Triton is older than 3.4"),
+        ((), "Triton is not installed"),
+    ],
+)
+def test_what_is_wrong_with_triton_is_said(
+    files: tuple[str, ...], fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "triton").mkdir()
+    for name in files:
+        (tmp_path / "triton" / name).touch()
+    spec = ModuleSpec("triton", None, origin=str(tmp_path / "triton/__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: spec if files else None)
+    assert operator.missing_triton() == fault
+
+
+def test_layers_are_compiled_for_a_gpu_only_with_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, cpu = torch.device("cuda:1"), torch.device("cpu")
+    monkeypatch.setattr(layer, "HAS_TRITON", True)
+    assert [layer.is_compiled(choice, gpu) for choice in ("auto", "on", "off")] == [1, 1, 0]
+    assert [layer.is_compiled(choice, cpu) for choice in ("auto", "on", "off")] == [0, 1, 0]
+    monkeypatch.setattr(layer, "HAS_TRITON", False)
+    assert not layer.is_compiled("auto", gpu)
+    assert layer.is_compiled("on", cpu)
+    with pytest.raises(ConfigError, match="needs Triton"):
+        layer.is_compiled("on", gpu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from jtrans.nn.gpu import by_matmul
 from jtrans.nn.gpu.by_matmul import Weighting
@@ -40,6 +42,41 @@ while True:
 """
 
 Interpreter = Callable[..., Tensor]
+
+
+class Launches:
+    """Stands for a kernel and for `torch.cuda.device`: notes the device of each launch."""
+
+    def __init__(self) -> None:
+        self.current = torch.device("cuda:0")
+        self.seen: list[torch.device] = []
+
+    def __getitem__(self, grid: tuple[int]) -> Callable[..., None]:
+        return lambda *_, **__: self.seen.append(self.current)
+
+    @contextlib.contextmanager
+    def device(self, device: torch.device) -> Iterator[None]:
+        before, self.current = self.current, device
+        yield
+        self.current = before
+
+
+@pytest.mark.parametrize("name", ["cuda:0", "cuda:1"])
+def test_kernels_are_launched_on_the_device_of_their_tensors(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jtrans.nn.gpu import short_axis
+
+    launches = Launches()
+    monkeypatch.setattr(short_axis, "_forward_kernel", launches)
+    monkeypatch.setattr(short_axis, "_backward_kernel", launches)
+    monkeypatch.setattr(torch.cuda, "device", launches.device)
+    with FakeTensorMode():
+        qkv = torch.empty(3, 2, 5, HEADS, 9, 16, device=name)
+        out = short_axis.forward(qkv, Weighting(causal=True))
+        short_axis.backward(out, qkv, Weighting(causal=True))
+    assert launches.seen == [torch.device(name)] * 2
+    assert launches.current == torch.device("cuda:0")
 
 
 @pytest.fixture(scope="module")

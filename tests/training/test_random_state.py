@@ -1,0 +1,82 @@
+"""The random state of a checkpoint is that of the device that trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from plugins.random_runs import MakeRun
+from torch import Tensor
+
+from jtrans.models.base import TranslationModel
+from jtrans.models.zoo import build_model, load_weights, system_configs
+from jtrans.runs import Run
+from jtrans.training import checkpoint
+from jtrans.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
+from jtrans.training.optimiser import make_optimiser
+
+
+class Generators:
+    """The random states of several accelerators that are not here."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.states: dict[torch.device, int] = {}
+        monkeypatch.setattr(checkpoint, "_generator", lambda _: self)
+
+    def get_rng_state(self, device: torch.device) -> Tensor:
+        return torch.tensor([self.states.get(device, 0)], dtype=torch.uint8)
+
+    def set_rng_state(self, state: Tensor, device: Any = "current") -> None:
+        self.states[device] = int(state)
+
+
+@pytest.fixture
+def generators(monkeypatch: pytest.MonkeyPatch) -> Generators:
+    return Generators(monkeypatch)
+
+
+def on(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TranslationModel, "device", property(lambda _: device))
+
+
+@pytest.mark.parametrize("name", ["cuda:0", "cuda:1", "mps"])
+def test_the_state_of_the_device_used_is_saved_and_restored(
+    make_run: MakeRun, generators: Generators, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    device = torch.device(name)
+    other = torch.device("cuda:2")
+    run, model, optimiser = _training(make_run())
+    on(device, monkeypatch)
+    generators.states = {device: 7, other: 9}
+    save_checkpoint(run, model, optimiser, TrainingState(update=20))
+    generators.states = {device: 1, other: 2}
+    load_checkpoint(run.checkpoint("20"), model, optimiser)
+    assert generators.states == {device: 7, other: 2}
+
+
+def test_another_kind_of_device_keeps_its_state(
+    make_run: MakeRun, generators: Generators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, model, optimiser = _training(make_run())
+    on(torch.device("cuda:1"), monkeypatch)
+    save_checkpoint(run, model, optimiser, TrainingState(update=20))
+    on(torch.device("mps"), monkeypatch)
+    load_checkpoint(run.checkpoint("20"), model, optimiser)
+    assert generators.states == {}
+
+
+def test_each_kind_of_accelerator_has_its_generator() -> None:
+    kinds = ("cpu", "cuda:1", "mps")
+    modules = [checkpoint._generator(torch.device(kind)) for kind in kinds]
+    assert modules == [None, torch.cuda, torch.mps]
+
+
+def _training(folder: Path) -> tuple[Run, TranslationModel, torch.optim.Optimizer]:
+    run = Run.open(folder)
+    config = run.config(system_configs())
+    sides = run.pipeline.source, run.pipeline.target
+    model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+    load_weights(model, run.checkpoint("last").weights)
+    return run, model, make_optimiser(model, config.training)
