@@ -39,6 +39,7 @@ def prepare(
     workers: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
+    command: str = "",
     **options: Any,
 ) -> PreparedCorpus:
     """Prepare a corpus for training: segment, clean, learn BPE, encode.
@@ -60,6 +61,7 @@ def prepare(
         workers: number of processes; by default one per processor.
         force: replace another prepared corpus in `out`.
         progress: receives progress reports.
+        command: what to record as the command that prepared the corpus.
         options: fields of `jtrans.preparation.options.PrepareOptions`, such as ``bpe_merges=4000``.
 
     Raises:
@@ -87,6 +89,7 @@ def prepare(
         workers=workers,
         force=force,
         progress=progress,
+        command=command,
     )
 
 
@@ -114,13 +117,16 @@ def read_source(
         files = {"train": train, "valid": prefixes, "valid_size": valid_size, "test": test}
         files["skip_bad"] = skip_bad_lines
         return _own_files(files, languages, out, progress), checked
+    from dataclasses import replace
+
     from jtrans.corpora.catalogue.load import find_entry
     from jtrans.corpora.download.deliver import deliver
 
     entry = find_entry(name)
     _options(entry.options, options)  # refuse bad options before downloading
     delivery = deliver(entry, Path(originals) if originals else None, progress=progress)
-    return delivery.corpus, _options(delivery.options, options)
+    records = tuple(record.to_json() for record in delivery.originals)
+    return replace(delivery.corpus, originals=records), _options(delivery.options, options)
 
 
 def _own_files(

@@ -22,6 +22,7 @@ class Settings:
     """The options of the top command; one object per process."""
 
     quiet: bool = False
+    arguments: Sequence[str] = ()  # the whole command, as typed
 
 
 settings = Settings()

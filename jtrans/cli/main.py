@@ -171,6 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _terminated)
     # spinning idle threads of torch make a run many times slower on a busy machine
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    console.settings.arguments = arguments
     debug = "--debug" in arguments
     as_json = "--json" in arguments
     try:

@@ -189,6 +189,7 @@ def prepare(
         workers=workers,
         force=force,
         progress=console.TerminalProgress(),
+        command=_command(),
         **{option: value for option, value in chosen.items() if value is not None},
     )
     _show(prepared, as_json=as_json)
@@ -221,7 +222,27 @@ def _merge_parts(
     if out is None:
         raise usage_error("--out is missing", "--out data/prepared/all")
     folders = [Path(path) for path in train]
-    return merge_prepared(folders, out, force=force, progress=console.TerminalProgress())
+    return merge_prepared(
+        folders, out, force=force, progress=console.TerminalProgress(), command=_command()
+    )
+
+
+def _command() -> str:
+    """Return what was typed, without options that do not change the result."""
+    arguments = list(console.settings.arguments)
+    for name in ("--out", "--workers"):
+        while name in arguments:
+            place = arguments.index(name)
+            del arguments[place : place + 2]
+    quiet = ("--force", "--json", "--quiet", "-q", "--verbose", "-v", "--debug")
+    return shlex.join(
+        ["jtrans"]
+        + [
+            argument
+            for argument in arguments
+            if argument not in quiet and not argument.startswith(("--out=", "--workers="))
+        ]
+    )
 
 
 def _show(prepared: PreparedCorpus, *, as_json: bool) -> None:

@@ -38,6 +38,7 @@ def split_off(text: ParallelText, sizes: Mapping[str, int]) -> dict[str, Paralle
             [text.source[i] for i in sorted(members)],
             [text.target[i] for i in sorted(members)],
             text.origin,
+            text.files,
             notes=text.notes if name == "train" else {},
         )
         for name, members in chosen.items()

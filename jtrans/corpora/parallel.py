@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from jtrans.corpora.lines import Chain
 
@@ -29,6 +30,7 @@ class ParallelText:
     source: Sequence[str]  # source lines, without line ends
     target: Sequence[str]  # target lines, as many
     origin: tuple[str, ...] = ()  # where the lines were read, as the user named it
+    files: tuple[str, ...] = ()  # the files, where `origin` is not their names
     gold: Gold | None = None  # word alignments and tags, where they are known
     # all translations of each line, `target` being the first, where a test set has several; empty
     # where it has one
@@ -61,6 +63,8 @@ class Corpus:
     valid_every: int | None = None
     # the same, with a number of pairs that are chosen by their text
     valid_size: int | None = None
+    # the original files of a corpus of the catalogue: path, url, bytes, sha256
+    originals: tuple[Mapping[str, Any], ...] = ()
 
 
 def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
@@ -75,6 +79,7 @@ def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
         source=Chain(part.source for part in parts),
         target=Chain(part.target for part in parts),
         origin=tuple(origin for part in parts for origin in part.origin),
+        files=tuple(path for part in parts for path in part.files or part.origin),
         references=tuple(Chain(same) for same in references),
         notes=notes,
         skipped=skipped,

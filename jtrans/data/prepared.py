@@ -1,6 +1,7 @@
 """The prepared corpus on disk: a folder with token ids, text pipeline and text.
 
-corpus.json              languages, splits, counts, digests, options: enough to prepare it again
+corpus.json              languages, splits, counts, options, provenance: enough to prepare it again;
+                         sizes and digests of all other files
 pipeline.json            the `TextPipeline`
 SPLIT.source.npy         all source ids of a split, one flat int32 array; also target
 SPLIT.source.offsets.npy where each sentence begins (and the last one ends); also target

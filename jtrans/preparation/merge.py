@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.corpora.lines import LineFile
+from jtrans.corpora.provenance import tool_versions
 from jtrans.data.prepared import SIDES, IdStore, ParallelIds, PreparedCorpus, Side
 from jtrans.errors import CorpusError
 from jtrans.files import short_digest, text_digest, whole_folder, write_lines
@@ -71,6 +72,7 @@ def merge_prepared(
     *,
     force: bool = False,
     progress: Progress | None = None,
+    command: str = "",
 ) -> PreparedCorpus:
     """Merge prepared corpora into the prepared corpus `folder`; training pairs are concatenated.
 
@@ -79,6 +81,7 @@ def merge_prepared(
         folder: the output folder; merging the same corpora again changes nothing.
         force: whether another prepared corpus in `folder` is replaced.
         progress: receives progress reports.
+        command: what to record as the command that merged the corpora.
 
     Raises:
         CorpusError: a part cannot be used or does not fit the first; nothing was written.
@@ -95,7 +98,8 @@ def merge_prepared(
         return PreparedCorpus.open(folder)
     with WorkFolder(folder, request_key(request)).opened() as work:
         if not work.result.exists():
-            _merge(work.result, corpora, {"name": folder.resolve().name, **request}, progress)
+            record = {"name": folder.resolve().name, **request}
+            _merge(work.result, corpora, record, progress, _provenance(corpora, command))
         work.publish()
     progress.say("Written", str(folder))
     return PreparedCorpus.open(folder)
@@ -132,7 +136,11 @@ def _held_out(corpus: PreparedCorpus) -> dict[str, Any]:
 
 def _request(corpora: Sequence[PreparedCorpus]) -> dict[str, Any]:
     """Return all that determines the result, as `Request.record`; train has digests of digests."""
-    infos = [corpus.info for corpus in corpora]
+    # the same text is the same part, wherever it was and whoever prepared it
+    infos = [
+        {key: value for key, value in corpus.info.items() if key != "provenance"}
+        for corpus in corpora
+    ]
     trains = [info["splits"]["train"] for info in infos]
     train = {
         "origin": [str(corpus.folder) for corpus in corpora],
@@ -159,6 +167,7 @@ def _merge(
     corpora: Sequence[PreparedCorpus],
     record: Mapping[str, Any],
     progress: Progress,
+    provenance: Mapping[str, Any],
 ) -> None:
     """Merge the corpora in `folder`, which appears only when complete."""
     parts = _choose(corpora)
@@ -182,11 +191,17 @@ def _merge(
             labels["labels"] = first["labels"]
             labels["unlabelled"] = {**first["unlabelled"], "train": train.unlabelled}
         info = corpus_info(record, results, train, first["pipeline_sha256"], labels)
-        seal(temporary, info)
+        seal(temporary, {**info, "provenance": provenance})
     dropped = (f"{reason} {count:,}" for reason, count in cleaning["dropped"].items())
     progress.say("Cleaning", " · ".join([f"kept {train.pairs:,}", *dropped]))
     for label, text in describe({"train": train}, None, corpora[0].languages).items():
         progress.say(label, text)
+
+
+def _provenance(corpora: Sequence[PreparedCorpus], command: str) -> dict[str, Any]:
+    """Return the provenance of the merged corpus: that of each part."""
+    parts = [corpus.info.get("provenance", {}) for corpus in corpora]
+    return {"command": command, "parts": parts, "tools": tool_versions()}
 
 
 def _copy_held_out(corpus: PreparedCorpus, temporary: Path) -> None:

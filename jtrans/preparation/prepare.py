@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrans.corpora.parallel import Corpus
+from jtrans.corpora.provenance import describe_provenance
 from jtrans.data.prepared import SIDES, PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.preparation.assemble import assemble, corpus_info
@@ -48,6 +49,7 @@ def prepare(
     force: bool = False,
     progress: Progress | None = None,
     on_step: Callable[[str], None] | None = None,
+    command: str = "",
 ) -> PreparedCorpus:
     """Prepare parallel text as the corpus `folder`.
 
@@ -59,6 +61,7 @@ def prepare(
         force: whether another prepared corpus in `folder` is replaced.
         progress: receives the reports of all steps.
         on_step: called with the name of each step when it ends, for benchmarks.
+        command: what to record as the command that prepared the corpus.
 
     Raises:
         CorpusError: text or folder cannot be used; nothing was written.
@@ -78,14 +81,16 @@ def prepare(
             progress.say("Continuing", f"the work begun in {work.folder}")
         if not work.result.exists():
             workers = workers or available_cpus()
-            _run(Preparation(request, work.folder, workers, progress, step), work.result)
+            provenance = describe_provenance(corpus, command)
+            preparation = Preparation(request, work.folder, workers, progress, step)
+            _run(preparation, work.result, provenance)
         work.publish()
     step("writing")
     progress.say("Written", str(folder))
     return PreparedCorpus.open(folder)
 
 
-def _run(preparation: Preparation, result: Path) -> None:
+def _run(preparation: Preparation, result: Path, provenance: Mapping[str, Any]) -> None:
     """Make the prepared corpus in the folder `result`."""
     request, progress = preparation.request, preparation.progress
     started = time.monotonic()
@@ -106,6 +111,7 @@ def _run(preparation: Preparation, result: Path) -> None:
     _say_statistics(preparation, statistics, types, labelling)
     preparation.step("encoding")
     info = _info(request, pipeline, statistics, types, selection, labelling)
+    info["provenance"] = provenance
     lost = assemble(
         result,
         pipeline=pipeline,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import importlib.metadata
 import json
 import os
+import platform
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from plugins.command_line import Jtrans
@@ -221,3 +226,60 @@ def test_files_whose_names_are_not_utf8_are_read_and_shown(jtrans: Jtrans) -> No
     missing = jtrans(*train, "out", "--test", f"{name}x")
     assert missing.code == 2 and "no such file: caf\\udce9x.de" in missing.err
     assert "did you mean caf\\udce9" in missing.err
+
+
+def digest(path: str) -> dict[str, Any]:
+    data = Path(path).read_bytes()
+    return {"path": path, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def test_the_provenance_of_a_corpus_is_recorded(jtrans: Jtrans) -> None:
+    Path("more.tsv.gz").write_bytes(gzip.compress(b"Ein Haus.\tA house.\n"))
+    command = [*OWN, "--train", "more.tsv.gz", "--test", "news", "--force", "--json", "--out=out2"]
+    assert jtrans(*command).code == 0
+    provenance = PreparedCorpus.open(Path("out2")).info["provenance"]
+    assert provenance["command"] == (
+        "jtrans prepare --train train --valid valid --languages de-en --bpe-merges 20 "
+        "--train more.tsv.gz --test news"
+    )
+    files = ["train.de", "train.en", "more.tsv.gz", "valid.de", "valid.en", "news.de", "news.en"]
+    assert provenance["inputs"] == [digest(path) for path in files]
+    assert provenance["tools"]["python"] == platform.python_version()
+    assert provenance["tools"]["sacremoses"] == importlib.metadata.version("sacremoses")
+
+
+def test_only_the_text_and_the_options_decide_what_is_up_to_date(jtrans: Jtrans) -> None:
+    assert jtrans(*OWN).code == 0
+    for name in ("train.de", "train.en"):
+        Path(name).rename(f"same_{name}")
+    other = [argument.replace("train", "same_train") for argument in OWN[2:]]
+    assert "Unchanged" in jtrans("prepare", "--train", *other).err
+
+
+def test_merged_corpora_have_the_provenance_of_their_parts(jtrans: Jtrans) -> None:
+    assert jtrans(*OWN).code == 0
+    again = ["prepare", "--train", "news", "--valid", "valid", "--languages", "de-en"]
+    assert jtrans(*again, "--pipeline", "out", "--out", "two", "--workers", 1).code == 0
+    assert jtrans("prepare", "--train", "out", "--train", "two", "--out", "all").code == 0
+    provenance = PreparedCorpus.open(Path("all")).info["provenance"]
+    assert provenance["command"] == "jtrans prepare --train out --train two"
+    parts = provenance["parts"]
+    assert [part["inputs"][0] for part in parts] == [digest("train.de"), digest("news.de")]
+
+
+def test_originals_of_a_named_corpus_are_in_its_provenance(jtrans: Jtrans) -> None:
+    Path("mine").mkdir()
+    for split, pairs in (("train", PAIRS[:60]), ("valid", PAIRS[60:70]), ("test", PAIRS[70:80])):
+        write(f"mine/{split}", pairs)
+    options = ["--bpe-merges", 20, "--workers", 1, "--out", "out"]
+    result = jtrans("prepare", "multi30k-de-en", "--from", "mine", *options)
+    assert result.code == 0, result.err
+    provenance = prepared().info["provenance"]
+    assert provenance["command"].startswith("jtrans prepare multi30k-de-en --from mine")
+    assert {entry["path"] for entry in provenance["inputs"]} == {
+        f"{split}.{language}" for split in ("train", "valid", "test") for language in ("de", "en")
+    }
+    assert (
+        provenance["inputs"][0]["sha256"]
+        == digest(f"mine/{provenance['inputs'][0]['path']}")["sha256"]
+    )

@@ -34,6 +34,11 @@ class OriginalRecord:
     size: int  # in bytes
     sha256: str
 
+    def to_json(self) -> dict[str, str | int]:
+        """Return it as an entry of the provenance in corpus.json."""
+        url = {"url": self.url} if self.url else {}
+        return {"path": self.file, **url, "bytes": self.size, "sha256": self.sha256}
+
 
 @dataclass(frozen=True)
 class Download:

@@ -70,7 +70,7 @@ def read_files(
     if len(sources) == 1 and len(targets) > 1:
         for lines in target:
             check_counts(source[0], lines, (names[0], str(lines.path)))
-        text = ParallelText(source[0], target[0], origin, references=tuple(target))
+        text = ParallelText(source[0], target[0], origin, names, references=tuple(target))
         return _without_bad(text, files)
     if len(sources) != len(targets):
         raise CorpusError(
@@ -83,7 +83,7 @@ def read_files(
     parts = [
         _without_bad(ParallelText(*sides), sides) for sides in zip(source, target, strict=True)
     ]
-    return replace(join_texts(parts), origin=origin)
+    return replace(join_texts(parts), origin=origin, files=names)
 
 
 def _without_bad(text: ParallelText, files: Sequence[LineFile]) -> ParallelText:
