@@ -360,6 +360,7 @@ def find_run(name: str) -> Run:
     if Path(name).is_dir():
         return Run.open(Path(name))
     names = [folder.relative_to(RUNS).as_posix() for folder in list_runs()]
+    names += ["@last"] if names else []
     raise CheckpointError(
         f"no such run: {name}",
         hint=name_hint(name, names, "create one with jtrans train"),

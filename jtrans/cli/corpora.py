@@ -6,15 +6,18 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.cli import console
+from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument
 
 if TYPE_CHECKING:
+    from jtrans.corpora.download.store import Download
     from jtrans.corpora.entry import Entry, OriginalFile, SplitPart
 
 
 def corpora(
-    name: str | None = argument("NAME", "Show the details of this corpus.", default=None),
+    name: str | None = argument(
+        "NAME", "Show the details of this corpus.", default=None, complete=completion.corpora
+    ),
     as_json: bool = JSON,
 ) -> None:
     """List the corpora for `jtrans prepare NAME`, or show the details of one.
@@ -83,12 +86,10 @@ def _prepared(entry: Entry) -> Path | None:
     return folder if (folder / "corpus.json").is_file() else None
 
 
-def _downloaded(entry: Entry, source: OriginalFile) -> tuple[Path, str] | None:
-    """Return the path of a downloaded file and its sha256 when it was downloaded."""
+def _downloaded(entry: Entry, source: OriginalFile) -> Download | None:
     from jtrans.corpora.download.store import Store
 
-    download = Store.of(entry.folder).find(source)
-    return (download.path, download.record.sha256) if download else None
+    return Store.of(entry.folder).find(source)
 
 
 def _details(entry: Entry) -> list[list[str]]:
@@ -135,7 +136,7 @@ def _source_rows(entry: Entry, source: OriginalFile) -> list[list[str]]:
         checksum = mirror.sha256 or "unknown: the first download records it"
         rows.append(["  sha256", checksum])
     if here := _downloaded(entry, source):
-        rows.append(["  here", "{} (sha256 {})".format(*here)])
+        rows.append(["  here", f"{here.path} (sha256 {here.record.sha256})"])
     return rows
 
 
@@ -158,7 +159,7 @@ def _as_json(entry: Entry) -> dict[str, Any]:
 
 
 def _source_as_json(entry: Entry, source: OriginalFile) -> dict[str, Any]:
-    path, sha256 = _downloaded(entry, source) or (None, None)
+    here = _downloaded(entry, source)
     return {
         "file": source.file,
         "title": source.title,
@@ -166,6 +167,6 @@ def _source_as_json(entry: Entry, source: OriginalFile) -> dict[str, Any]:
             {"url": mirror.url, "sha256": mirror.sha256 or None, "bytes": mirror.size or None}
             for mirror in source.mirrors
         ],
-        "here": str(path) if path else None,
-        "sha256_here": sha256,
+        "here": str(here.path) if here else None,
+        "sha256_here": here.record.sha256 if here else None,
     }

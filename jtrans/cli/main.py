@@ -13,11 +13,10 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
 from jtrans import __version__
 from jtrans.cli import console
-from jtrans.cli.options import flag, option
+from jtrans.cli.options import CommandGroup, flag, option
 from jtrans.errors import EXIT_BAD_INPUT, InternalError, JtransError, WorkError, did_you_mean
 
 _log = logging.getLogger(__name__)
@@ -44,22 +43,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 # Some versions of Typer include a copy of click: get the class through a public one.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-class Group(TyperGroup):
-    """The top-level command, which suggests the nearest command for an unknown name."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command, or refuse with the nearest name."""
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
-            near = did_you_mean(name, self.list_commands(ctx))
-            raise JtransError(
-                f"no such command: {name}",
-                hint=f"did you mean jtrans {near}?" if near else "jtrans --help lists them",
-                kind="command.unknown",
-            )
-        return super().resolve_command(ctx, args)
 
 
 def _version(is_given: bool) -> None:
@@ -92,7 +75,7 @@ def _top(
 def build_app() -> typer.Typer:
     """Assemble the application from the command modules."""
     app = typer.Typer(
-        cls=Group,
+        cls=CommandGroup,
         name="jtrans",
         invoke_without_command=True,
         pretty_exceptions_enable=False,
@@ -125,8 +108,10 @@ def show_error(error: JtransError, *, as_json: bool) -> None:
 
 def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
     context = error.ctx.command_path if error.ctx else "jtrans"
-    possibilities = getattr(error, "possibilities", None)
-    hint = f"did you mean {possibilities[0]}?" if possibilities else f"{context} --help"
+    unknown = str(getattr(error, "option_name", "")).lstrip("-")
+    options = {name.lstrip("-"): name for name in getattr(error, "possibilities", None) or ()}
+    near = did_you_mean(unknown, options)
+    hint = f"did you mean {options[near]}?" if near else f"{context} --help"
     message = error.format_message().split(" Did you mean")[0].split(" (Possible")[0]
     given = _given(getattr(error, "param", None), arguments)
     got = f" (got {given!r})" if given is not None else ""

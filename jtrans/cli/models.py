@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args, get_origin
 
-from jtrans.cli import console
+from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument
 from jtrans.errors import ConfigError
 
@@ -16,7 +16,9 @@ _WITH = f"with vocabularies of {_VOCABULARIES[0]:,} and {_VOCABULARIES[1]:,} tok
 
 
 def models(
-    name: str | None = argument("NAME", "Show the options of this system.", default=None),
+    name: str | None = argument(
+        "NAME", "Show the options of this system.", default=None, complete=completion.systems
+    ),
     as_json: bool = JSON,
 ) -> None:
     """List the systems, or show the size and options of one.

@@ -12,14 +12,23 @@ from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import typer
+from typer.core import TyperGroup
 
-from jtrans.errors import DecodingError, name_hint
+from jtrans.cli import completion
+from jtrans.errors import DecodingError, JtransError, did_you_mean, name_hint
 
 if TYPE_CHECKING:
     from jtrans.decoding.options import DecodingChoices
 
 SEARCH, MACHINE = "Search", "Machine"
 PRECISIONS = ("auto", "fp32", "bf16")
+# How the values of parameters are completed, by the form of the value in the help.
+COMPLETIONS: dict[str | None, Callable[..., list[str]]] = {
+    "RUN": completion.runs,
+    "RUN...": completion.runs,
+    "RECIPE|CONFIG.toml": completion.recipes,
+    "best|last|average|STEP": completion.checkpoints,
+}
 Group = TypeVar("Group")
 
 
@@ -45,6 +54,7 @@ def option(
         more: further arguments for Typer.
     """
     more |= {"help": text, "metavar": metavar, "rich_help_panel": panel}
+    more.setdefault("autocompletion", COMPLETIONS.get(metavar))
     return typer.Option(default, *names, show_default=shown or True, **more)
 
 
@@ -53,9 +63,15 @@ def flag(name: str, text: str, panel: str | None = None, shown: str | None = Non
     return option(text, None, shown, panel, default=None if shown else False, names=[name])
 
 
-def argument(metavar: str, text: str, default: Any = ...) -> Any:
+def argument(
+    metavar: str,
+    text: str,
+    default: Any = ...,
+    complete: Callable[..., list[str]] | None = None,
+) -> Any:
     """Declare an argument, which is required if it has no default."""
-    return typer.Argument(default, metavar=metavar, help=text)
+    complete = complete or COMPLETIONS.get(metavar)
+    return typer.Argument(default, metavar=metavar, help=text, autocompletion=complete)
 
 
 def split_option(panel: str | None = None) -> Any:
@@ -65,18 +81,25 @@ def split_option(panel: str | None = None) -> Any:
 
 def data_option(panel: str | None = None, shown: str = "the run's own") -> Any:
     """Declare ``--data``."""
-    return option("Prepared corpus.", "DIR", shown, panel)
+    complete = completion.prepared_corpora
+    return option("Prepared corpus.", "DIR", shown, panel, autocompletion=complete)
 
 
 def device_option(panel: str | None = None) -> Any:
     """Declare ``--device``."""
-    return option("auto, cpu, cuda or mps.", None, "auto", panel)
+    complete = completion.one_of("auto", "cpu", "cuda", "mps")
+    return option("auto, cpu, cuda or mps.", None, "auto", panel, autocompletion=complete)
 
 
 CHECKPOINT = option("Checkpoint to use.", "best|last|average|STEP", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
 BATCH_TOKENS = option("Source tokens in a batch.", None, "1024", MACHINE, min=1)
-PRECISION = option("auto, fp32 or bf16.", panel=MACHINE, default="auto")
+PRECISION = option(
+    "auto, fp32 or bf16.",
+    panel=MACHINE,
+    default="auto",
+    autocompletion=completion.one_of(*PRECISIONS),
+)
 JSON = flag("--json", "Print one JSON object on stdout.")
 SETTINGS = option("Change a setting; may repeat.", "KEY=VALUE", names=["--set"])
 DEVICE = device_option(MACHINE)
@@ -85,11 +108,34 @@ LANGUAGES = option("Such as de-en.", "SOURCE-TARGET")
 WORKERS = option("Processes.", None, "one per processor", min=1)
 
 
+class CommandGroup(TyperGroup):
+    """A command with subcommands, which suggests the nearest one for an unknown name."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the subcommand, or refuse with the nearest name."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            deeper = {
+                name: group
+                for group, command in self.commands.items()
+                for name in getattr(command, "commands", ())
+            }
+            path = ctx.command_path
+            near = f"{deeper[name]} {name}" if name in deeper else did_you_mean(name, self.commands)
+            raise JtransError(
+                f"no such command: {' '.join([*path.split()[1:], name])}",
+                hint=f"did you mean {path} {near}?" if near else f"{path} --help lists them",
+                kind="command.unknown",
+            )
+        return super().resolve_command(ctx, args)
+
+
 def command_group(name: str, text: str, *examples: str) -> typer.Typer:
     """Return an application for a command with subcommands."""
     lines = "".join(f"\n\n  {example}" for example in examples)
     return typer.Typer(
         name=name,
+        cls=CommandGroup,
         no_args_is_help=True,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.cli import console
+from jtrans.cli import completion, console
 from jtrans.cli.options import (
     JSON,
     LANGUAGES,
@@ -114,7 +114,9 @@ class TextOptions:
 @grouped()
 def prepare(
     *,
-    name: str | None = argument("NAME", "A corpus of `jtrans corpora`.", default=None),
+    name: str | None = argument(
+        "NAME", "A corpus of `jtrans corpora`.", default=None, complete=completion.corpora
+    ),
     train: list[str] | None = option(
         "PREFIX.de and PREFIX.en, plain or compressed; or one .tsv, .tmx, .jsonl, .xml (of WMT); "
         "may repeat. Or prepared corpora to merge.",

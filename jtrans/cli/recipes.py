@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from jtrans.cli import console
+from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument, option
 from jtrans.errors import ConfigError, usage_error
 
@@ -17,7 +17,9 @@ _COMMENT_COLUMN = 40  # longer lines do not shift the comments of the others
 
 
 def recipes(
-    name: str | None = argument("NAME", "Print this recipe as TOML.", default=None),
+    name: str | None = argument(
+        "NAME", "Print this recipe as TOML.", default=None, complete=completion.recipes
+    ),
     copy: Path | None = option("Write the recipe to this new .toml file instead.", "DEST"),
     as_json: bool = JSON,
 ) -> None:

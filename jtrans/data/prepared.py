@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.errors import CorpusError, JtransError, name_hint
+from jtrans.errors import CorpusError, JtransError, did_you_mean, name_hint
 from jtrans.files import file_digest, read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
 
@@ -271,9 +271,13 @@ def read_info(folder: Path) -> dict[str, Any]:
         CorpusError: it is missing, damaged, or of another format.
     """
     if not PreparedCorpus.exists(folder):
+        others = [path.parent.name for path in folder.parent.glob("*/corpus.json")]
+        near = did_you_mean(folder.name, others)
         raise CorpusError(
             f"no prepared corpus in {folder}",
-            hint=f"prepare one: jtrans prepare --train PREFIX --valid PREFIX --languages de-en "
+            hint=f"did you mean {folder.with_name(near)}?"
+            if near
+            else f"prepare one: jtrans prepare --train PREFIX --valid PREFIX --languages de-en "
             f"--out {folder}",
             kind="corpus.not-prepared",
         )

@@ -36,10 +36,7 @@ def plain_tensors(
 ) -> dict[str, Tensor]:
     """Return the tensors of a checkpoint, if all are dense tensors of floating-point numbers.
 
-    Args:
-        model: the tensors by name.
-        ignored: ends of names, after the first dot, to leave out.
-        where: the file, for errors.
+    Those whose name ends, after its first dot, in one of `ignored` are left out.
 
     Raises:
         CheckpointError: something is no tensor, of another kind, or larger than its data.

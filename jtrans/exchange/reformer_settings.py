@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -50,31 +50,31 @@ class SavedArguments:
 
     def size(self, name: str) -> int:
         """Return a size, which must be present."""
-        value = self._get(name, (int,))
-        if not 0 <= value <= MOST:
-            raise self.contradict(f"the checkpoint's argument {name} is {shown(value)}")
-        return int(value)
+        return int(self._get(name, (int,), None, lambda value: 0 <= value <= MOST))
 
     def rate(self, name: str, default: float) -> float:
         """Return a dropout rate."""
-        value = self._get(name, (float, int), default)
-        if not 0 <= value <= 1:
-            raise self.contradict(f"the checkpoint's argument {name} is {shown(value)}")
-        return float(value)
+        return float(self._get(name, (float, int), default, lambda value: 0 <= value <= 1))
 
     def text(self, name: str, default: str) -> str:
         """Return a choice."""
-        value = str(self._get(name, (str,), default))
-        if len(value) > MOST_LETTERS or not value.isprintable():
-            raise self.contradict(f"the checkpoint's argument {name} is {shown(value)}")
-        return value
+        return str(
+            self._get(name, (str,), default, lambda v: len(v) <= MOST_LETTERS and v.isprintable())
+        )
 
-    def _get(self, name: str, kinds: tuple[type, ...], default: Any = None) -> Any:
+    def _get(
+        self,
+        name: str,
+        kinds: tuple[type, ...],
+        default: Any,
+        is_valid: Callable[[Any], bool] = lambda value: True,
+    ) -> Any:
         value = self.values.get(name)
         value = default if value is None else value
         if value is None:
             raise self.contradict(f"the checkpoint's arguments have no {name}")
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        is_bool = isinstance(value, bool) and bool not in kinds
+        if not isinstance(value, kinds) or is_bool or not is_valid(value):
             raise self.contradict(f"the checkpoint's argument {name} is {shown(value)}")
         return value
 

@@ -89,32 +89,32 @@ def _check_archive(path: Path) -> bool:
     with path.open("rb") as handle:
         if handle.read(4) != b"PK\x03\x04":
             return False  # it has no checksums
+        size = path.stat().st_size
         with zipfile.ZipFile(handle) as archive:
             parts = archive.infolist()
-            if len(parts) > MOST_PARTS:
-                raise _foreign(path, f"has {len(parts):,} parts")
-            if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-                raise _foreign(path, "is compressed")
-            if sum(part.file_size for part in parts) > path.stat().st_size:
-                raise _foreign(path, "has parts that overlap")
-            for part in parts:
-                if part.filename.endswith(".pkl") and part.file_size > MOST_STRUCTURE_BYTES:
-                    raise _foreign(path, f"describes its objects in {part.file_size:,} bytes")
-                # the only object allowed that takes any amount of memory in a few bytes
-                if part.filename.endswith(".pkl") and b"bytearray" in archive.read(part):
-                    raise _foreign(path, "holds a bytearray")
+            objects = [part for part in parts if part.filename.endswith(".pkl")]
+            problems = {
+                f"has {len(parts):,} parts": len(parts) > MOST_PARTS,
+                "is compressed": any(part.compress_type != zipfile.ZIP_STORED for part in parts),
+                "has parts that overlap": sum(part.file_size for part in parts) > size,
+                "describes too many objects": any(
+                    part.file_size > MOST_STRUCTURE_BYTES for part in objects
+                ),
+            }
+            problem = next((text for text, is_true in problems.items() if is_true), None)
+            # the only object allowed that takes any amount of memory in a few bytes
+            if problem is None and any(b"bytearray" in archive.read(part) for part in objects):
+                problem = "holds a bytearray"
+            if problem:
+                raise CheckpointError(
+                    f"not a checkpoint as torch.save writes it: the file {problem}",
+                    where=str(path),
+                    kind="checkpoint.format",
+                )
             broken = archive.testzip()
     if broken is not None:
         raise zipfile.BadZipFile(f"checksum of {broken} is wrong")
     return True
-
-
-def _foreign(path: Path, problem: str) -> CheckpointError:
-    return CheckpointError(
-        f"not a checkpoint as torch.save writes it: the file {problem}",
-        where=str(path),
-        kind="checkpoint.format",
-    )
 
 
 def _explain(path: Path, error: BaseException) -> CheckpointError:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jtrans.corpora.download.fetch import fetch, is_offline
-from jtrans.corpora.download.search import FileTree, PartFiles, SearchFolders, find_ready, fits
+from jtrans.corpora.download.search import (
+    FileTree,
+    PartFiles,
+    SearchFolders,
+    find_ready,
+    fits,
+    list_files,
+)
 from jtrans.corpora.download.store import OriginalRecord, Store, cache_folder
 from jtrans.corpora.download.unpack import is_archive, unpack
 from jtrans.corpora.entry import Entry, Options, SplitPart
@@ -53,9 +60,12 @@ def deliver(
         return Delivery(entry.load(), entry.options)
     if folder is not None:
         _check_folder(entry, folder)
-    places = _local_places(entry, folder, progress) if folder else _download(entry, progress)
-    files, missing = _find(entry, SearchFolders(places.folders))
-    options, originals = entry.options, places.originals
+    # where the files are, and the original files they come from
+    folders, originals = (
+        _local_folders(entry, folder, progress) if folder else _download(entry, progress)
+    )
+    files, missing = _find(entry, SearchFolders(folders))
+    options = entry.options
     if not missing:
         splits = _read(entry, files)
         paths = [path for parts in files.values() for part in parts for path in part.paths]
@@ -73,14 +83,6 @@ def deliver(
     valid_every = None if "valid" in splits else entry.valid_every
     corpus = Corpus(entry.name, entry.languages, splits, valid_every=valid_every)
     return Delivery(corpus, options, tuple(dict.fromkeys(originals)))
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Where the files of a corpus are, and the original files they come from."""
-
-    folders: Sequence[Path | FileTree]
-    originals: list[OriginalRecord]
 
 
 def _local_record(path: Path) -> OriginalRecord:
@@ -102,7 +104,9 @@ def _check_folder(entry: Entry, folder: Path) -> None:
         )
 
 
-def _download(entry: Entry, progress: Progress) -> _Places:
+def _download(
+    entry: Entry, progress: Progress
+) -> tuple[list[Path | FileTree], list[OriginalRecord]]:
     """Download missing files and unpack archives."""
     if entry.is_licensed:
         needed = ", ".join(source.file for source in entry.sources if not source.mirrors)
@@ -117,7 +121,9 @@ def _download(entry: Entry, progress: Progress) -> _Places:
         progress.say("Licence", entry.licence)
         sizes = [source.mirrors[0].size for source in missing]
         size = f"{sum(sizes) / 1e6:,.1f} MB" if all(sizes) else "size not known"
-        progress.say("Download", f"{len(missing)} files, {size}, to {store.folder}")
+        progress.say(
+            "Download", f"{len(missing)} file{'s' * (len(missing) > 1)}, {size}, to {store.folder}"
+        )
     downloads = [fetch(source, store, progress=progress) for source in entry.sources]
     folders = [
         _unpack_once(entry, download.path, download.record.sha256)
@@ -125,16 +131,22 @@ def _download(entry: Entry, progress: Progress) -> _Places:
         else download.path.parent
         for download in downloads
     ]
-    return _Places(list(dict.fromkeys(folders)), [download.record for download in downloads])
+    return [*dict.fromkeys(folders)], [download.record for download in downloads]
 
 
-def _local_places(entry: Entry, folder: Path, progress: Progress) -> _Places:
+def _local_folders(
+    entry: Entry, folder: Path, progress: Progress
+) -> tuple[list[Path | FileTree], list[OriginalRecord]]:
     """Unpack the archives in the user's folder; `folder` may be an archive itself."""
-    tree = FileTree.of(folder) if folder.is_dir() else None
-    archives = [folder] if tree is None else []
-    if tree is not None:
-        names = [name for source in entry.sources for name in source.names]
-        archives = [path for path in tree.named(_archive_names(names)) if is_archive(path.name)]
+    tree = list_files(folder) if folder.is_dir() else None
+    names = _archive_names([name for source in entry.sources for name in source.names])
+    archives = (
+        [folder]
+        if tree is None
+        else sorted(
+            path for path, _ in tree if path.name.lower() in names and is_archive(path.name)
+        )
+    )
     mirrors = [mirror for source in entry.sources for mirror in source.mirrors]
     folders: list[Path | FileTree] = [] if tree is None else [tree]
     originals = []
@@ -145,7 +157,7 @@ def _local_places(entry: Entry, folder: Path, progress: Progress) -> _Places:
             progress.warn(f"{path} is not the file in the catalogue (different sha256)")
         folders.append(_unpack_once(entry, path, record.sha256))
         originals.append(record)
-    return _Places(folders, originals)
+    return folders, originals
 
 
 def _archive_names(names: Sequence[str]) -> set[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def fetch(
             downloading the file after a long wait.
     """
     progress, patience = progress or Silent(), patience or Patience()
-    if (download := store.find_whole(source)) is not None:
+    if (download := store.find(source, thoroughly=True)) is not None:
         return download
     if is_offline():
         raise JtransError(
@@ -92,7 +92,7 @@ def _from_mirror(
     path = store.path(mirror)
     part = path.with_name(f"{path.name}.part")
     with _exclusive(part, progress, patience):
-        if (download := store.find_whole(source)) is not None:
+        if (download := store.find(source, thoroughly=True)) is not None:
             return download  # of the process we waited for
         started, failures, restarts = time.monotonic(), 0, 0
         while True:
@@ -153,25 +153,20 @@ def forget(part: Path) -> None:
     part.with_name(f"{part.name}.json").unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _exclusive(part: Path, progress: Progress, patience: Patience) -> Iterator[None]:
+def _exclusive(
+    part: Path, progress: Progress, patience: Patience
+) -> contextlib.AbstractContextManager[None]:
     """Keep other processes from writing the same partial file; wait for one that does."""
     owner_file = part.with_name(f"{part.name}.lock.json")
-
-    def busy(owner: str) -> WorkError:
-        return WorkError(
-            f"{owner} is downloading {part.name.removesuffix('.part')}",
+    name = part.name.removesuffix(".part")
+    if owner_file.exists():
+        progress.say("Waiting", f"for a process that downloads {name}, if it is still there")
+    return exclusive(
+        owner_file,
+        lambda owner: WorkError(
+            f"{owner} is downloading {name}",
             hint="wait for it, then run the same command again",
             kind="download.busy",
-        )
-
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(exclusive(owner_file, busy))
-        except WorkError as error:
-            if error.kind != "download.busy":
-                raise
-            progress.say("Waiting", error.message)
-            seconds = patience.other_process_seconds
-            stack.enter_context(exclusive(owner_file, busy, patience_seconds=seconds))
-        yield
+        ),
+        patience_seconds=patience.other_process_seconds,
+    )

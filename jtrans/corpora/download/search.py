@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,32 +32,17 @@ class PartFiles:
         return [*self.sources, *self.targets]
 
 
-@dataclass(frozen=True)
-class FileTree:
-    """The files below a folder, each with its path in it; nearer ones first."""
-
-    files: list[tuple[Path, str]]
-
-    @classmethod
-    def of(cls, folder: Path) -> FileTree:
-        """List a folder.
-
-        Raises:
-            CorpusError: it is a whole disk, or holds far more than a corpus.
-        """
-        return cls(_walk(folder))
-
-    def named(self, names: Collection[str]) -> list[Path]:
-        """Return the files with one of some names, in lower case, sorted by path."""
-        return sorted(path for path, _ in self.files if path.name.lower() in names)
+# The files below a folder, each with its path in it; nearer ones first.
+FileTree = list[tuple[Path, str]]
 
 
 class SearchFolders:
     """The files below some folders, found by the ends of their paths."""
 
     def __init__(self, folders: Sequence[Path | FileTree]) -> None:
-        trees = [place if isinstance(place, FileTree) else FileTree.of(place) for place in folders]
-        self._folders = [tree.files for tree in trees]
+        self._folders = [
+            list_files(place) if isinstance(place, Path) else place for place in folders
+        ]
 
     def find(self, pattern: str) -> list[Path]:
         """Return the files whose path ends in `pattern`, packed or not, sorted by path.
@@ -107,11 +92,16 @@ def find_ready(entry: Entry, folder: Path) -> dict[str, tuple[Path, Path]]:
     return ready if {"train", "valid"} <= set(ready) else {}
 
 
-def _walk(folder: Path) -> list[tuple[Path, str]]:
+def list_files(folder: Path) -> FileTree:
+    """List the files of a folder.
+
+    Raises:
+        CorpusError: it is a whole disk, or holds far more than a corpus.
+    """
     full = folder.resolve()
     if full == full.parent:
         raise _too_large(f"{folder} is a whole disk")
-    paths: list[tuple[Path, str]] = []
+    paths: FileTree = []
     top, entries = len(folder.parts), 0
     for parent, folders, files in os.walk(folder):
         inner = Path(parent)

@@ -77,21 +77,18 @@ class Store:
         key = mirror.sha256 or text_digest(mirror.url)
         return self.folder / "files" / key[:KEY_LETTERS] / mirror.file
 
-    def find(self, source: OriginalFile) -> Download | None:
-        """Return a file that is here and looks as it should."""
-        return next((mine for mirror in source.mirrors if (mine := self._usable(mirror))), None)
-
-    def find_whole(self, source: OriginalFile) -> Download | None:
-        """Return a file that is here; one of an earlier version is read to its end first."""
-        download = self.find(source)
-        if download is None or download.path.parent not in self.older:
-            return download
-        return None if damage(download.path, download.record.file) else download
+    def find(self, source: OriginalFile, *, thoroughly: bool = False) -> Download | None:
+        """Return a file that is here; thoroughly: one of an earlier version is read to its end."""
+        usable = filter(None, map(self._usable, source.mirrors))
+        for download in usable:
+            is_older = thoroughly and download.path.parent in self.older
+            if not (is_older and damage(download.path, download.record.file)):
+                return download
+        return None
 
     def earlier(self, mirror: Mirror) -> OriginalRecord | None:
         """Return the record of the last download from an address, whether the file is here."""
-        record = _read(self.path(mirror).parent / RECORD)
-        return _as_record(mirror.file, record) if record else None
+        return _as_record(mirror.file, _read(self.path(mirror).parent / RECORD))
 
     def keep(self, mirror: Mirror, part: Path, sha256: str) -> Download:
         """Give a complete file its name, and record it."""
@@ -102,24 +99,23 @@ class Store:
         return Download(path, record)
 
     def _usable(self, mirror: Mirror) -> Download | None:
-        records = [(self.path(mirror), _read(self.path(mirror).parent / RECORD))]
+        records = {self.path(mirror): self.earlier(mirror)}
         for folder in self.older:
             record = _read(folder / OLDER_RECORDS).get(mirror.file)
-            records.append((folder / mirror.file, record if isinstance(record, dict) else {}))
-        for path, values in records:
-            record = _as_record(mirror.file, values)
+            records[folder / mirror.file] = _as_record(mirror.file, record)
+        for path, record in records.items():
+            is_ours = record and mirror.sha256 in ("", record.sha256) and path.is_file()
             if (
-                record is not None
-                and path.is_file()
+                record
+                and is_ours
                 and path.stat().st_size == record.size
-                and mirror.sha256 in ("", record.sha256)
-                and unfit(mirror, path) is None
+                and not unfit(mirror, path)
             ):
                 return Download(path, record)
         return None
 
 
-def _as_record(file: str, values: dict[str, Any]) -> OriginalRecord | None:
+def _as_record(file: str, values: Any) -> OriginalRecord | None:
     try:
         return OriginalRecord(file, str(values["url"]), int(values["size"]), str(values["sha256"]))
     except (KeyError, TypeError, ValueError):

@@ -73,9 +73,9 @@ def _check_characters(path: Path, number: int, *texts: str) -> None:
     for text in texts:
         if match := _NO_CHARACTER.search(text):
             code = f"\\u{ord(match[0]):04x}"
-            problem = f"half a character ({code})" if match[0] != "\0" else f"a zero byte ({code})"
+            problem = "half a character" if ord(match[0]) else "a zero byte"
             raise CorpusError(
-                f"{path} has {problem} in line {number:,}",
+                f"{path} has {problem} ({code}) in line {number:,}",
                 where=f"{path}:{number}",
                 hint=f"write both halves of the character, or delete {code}",
                 kind="corpus.surrogate",

@@ -5,6 +5,7 @@ They are read with regular expressions: many of the published files are not well
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +21,7 @@ _ITEM = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ATTRIBUTE = re.compile(r"""([\w:]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+))""")
-_ENTITY = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(amp|lt|gt|quot|apos));", re.IGNORECASE)
-_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|\w{2,31});", re.IGNORECASE)
 
 # Document and number of a segment.
 Key = tuple[str, str]
@@ -110,10 +110,7 @@ def _attributes(text: str) -> dict[str, str]:
     return {name.lower(): a or b or c for name, a, b, c in _ATTRIBUTE.findall(text)}
 
 
-def _character(match: re.Match[str]) -> str:
-    decimal, hexadecimal, name = match.groups()
-    if name:
-        return _NAMED[name.lower()]
-    number = int(decimal) if decimal else int(hexadecimal, 16)
-    is_character = number < 0x110000 and not 0xD800 <= number < 0xE000
-    return chr(number) if is_character and number else match[0]
+def _character(entity: re.Match[str]) -> str:
+    """Return what an entity of HTML stands for; one that stands for nothing stays."""
+    character = html.unescape(entity[0])
+    return entity[0] if character in ("", "\ufffd") else character

@@ -110,7 +110,7 @@ class _Units:
         elif self._segment is not None:
             self._segment.start(name)
 
-    def text(self, words: str) -> None:
+    def data(self, words: str) -> None:
         if self._segment is not None:
             self._segment.text(words)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import html.entities
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 from xml.parsers import expat
 
 from jtrans.corpora.packed import read_chunks
@@ -15,21 +14,8 @@ from jtrans.errors import CorpusError
 _STANDALONE = re.compile(rb"""(<\?xml[^>]*?)\s+standalone\s*=\s*(?:"yes"|'yes')""")
 
 
-class XmlHandler(Protocol):
-    """Receives the elements and the text of a file, in order."""
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        """Begin an element."""
-
-    def text(self, words: str) -> None:
-        """Take some text."""
-
-    def end(self, name: str) -> None:
-        """End an element."""
-
-
-def read_xml_stream(path: Path, handler: XmlHandler) -> None:
-    """Parse a file, plain or packed.
+def read_xml_stream(path: Path, handler: Any) -> None:
+    """Parse a file, plain or packed, for a handler with the methods `start`, `data` and `end`.
 
     Entities of HTML (`&nbsp;`), which XML does not know, stand for their characters; unknown ones
     stay as they are written.
@@ -48,7 +34,7 @@ def read_xml_stream(path: Path, handler: XmlHandler) -> None:
 
     def undeclared_entity(name: str, is_parameter: bool) -> None:
         if not is_parameter:
-            handler.text(html.entities.html5.get(f"{name};", f"&{name};"))
+            handler.data(html.entities.html5.get(f"{name};", f"&{name};"))
 
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -56,13 +42,14 @@ def read_xml_stream(path: Path, handler: XmlHandler) -> None:
     parser.UseForeignDTD(True)
     parser.StartElementHandler = handler.start
     parser.EndElementHandler = handler.end
-    parser.CharacterDataHandler = handler.text
+    parser.CharacterDataHandler = handler.data
     parser.SkippedEntityHandler = undeclared_entity
     # entities let an XML file read other files and exhaust memory; no corpus needs them
     parser.EntityDeclHandler = refuse_entity
     try:
-        for chunk in _without_standalone(read_chunks(path)):
-            parser.Parse(chunk)
+        for number, chunk in enumerate(read_chunks(path)):
+            # the claim to be standalone forbids undeclared entities
+            parser.Parse(chunk if number else _STANDALONE.sub(rb"\1", chunk, count=1))
         parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise CorpusError(
@@ -71,12 +58,6 @@ def read_xml_stream(path: Path, handler: XmlHandler) -> None:
             hint="get the file again",
             kind="corpus.xml",
         ) from error
-
-
-def _without_standalone(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Drop the claim that there are no undeclared entities."""
-    for number, chunk in enumerate(chunks):
-        yield chunk if number else _STANDALONE.sub(rb"\1", chunk, count=1)
 
 
 def fits_language(language: str, tag: str) -> bool:

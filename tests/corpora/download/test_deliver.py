@@ -271,7 +271,7 @@ def test_licence_and_size_are_shown_before_the_download_and_the_origin_is_handed
     record = OriginalRecord("de-en.tgz", mirror.url, len(data), hashlib.sha256(data).hexdigest())
     assert deliver(entry, progress=log).originals == (record,)
     assert log.lines[0].startswith("Licence CC BY-NC-ND 3.0")
-    assert log.lines[1].startswith("Download 1 files, 0.0 MB")
+    assert log.lines[1].startswith("Download 1 file, 0.0 MB")
     assert log.lines[2].startswith("Downloaded")
     again = Log()
     assert deliver(entry, progress=again).originals == (record,) and again.lines == []

@@ -1,0 +1,82 @@
+"""What a shell offers when Tab is pressed: names of runs, corpora, recipes, systems, checkpoints.
+
+`jtrans --install-completion` installs it. Where nothing fits, shells complete file names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import typer
+
+from jtrans.errors import JtransError
+
+
+def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def one_of(*values: str) -> Callable[[str], list[str]]:
+    """Return a function that completes one of some values."""
+
+    def complete(incomplete: str) -> list[str]:
+        return _fitting(values, incomplete)
+
+    return complete
+
+
+def runs(incomplete: str) -> list[str]:
+    """Complete a run: its name under runs/, its folder, or @last."""
+    from jtrans.runs import RUNS, list_runs
+
+    folders = list_runs()
+    names = [folder.relative_to(RUNS).as_posix() for folder in folders]
+    paths = [folder.as_posix() for folder in folders] if incomplete.startswith("runs/") else []
+    return _fitting([*names, *paths, *(["@last"] if names else [])], incomplete)
+
+
+def checkpoints(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete a checkpoint of the run that was already typed; without one, best or last."""
+    from jtrans.runs import find_run
+
+    given = context.params.get("run") or context.params.get("runs") or ()
+    # after an option that lacks its value, arguments are still in `args`
+    typed = [*([given] if isinstance(given, str) else given), *context.args]
+    names = ["best", "last"]
+    with contextlib.suppress(JtransError):
+        folder = find_run(typed[0] if typed else "@last").checkpoints_folder
+        saved = sorted({path.parent.name for path in folder.glob("*/*.safetensors")})
+        # an update by its number, an average by its name
+        names += [name.removeprefix("step-").lstrip("0") for name in saved]
+    return _fitting(names, incomplete)
+
+
+def recipes(incomplete: str) -> list[str]:
+    """Complete a recipe."""
+    from jtrans.config.load import recipe_names
+
+    return _fitting(recipe_names(), incomplete)
+
+
+def corpora(incomplete: str) -> list[str]:
+    """Complete a corpus of the catalogue, in either direction."""
+    from jtrans.corpora.catalogue.load import CATALOGUE
+    from jtrans.corpora.entry import swap_name
+
+    swapped = [swap_name(entry.name) for entry in CATALOGUE.values() if entry.both_ways]
+    return _fitting([*CATALOGUE, *swapped], incomplete)
+
+
+def prepared_corpora(incomplete: str) -> list[str]:
+    """Complete the folder of a prepared corpus in data/prepared."""
+    folders = sorted(path.parent for path in Path("data/prepared").glob("*/corpus.json"))
+    return _fitting([folder.as_posix() for folder in folders], incomplete)
+
+
+def systems(incomplete: str) -> list[str]:
+    """Complete a system."""
+    from jtrans.models.zoo import system_configs
+
+    return _fitting(system_configs(), incomplete)

@@ -1,0 +1,150 @@
+"""What a shell offers for the words of a command line, and suggestions for mistyped ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from plugins.command_line import Jtrans, environment
+
+# Completes as a shell asks for it, and tells which heavy modules that has loaded.
+PROGRAM = """
+import json, sys
+from jtrans.cli.main import main
+
+try:
+    main([])
+except SystemExit:
+    pass
+loaded = [name for name in ("torch", "matplotlib", "jieba", "sacremoses") if name in sys.modules]
+print(json.dumps(loaded), file=sys.stderr)
+"""
+
+Complete = Callable[..., set[str]]
+
+
+def run_folder(folder: Path, *checkpoints: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text('{"format": 1}', encoding="utf-8")
+    (folder / "config.toml").write_text("", encoding="utf-8")
+    for name in checkpoints:
+        (folder / "checkpoints" / name).mkdir(parents=True)
+        (folder / "checkpoints" / name / "model.safetensors").write_bytes(b"")
+    return folder
+
+
+@pytest.fixture
+def complete(tmp_path: Path) -> Complete:
+    """Return a function that completes the last word of a command line, in a folder with runs."""
+    run_folder(tmp_path / "runs/base", "step-00000050", "step-00001200", "average")
+    run_folder(tmp_path / "runs/study/fast")
+    for name in ("news", "talks"):
+        (tmp_path / "data/prepared" / name).mkdir(parents=True)
+        (tmp_path / "data/prepared" / name / "corpus.json").write_text("{}", encoding="utf-8")
+
+    def run(*words: str, shell: str = "bash") -> set[str]:
+        line = " ".join(["jtrans", *words])
+        variables = {"_JTRANS_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line}
+        variables |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words))}
+        outcome = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            cwd=tmp_path,
+            env=environment(**variables),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert json.loads(outcome.stderr) == []
+        if shell == "bash":
+            return set(outcome.stdout.split())
+        return set(outcome.stdout.replace('"', " ").split())
+
+    return run
+
+
+CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
+    "commands": (("tra",), {"train", "translate"}),
+    "subcommands": (("analyze", "le"), {"length"}),
+    "runs": (("translate", ""), {"base", "study/fast", "@last"}),
+    "a run": (("translate", "st"), {"study/fast"}),
+    "a second run": (("score", "base", "stu"), {"study/fast"}),
+    "runs of an analysis": (("analyze", "length", "b"), {"base"}),
+    "runs by their folders": (("average", "runs/"), {"runs/base", "runs/study/fast"}),
+    "recipes": (("train", "demo/tr"), {"demo/transformer"}),
+    "recipes to print": (("recipes", "demo/reformer-f"), {"demo/reformer-fast"}),
+    "corpora": (("prepare", "multi"), {"multi30k-de-en", "multi30k-en-de"}),
+    "corpora to show": (("corpora", "grammar"), {"grammar-de-en", "grammar-zh-en"}),
+    "systems": (("models", "transformer"), {"transformer"}),
+    "prepared corpora": (
+        ("train", "x", "--data", ""),
+        {"data/prepared/news", "data/prepared/talks"},
+    ),
+    "checkpoints": (
+        ("translate", "base", "--checkpoint", ""),
+        {"best", "last", "average", "50", "1200"},
+    ),
+    "a checkpoint": (("analyze", "length", "base", "--checkpoint", "1"), {"1200"}),
+    "devices": (("train", "x", "--device", "c"), {"cpu", "cuda"}),
+    "options": (("translate", "base", "--check"), {"--checkpoint"}),
+    "nothing": (("translate", "nobody"), set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bash_completes(name: str, complete: Complete) -> None:
+    words, expected = CASES[name]
+    assert complete(*words) == expected
+
+
+def test_zsh_completes(complete: Complete) -> None:
+    assert {"base", "study/fast", "@last"} <= complete("translate", "", shell="zsh")
+    assert "data/prepared/news" in complete("train", "x", "--data", "data/prepared/n", shell="zsh")
+
+
+def test_completion_works_where_nothing_is_yet(tmp_path: Path, complete: Complete) -> None:
+    for folder in ("runs", "data"):
+        (tmp_path / folder).rename(tmp_path / f"no-{folder}")
+    assert complete("translate", "") == set()
+    assert complete("translate", "base", "--checkpoint", "") == {"best", "last"}
+
+
+MISTYPED: dict[str, tuple[str, str]] = {
+    "a command": ("trian", "jtrans train"),
+    "a subcommand": ("analyze lenght", "jtrans analyze length"),
+    "a subcommand of bpe": ("bpe lern", "jtrans bpe learn"),
+    "a subcommand of bench": ("bench trian", "jtrans bench train"),
+    "a subcommand without its command": ("frequency", "jtrans analyze frequency"),
+    "an option": ("analyze length x --splt test", "--split"),
+    "a run": ("translate bsae", "base"),
+    "the last run": ("translate @lst", "@last"),
+    "a device": ("bench train --device cdua", "cuda"),
+    "a corpus": ("prepare mutli30k-de-en", "multi30k-de-en"),
+    "a recipe": ("recipes demo/tranformer", "demo/transformer"),
+    "a system": ("models tranformer", "transformer"),
+    "a prepared corpus": ("train demo/transformer --data data/prepared/nwes", "data/prepared/news"),
+}
+
+
+@pytest.mark.parametrize("name", MISTYPED)
+def test_the_nearest_name_is_suggested(
+    name: str, jtrans: Jtrans, tmp_path: Path, complete: Complete
+) -> None:
+    line, suggestion = MISTYPED[name]
+    result = jtrans(*line.split())
+    assert result.code == 2
+    assert result.err.startswith("error: ") and result.err.count("error: ") == 1
+    assert f"hint: did you mean {suggestion}?" in result.err
+
+
+def test_a_name_that_nothing_resembles_points_to_the_help(jtrans: Jtrans) -> None:
+    result = jtrans("analyze", "zzzzz", "--json")
+    error = json.loads(result.out)["error"]
+    assert (result.code, error["kind"]) == (2, "command.unknown")
+    assert error["message"] == "no such command: analyze zzzzz"
+    assert error["hint"] == "jtrans analyze --help lists them"
+    far = jtrans("analyze", "compare", "x", "--zzzzz")
+    assert "hint: jtrans analyze compare --help" in far.err
