@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
@@ -16,15 +16,6 @@ from jtrans.errors import JtransError
 
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
-
-
-def one_of(*values: str) -> Callable[[str], list[str]]:
-    """Return a function that completes one of some values."""
-
-    def complete(incomplete: str) -> list[str]:
-        return _fitting(values, incomplete)
-
-    return complete
 
 
 def runs(incomplete: str) -> list[str]:
@@ -69,7 +60,7 @@ def corpora(incomplete: str) -> list[str]:
     return _fitting([*CATALOGUE, *swapped], incomplete)
 
 
-def prepared_corpora(incomplete: str) -> list[str]:
+def prepared(incomplete: str) -> list[str]:
     """Complete the folder of a prepared corpus in data/prepared."""
     folders = sorted(path.parent for path in Path("data/prepared").glob("*/corpus.json"))
     return _fitting([folder.as_posix() for folder in folders], incomplete)

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def corpora(
-    name: str | None = argument(
-        "NAME", "Show the details of this corpus.", default=None, complete=completion.corpora
-    ),
+    name: str | None = argument("NAME", "Show details of this corpus.", None, completion.corpora),
     as_json: bool = JSON,
 ) -> None:
     """List the corpora for `jtrans prepare NAME`, or show the details of one.

@@ -16,9 +16,7 @@ _WITH = f"with vocabularies of {_VOCABULARIES[0]:,} and {_VOCABULARIES[1]:,} tok
 
 
 def models(
-    name: str | None = argument(
-        "NAME", "Show the options of this system.", default=None, complete=completion.systems
-    ),
+    name: str | None = argument("NAME", "Show options of this system.", None, completion.systems),
     as_json: bool = JSON,
 ) -> None:
     """List the systems, or show the size and options of one.

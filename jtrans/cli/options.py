@@ -81,25 +81,18 @@ def split_option(panel: str | None = None) -> Any:
 
 def data_option(panel: str | None = None, shown: str = "the run's own") -> Any:
     """Declare ``--data``."""
-    complete = completion.prepared_corpora
-    return option("Prepared corpus.", "DIR", shown, panel, autocompletion=complete)
+    return option("Prepared corpus.", "DIR", shown, panel, autocompletion=completion.prepared)
 
 
 def device_option(panel: str | None = None) -> Any:
     """Declare ``--device``."""
-    complete = completion.one_of("auto", "cpu", "cuda", "mps")
-    return option("auto, cpu, cuda or mps.", None, "auto", panel, autocompletion=complete)
+    return option("auto, cpu, cuda or mps.", None, "auto", panel)
 
 
 CHECKPOINT = option("Checkpoint to use.", "best|last|average|STEP", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
 BATCH_TOKENS = option("Source tokens in a batch.", None, "1024", MACHINE, min=1)
-PRECISION = option(
-    "auto, fp32 or bf16.",
-    panel=MACHINE,
-    default="auto",
-    autocompletion=completion.one_of(*PRECISIONS),
-)
+PRECISION = option("auto, fp32 or bf16.", panel=MACHINE, default="auto")
 JSON = flag("--json", "Print one JSON object on stdout.")
 SETTINGS = option("Change a setting; may repeat.", "KEY=VALUE", names=["--set"])
 DEVICE = device_option(MACHINE)
@@ -115,13 +108,9 @@ class CommandGroup(TyperGroup):
         """Return the subcommand, or refuse with the nearest name."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
-            deeper = {
-                name: group
-                for group, command in self.commands.items()
-                for name in getattr(command, "commands", ())
-            }
-            path = ctx.command_path
-            near = f"{deeper[name]} {name}" if name in deeper else did_you_mean(name, self.commands)
+            path, commands = ctx.command_path, self.commands
+            groups = [key for key in commands if name in getattr(commands[key], "commands", ())]
+            near = f"{groups[0]} {name}" if groups else did_you_mean(name, commands)
             raise JtransError(
                 f"no such command: {' '.join([*path.split()[1:], name])}",
                 hint=f"did you mean {path} {near}?" if near else f"{path} --help lists them",

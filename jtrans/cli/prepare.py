@@ -114,9 +114,7 @@ class TextOptions:
 @grouped()
 def prepare(
     *,
-    name: str | None = argument(
-        "NAME", "A corpus of `jtrans corpora`.", default=None, complete=completion.corpora
-    ),
+    name: str | None = argument("NAME", "A corpus of `jtrans corpora`.", None, completion.corpora),
     train: list[str] | None = option(
         "PREFIX.de and PREFIX.en, plain or compressed; or one .tsv, .tmx, .jsonl, .xml (of WMT); "
         "may repeat. Or prepared corpora to merge.",

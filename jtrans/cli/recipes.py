@@ -17,9 +17,7 @@ _COMMENT_COLUMN = 40  # longer lines do not shift the comments of the others
 
 
 def recipes(
-    name: str | None = argument(
-        "NAME", "Print this recipe as TOML.", default=None, complete=completion.recipes
-    ),
+    name: str | None = argument("NAME", "Print this recipe as TOML.", None, completion.recipes),
     copy: Path | None = option("Write the recipe to this new .toml file instead.", "DEST"),
     as_json: bool = JSON,
 ) -> None:

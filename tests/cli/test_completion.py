@@ -88,7 +88,6 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
         {"best", "last", "average", "50", "1200"},
     ),
     "a checkpoint": (("analyze", "length", "base", "--checkpoint", "1"), {"1200"}),
-    "devices": (("train", "x", "--device", "c"), {"cpu", "cuda"}),
     "options": (("translate", "base", "--check"), {"--checkpoint"}),
     "nothing": (("translate", "nobody"), set()),
 }  # fmt: skip

@@ -35,11 +35,8 @@ _PAGE = re.compile(
 def wrong_kind(mirror: Mirror, head: bytes, content_type: str = "") -> str | None:
     """Return why a file that begins with `head` is not the one of `mirror`; None if it may be.
 
-    Args:
-        mirror: the address the file came from.
-        head: its first `HEAD_BYTES`, or all of it.
-        content_type: the type the server gives it. It counts only for a file that can be told
-            neither by its checksum nor by its first bytes: many servers are set up carelessly.
+    The type that the server gives counts only for a file that can be told neither by its checksum
+    nor by its first bytes: many servers are set up carelessly.
     """
     name = mirror.file.lower()
     if name.endswith((".htm", ".html")):

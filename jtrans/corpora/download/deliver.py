@@ -28,6 +28,8 @@ from jtrans.progress import Progress, Silent
 
 # The most missing files that an error names.
 MOST_SHOWN = 6
+# Where files are, and the original files they come from.
+Places = tuple[list[Path | FileTree], list[OriginalRecord]]
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,9 @@ def deliver(
         return Delivery(entry.load(), entry.options)
     if folder is not None:
         _check_folder(entry, folder)
-    # where the files are, and the original files they come from
-    folders, originals = (
-        _local_folders(entry, folder, progress) if folder else _download(entry, progress)
-    )
-    files, missing = _find(entry, SearchFolders(folders))
-    options = entry.options
+    places = _local_folders(entry, folder, progress) if folder else _download(entry, progress)
+    files, missing = _find(entry, SearchFolders(places[0]))
+    options, originals = entry.options, places[1]
     if not missing:
         splits = _read(entry, files)
         paths = [path for parts in files.values() for part in parts for path in part.paths]
@@ -104,9 +103,7 @@ def _check_folder(entry: Entry, folder: Path) -> None:
         )
 
 
-def _download(
-    entry: Entry, progress: Progress
-) -> tuple[list[Path | FileTree], list[OriginalRecord]]:
+def _download(entry: Entry, progress: Progress) -> Places:
     """Download missing files and unpack archives."""
     if entry.is_licensed:
         needed = ", ".join(source.file for source in entry.sources if not source.mirrors)
@@ -134,9 +131,7 @@ def _download(
     return [*dict.fromkeys(folders)], [download.record for download in downloads]
 
 
-def _local_folders(
-    entry: Entry, folder: Path, progress: Progress
-) -> tuple[list[Path | FileTree], list[OriginalRecord]]:
+def _local_folders(entry: Entry, folder: Path, progress: Progress) -> Places:
     """Unpack the archives in the user's folder; `folder` may be an archive itself."""
     tree = list_files(folder) if folder.is_dir() else None
     names = _archive_names([name for source in entry.sources for name in source.names])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jtrans.corpora.download.contents import damage, unfit
 from jtrans.corpora.entry import Mirror, OriginalFile
@@ -40,8 +40,7 @@ class OriginalRecord:
         return {"path": self.file, **url, "bytes": self.size, "sha256": self.sha256}
 
 
-@dataclass(frozen=True)
-class Download:
+class Download(NamedTuple):
     """A downloaded file."""
 
     path: Path
@@ -57,15 +56,10 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Store:
-    """The downloads in one cache.
+    """The downloads in one cache."""
 
-    Attributes:
-        folder: the cache.
-        older: folders in which earlier versions put the files of the corpus in question.
-    """
-
-    folder: Path
-    older: tuple[Path, ...] = ()
+    folder: Path  # the cache
+    older: tuple[Path, ...] = ()  # where earlier versions put the files of a corpus
 
     @classmethod
     def of(cls, corpus: str) -> Store:

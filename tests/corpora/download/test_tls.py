@@ -67,8 +67,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if openssl is None:
         pytest.skip("no openssl")
     path = tmp_path_factory.mktemp("tls") / "loopback.pem"
-    command = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=x -addext".split()
-    command += ["subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", f"{path}.crt"]
+    command = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-keyout", str(path), "-out", f"{path}.crt"]
     subprocess.run([openssl, *command], check=True, capture_output=True)
     path.write_text(path.read_text() + Path(f"{path}.crt").read_text())
     return path
