@@ -39,7 +39,7 @@ EVERY_MODULE = textwrap.dedent("""
 COMMAND = """
 from jtrans.cli.main import main
 
-main("prepare grammar-de-en --workers 1 --out data --bpe-merges 50".split())
+main("prepare grammar-de-en --workers 1 --out mine --bpe-merges 50".split())
 """
 
 
@@ -62,4 +62,4 @@ def test_every_module_is_imported_without_them(tmp_path: Path) -> None:
 
 def test_a_corpus_is_prepared_without_them(tmp_path: Path) -> None:
     assert run(COMMAND, ("jtrans", "filelock"), tmp_path) == ""
-    assert (tmp_path / "data/corpus.json").is_file()
+    assert (tmp_path / "mine/corpus.json").is_file()
