@@ -55,7 +55,8 @@ class PrepareOptions(ConfigSection):
         min_count: rarer tokens are left out of the vocabulary.
         spell: whether BPE pieces outside the vocabulary are split into smaller ones that are in it.
         max_length, max_ratio, deduplicate, drop_leaked, drop_identical, drop_wrong_script: the
-            `jtrans.preparation.clean.Rules` of training pairs.
+            `jtrans.preparation.clean.Rules` of training pairs; `drop_leaked` is "pair", "source",
+            "target", or False to keep pairs that are in valid or test.
         labels: where parts of speech and entities of the source words come from,
             "spacy:MODEL" or "conllu:FILE"; empty for those of the corpus, if any.
         pipeline: a folder (prepared corpus or run) whose text pipeline is reused; it determines

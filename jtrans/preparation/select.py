@@ -129,13 +129,15 @@ def _choose_valid(
     """Choose `valid_size` clean training pairs that differ, and are not leaked, by their text.
 
     Their digests decide, so that more text, another order or other options for segmentation give
-    nearly the same split.
+    nearly the same split. Pairs with a sentence that train has in another pair, too, come last.
     """
     rules, size = request.options.rules, request.valid_size
     clean, dropped = decide(train["reason"], train["key"], rules=rules, leaked=leaked)
-    keys = _train_keys(_parts(shards, "train", clean))["pair"]
-    ranked, first = np.unique(keys, return_index=True)
-    first = first[ranked != 0]
+    keys = _train_keys(_parts(shards, "train", clean))
+    pairs, first = np.unique(keys["pair"], return_index=True)
+    pairs, first = pairs[pairs != 0], first[pairs != 0]
+    shared = (_is_repeated(keys["source"]) | _is_repeated(keys["target"]))[first]
+    first = first[np.lexsort((pairs, shared))]
     if len(first) <= size:
         raise CorpusError(
             f"--valid-size takes {size:,} pairs from train, which has {len(first):,} different "
@@ -146,6 +148,12 @@ def _choose_valid(
     taken = np.zeros(train.size, np.bool_)
     taken[np.flatnonzero(clean)[first[:size]]] = True
     return taken
+
+
+def _is_repeated(keys: Keys) -> NDArray[np.bool_]:
+    """Return which keys occur more than once."""
+    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return counts[places] > 1
 
 
 def _describe_valid(parts: Sequence[ShardPart], request: Request) -> dict[str, Any]:

@@ -111,6 +111,16 @@ def test_no_pair_of_the_cut_split_stays_in_train_nor_comes_from_test(jtrans: Jtr
         assert prepared().info["overlap"]["valid"] == {"source": 12, "target": 12, "pair": 12}
 
 
+def test_sentences_that_train_has_in_other_pairs_are_cut_last(jtrans: Jtrans) -> None:
+    shared = [(f"{source} .", f"Oh, {target}") for source, target in PAIRS[:30]]
+    write("train", [*PAIRS[:60], *shared])
+    for size, expected in ((30, 0), (40, 10)):
+        assert jtrans(*CUT, "--valid-size", size, "--force").code == 0
+        assert len(set(pairs_of("valid")) - set(PAIRS[30:60])) == expected
+    assert jtrans(*CUT, "--valid-size", 30, "--force").code == 0
+    assert prepared().info["overlap"]["valid"] == {"source": 0, "target": 0, "pair": 0}
+
+
 @pytest.mark.parametrize("size", [60, 1000])
 def test_a_valid_split_larger_than_train_is_refused(jtrans: Jtrans, size: int) -> None:
     result = jtrans(*CUT, "--valid-size", size)
