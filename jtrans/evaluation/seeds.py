@@ -7,20 +7,23 @@ answer: of three runs it sees two thirds of the variance and none of the tails. 
 
 - Over sentences: the deviations of the mean, or of the difference of two means, on the drawn test
   sets. They contain the part in which each run differs from its sisters sentence by sentence.
-- Over sentences and seeds: the same without that part, which the runs' own scores contain already,
-  plus a t-distributed term with the standard error of the means over seeds, ``sum of s^2 / runs``,
-  and the degrees of freedom of Welch (1947) and Satterthwaite (1946). Splitting the variance is
-  that of a crossed design of runs and sentences (Owen, 2007, "The pigeonhole bootstrap").
+- Over seeds: a t-distributed term is added, with the standard error of the means over seeds and the
+  degrees of freedom of Welch (1947) and Satterthwaite (1946). What the runs have of their own in
+  each sentence is in the deviations already and is subtracted from the variance between their
+  scores, as in a crossed design of runs and sentences (Owen, 2007, "The pigeonhole bootstrap").
 
-The larger p-value and the wider interval hold: a difference is significant only if it is so over
-sentences and over sentences and seeds. Of equal systems, at most about 5 % get p < 0.05, with two
-runs each fewer (docs/systems.md 10.6). A system with a single run takes the seeds'
-variance of the other system, or, if that has a single run, too, of all others; where no system has
-several runs, only sentences count, and nothing is known of other seeds.
+A system with a single run takes the variance of the other system's seeds, or, if that has a single
+run, too, of all others'. Then nothing is subtracted from the variance between scores, but from that
+of the deviations, and the larger of the p-values over sentences and over both holds: two or three
+runs are too few to say what another system's seeds have left. Where no system has several runs,
+only sentences count, and nothing is known of other seeds.
+
+Of equal systems, 2 to 6 % get p < 0.05 (docs/systems.md 10.6).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -63,20 +66,21 @@ class SeedSample:
 
     def interval(self) -> float | None:
         """Return half the width of the 95 % interval of the mean, over sentences and seeds."""
-        return max((half_width(part) for part in self._parts()), default=None)
+        drawn = self._with_seeds()
+        return half_width(drawn) if drawn.size else None
 
     def ends(self) -> tuple[float, float] | None:
         """Return the ends of the 95 % interval of the mean; None if no drawn test set has one."""
-        drawn = self.drawn.mean(axis=0)
-        centre = np.nanmean(drawn) if np.isfinite(drawn).any() else np.nan
-        ends = [centre + np.percentile(part, PERCENTILES) for part in self._parts()]
-        if not ends:
+        drawn = self._with_seeds()
+        if not drawn.size:
             return None
-        return float(min(low for low, _ in ends)), float(max(high for _, high in ends))
+        low, high = np.nanmean(self.drawn.mean(axis=0)) + np.percentile(drawn, PERCENTILES)
+        return float(low), float(high)
 
-    def _parts(self) -> list[NDArray[np.float64]]:
+    def _with_seeds(self) -> NDArray[np.float64]:
+        """Return the deviations of the mean over sentences and seeds."""
         drawn, own = _deviations(self.drawn.mean(axis=0)), _seed_variance(self)
-        return _parts(drawn, [(1 / self.runs, own)] if own else [])
+        return _with_seeds(drawn, [(1 / self.runs, own)] if own else [])
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,8 @@ def compare_means(
     is_borrowed = pool is not None and len(terms) < len(pair)
     if pool is not None and is_borrowed:
         terms = [(sum(1 / sample.runs for sample in pair), pool)]
-    p = max(2.0 ** (1 - sentences), *(p_value(part, difference) for part in _parts(drawn, terms)))
+    parts = [drawn, _with_seeds(drawn, terms, is_borrowed=is_borrowed)]
+    p = max(2.0 ** (1 - sentences), *(p_value(part, difference) for part in parts))
     return SeedTest(difference, p, drawn.size, bool(terms), is_borrowed)
 
 
@@ -148,27 +153,30 @@ def _deviations(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
     return known - known.mean() if known.size else known
 
 
-def _parts(
-    drawn: NDArray[np.float64], terms: Sequence[tuple[float, _SeedVariance]]
-) -> list[NDArray[np.float64]]:
-    """Return the deviations over sentences, then over sentences and seeds if these are known.
+def _with_seeds(
+    drawn: NDArray[np.float64],
+    terms: Sequence[tuple[float, _SeedVariance]],
+    *,
+    is_borrowed: bool = False,
+) -> NDArray[np.float64]:
+    """Return the deviations over sentences and seeds.
 
     Args:
         drawn: deviations on drawn test sets, [samples].
         terms: weights and variances between seeds, each estimated on its own.
+        is_borrowed: whether a variance is that of another system.
     """
-    if not drawn.size:
-        return []
-    variances = [weight * variance.total for weight, variance in terms]
+    share = 1.0
+    variances = [weight * max(0.0, own.total - own.in_sentences) for weight, own in terms]
+    if is_borrowed:
+        variances = [weight * own.total for weight, own in terms]
+        inside = sum(weight * own.in_sentences for weight, own in terms)
+        share = max(0.0, 1 - inside / drawn.var()) if drawn.size and drawn.var() else 1.0
     if not sum(variances):
-        return [drawn]
-    squares = [
-        own**2 / variance.freedom for own, (_, variance) in zip(variances, terms, strict=True)
-    ]
-    counted_twice = sum(weight * variance.in_sentences for weight, variance in terms)
-    share = max(0.0, 1 - counted_twice / drawn.var()) if drawn.var() else 0.0
+        return drawn
+    squares = [part**2 / own.freedom for part, (_, own) in zip(variances, terms, strict=True)]
     noise = _t_quantiles(sum(variances) ** 2 / sum(squares), drawn.size)
-    return [drawn, np.sqrt(share) * drawn + np.sqrt(sum(variances)) * noise]
+    return math.sqrt(share) * drawn + math.sqrt(sum(variances)) * noise
 
 
 def _seed_variance(sample: SeedSample) -> _SeedVariance | None:

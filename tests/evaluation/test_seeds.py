@@ -1,0 +1,128 @@
+"""Means over seeds: intervals and p-values over sentences and seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jtrans.evaluation.bootstrap import Bootstrap, half_width
+from jtrans.evaluation.seeds import SeedSample, SeedTest, compare_means
+
+SENTENCES = 50
+BOOTSTRAP = Bootstrap(SENTENCES)
+TRIALS = 250
+
+
+def systems(
+    runs: int, seed_deviation: float, generator: np.random.Generator, trials: int = TRIALS
+) -> list[SeedSample]:
+    """Return equal systems: every run has a score of its own, and one in each sentence."""
+    own = generator.normal(0, seed_deviation, size=(trials, runs))
+    scores = generator.normal(0, np.sqrt(SENTENCES), size=(SENTENCES, trials, runs)) + own
+    drawn = BOOTSTRAP.sums(scores) / SENTENCES  # [samples, trials, runs]
+    return [
+        SeedSample(values, column.T)
+        for values, column in zip(scores.mean(axis=0), drawn.transpose(1, 0, 2), strict=True)
+    ]
+
+
+def share_below(p: float, runs: tuple[int, int], seed_deviation: float) -> float:
+    generator = np.random.default_rng(7)
+    baselines, others = (systems(number, seed_deviation, generator) for number in runs)
+    tests = [
+        compare_means(first, other, sentences=SENTENCES)
+        for first, other in zip(baselines, others, strict=True)
+    ]
+    return sum(test.p_value is not None and test.p_value < p for test in tests) / TRIALS
+
+
+def sample(values: list[float], seed: int = 1, apart: float = 0.0) -> SeedSample:
+    """Return runs whose drawn scores all vary alike, but for a part `apart` of each."""
+    generator = np.random.default_rng(seed)
+    shared = generator.normal(size=1000)
+    drawn = np.array(values)[:, None] + shared + apart * generator.normal(size=(len(values), 1000))
+    return SeedSample(np.array(values), drawn)
+
+
+@pytest.mark.parametrize("runs", [(2, 2), (3, 3), (3, 1), (5, 5)])
+@pytest.mark.parametrize("seed_deviation", [0.0, 1.0, 5.0])
+def test_of_equal_systems_at_most_about_one_in_twenty_differs(
+    runs: tuple[int, int], seed_deviation: float
+) -> None:
+    assert share_below(0.05, runs, seed_deviation) < 0.085
+
+
+@pytest.mark.parametrize("runs", [(3, 3), (5, 5)])
+def test_the_test_is_not_needlessly_strict(runs: tuple[int, int]) -> None:
+    assert share_below(0.05, runs, 0.5) > 0.02
+
+
+def test_without_seeds_only_sentences_count() -> None:
+    test = compare_means(sample([1.0]), sample([2.5], seed=2), sentences=100)
+    assert isinstance(test, SeedTest)
+    assert (test.has_seeds, test.is_borrowed, test.samples) == (False, False, 1000)
+
+
+def test_a_difference_within_the_spread_of_the_seeds_is_not_significant() -> None:
+    # the drawn differences hardly vary: over sentences alone any difference would do
+    first, other = sample([40.0, 43.0, 41.0]), sample([43.0, 41.5, 44.0])
+    assert (other.drawn.mean(axis=0) - first.drawn.mean(axis=0)).std() < 0.01
+    test = compare_means(first, other, sentences=1000)
+    assert test.difference == pytest.approx(1.5)
+    assert test.p_value is not None
+    assert 0.1 < test.p_value < 0.6
+    one = compare_means(sample([40.0]), sample([43.0]), sentences=1000)
+    assert one.p_value == pytest.approx(1 / 1001)
+
+
+def test_p_of_seeds_alone_is_that_of_welch() -> None:
+    # Welch's t is 3.571 with 3.92 degrees of freedom, p = 0.0241
+    test = compare_means(sample([40.0, 43.0, 41.0]), sample([45.0, 44.5, 47.0]), sentences=1000)
+    assert test.p_value == pytest.approx(0.0241, abs=0.002)
+
+
+def test_a_single_run_takes_the_deviation_of_the_other_system_or_of_all_others() -> None:
+    several, single, another = sample([40.0, 43.0, 41.0]), sample([44.0]), sample([45.0])
+    alone = compare_means(single, another, sentences=1000)
+    borrowed = compare_means(several, single, sentences=1000)
+    from_others = compare_means(single, another, [several], sentences=1000)
+    assert (borrowed.has_seeds, borrowed.is_borrowed) == (True, True)
+    assert (from_others.has_seeds, from_others.is_borrowed) == (True, True)
+    assert alone.p_value is not None
+    assert from_others.p_value is not None
+    assert from_others.p_value > alone.p_value
+
+
+def test_equal_means_do_not_differ() -> None:
+    assert compare_means(sample([1.0, 2.0]), sample([2.0, 1.0]), sentences=9).p_value == 1
+
+
+def test_the_interval_of_several_seeds_is_that_of_t_where_sentences_do_not_vary() -> None:
+    seeds = SeedSample(np.array([40.0, 43.0, 41.0]), np.full((3, 1000), 41.0))
+    expected = 4.303 * np.std([40, 43, 41], ddof=1) / np.sqrt(3)
+    assert seeds.interval() == pytest.approx(expected, rel=0.03)
+    low, high = seeds.ends() or (0, 0)
+    assert high - low == pytest.approx(2 * expected, rel=0.03)
+    assert seeds.deviation == pytest.approx(np.std([40, 43, 41], ddof=1))
+
+
+def test_the_interval_of_a_single_run_is_that_of_sacrebleu() -> None:
+    single = sample([40.0])
+    assert single.interval() == pytest.approx(half_width(single.drawn[0]))
+
+
+def test_what_differs_by_sentence_is_not_counted_twice() -> None:
+    # the scores of the runs differ as much as drawing sentences makes them differ
+    seeds = sample([-1.0, 0.0, 1.0], apart=1.2)
+    assert seeds.interval() == pytest.approx(half_width(seeds.drawn.mean(axis=0)))
+
+
+def test_drawn_sets_without_a_value_are_left_out() -> None:
+    first, other = sample([1.0, 2.0]), sample([5.0, 7.0])
+    other.drawn[1, :10] = np.nan
+    test = compare_means(first, other, sentences=100)
+    assert test.samples == 990
+    assert test.p_value is not None
+    nothing = SeedSample(np.array([np.nan]), np.full((1, 1000), np.nan))
+    assert compare_means(first, nothing, sentences=100).p_value is None
+    assert nothing.ends() is None
