@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
-from jtrans.errors import EXIT_CHECK_FAILED, ConfigError, CorpusError, usage_error
+from jtrans.errors import EXIT_CHECK_FAILED, CorpusError, usage_error
 
 if TYPE_CHECKING:
     from jtrans.cli.score_report import ScoreReport
@@ -68,11 +67,9 @@ class ScoreOptions:
     hyp: list[str] | None = option("Translations, one file per system.", "FILE...", panel=FILES)
     ref: list[str] | None = option("References, one file per set.", "FILE...", panel=FILES)
     languages: str | None = option(
-        "The target chooses sacreBLEU's tokenizer.",
-        "SOURCE-TARGET",
-        "the suffix of the reference file",
-        FILES,
+        "The target chooses sacreBLEU's tokenizer.", "SOURCE-TARGET", "by the files' names", FILES
     )
+    as_is: bool = flag("--as-is", "Score BPE pieces and escaped characters as they are.", FILES)
 
     def check(self) -> None:
         """Refuse a mixture of the three uses.
@@ -145,28 +142,59 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     from jtrans.cli.score_report import ScoreReport
     from jtrans.evaluation.names import distinct_names
     from jtrans.evaluation.systems import SystemOutput, evaluate
+    from jtrans.evaluation.target import find_target
+    from jtrans.text.language import split_languages
 
     metrics = options.metrics("bleu,chrf,ter")
     hyp, ref = options.hyp or [], options.ref or []
-    language = _target_language(options.languages, ref[0])
     texts = _read_aligned([*ref, *([options.src] if options.src else []), *hyp])
-    references = texts[: len(ref)]
+    references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
+    given = None if options.languages is None else split_languages(options.languages)[1]
+    target = find_target(given, [*ref, *hyp], [*references, *hypotheses])
+    if not options.as_is:
+        for name, lines in zip(ref, references, strict=True):
+            _check_leftover(name, lines)
+        for name, lines in zip(hyp, hypotheses, strict=True):
+            _check_leftover(name, lines, references)
     names = distinct_names([Path(name).name for name in hyp], [Path(name) for name in hyp])
     words = [_split(lines) for lines in references]
     outputs = [
         SystemOutput(name, lines, _split(lines), words)
-        for name, lines in zip(names, texts[-len(hyp) :], strict=True)
+        for name, lines in zip(names, hypotheses, strict=True)
     ]
-    lowercase = bool(options.lowercase)
-    return ScoreReport(
-        evaluate(
-            outputs, references, metrics=metrics, target_language=language, lowercase=lowercase
-        )
+    evaluation = evaluate(
+        outputs,
+        references,
+        metrics=metrics,
+        target_language=target.language,
+        lowercase=bool(options.lowercase),
     )
+    console.talk(f"The {target.describe()}")
+    return ScoreReport(evaluation, target)
 
 
 def _split(lines: Sequence[str]) -> list[list[str]]:
-    return [line.split() for line in lines]
+    """Split at ASCII white space only, as multi-bleu.perl does."""
+    return [[word.decode() for word in line.encode().split()] for line in lines]
+
+
+def _check_leftover(
+    name: str, lines: Sequence[str], references: Sequence[Sequence[str]] = ()
+) -> None:
+    """Refuse lines with BPE pieces or escaped characters, unless they may be an accident."""
+    from jtrans.evaluation.leftovers import find_leftover
+
+    leftover = find_leftover(lines, references)
+    if leftover is None:
+        return
+    many = "a line" if leftover.lines == 1 else f"{leftover.lines:,} lines"
+    text = f"{name} has {leftover.kind} in {many}, such as {leftover.example}"
+    where = f"{name}:{leftover.first}"
+    if not leftover.is_certain:
+        console.warn(f"{text} (line {leftover.first:,})")
+        return
+    hint = "undo them, as jtrans translate and sacremoses detokenize do; or score them with --as-is"
+    raise CorpusError(text, where=where, hint=hint, kind="corpus.not-plain-text")
 
 
 def _read_aligned(names: Sequence[str]) -> list[list[str]]:
@@ -188,20 +216,9 @@ def _read_aligned(names: Sequence[str]) -> list[list[str]]:
     return texts
 
 
-def _target_language(languages: str | None, reference: str) -> str:
-    """Return the given target language, else the suffix of the reference file, else English."""
-    if languages is None:
-        ending = Path(reference.removesuffix(".gz")).suffix.removeprefix(".")
-        return ending if re.fullmatch("[a-z]{2}", ending) else "en"
-    source, dash, target = languages.partition("-")
-    if not (source and dash and target):
-        raise ConfigError(
-            f"languages {languages!r} are not a pair", where="--languages", hint="--languages de-en"
-        )
-    return target
-
-
 def _show(report: ScoreReport, as_json: bool) -> None:
+    for warning in report.warnings:
+        console.warn(warning)
     if as_json:
         console.print_json(report.to_json())
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jtrans.cli import console
 from jtrans.evaluation.significance import LEGEND
 from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup, SystemScores
+from jtrans.evaluation.target import TargetLanguage
 
 if TYPE_CHECKING:
     from jtrans.analysis.study.members import Member
@@ -41,18 +42,29 @@ class ScoreReport:
 
     Args:
         evaluation: the scores, the baseline first.
+        target: the language that sacreBLEU's tokenizer is for.
         details: of runs, in the order of the systems: parameters, tokens per second and the like.
         bands: expected scores.
     """
 
     evaluation: Evaluation
+    target: TargetLanguage
     details: Sequence[Mapping[str, Any]] = ()
     bands: Sequence[Band] = ()
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes the scores doubtful."""
+        return [*([self.target.warning] if self.target.warning else []), *self.evaluation.warnings]
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of --json."""
         metrics = self.evaluation.metrics
         return {
+            "target_language": self.target.language,
+            "target_language_from": self.target.taken_from,
+            "tokenizer": self.target.tokenizer,
+            "warnings": self.warnings,
             "references": self.evaluation.references,
             "systems": [
                 self._system_json(number, system)
@@ -182,7 +194,8 @@ def report_on_runs(
     members = open_members(runs, split, decoding, data, _Bar())
     evaluation = score_runs(members, metrics, lowercase)
     details = [_details(member) for member in members]
-    return ScoreReport(evaluation, details, _bands(members, evaluation))
+    target = TargetLanguage(members[0].run.pipeline.target.language, "the runs' corpus")
+    return ScoreReport(evaluation, target, details, _bands(members, evaluation))
 
 
 class _Bar(console.TerminalProgress):

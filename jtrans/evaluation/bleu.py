@@ -93,7 +93,7 @@ def multi_bleu(
     zero (no words at all on one side), everything but the lengths is zero.
 
     Args:
-        hypotheses: the words of each line, BPE undone; no word holds white space.
+        hypotheses: the words of each line, BPE undone.
         references: reference sets, each as long as the hypotheses.
         lowercase: the script's ``-lc``, which turns A-Z into a-z and leaves other letters.
 
@@ -102,9 +102,15 @@ def multi_bleu(
     """
     check_lines(hypotheses, references)
 
+    numbers: dict[str, int] = {}  # for words: sacreBLEU splits at white space inside them, too
+
     def joined(lines: Sequence[Sequence[str]]) -> list[str]:
-        text = [" ".join(words) for words in lines]
-        return [line.translate(_ASCII_LOWER) for line in text] if lowercase else text
+        if lowercase:
+            lines = [[word.translate(_ASCII_LOWER) for word in words] for words in lines]
+        return [
+            " ".join(str(numbers.setdefault(word, len(numbers))) for word in words)
+            for words in lines
+        ]
 
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     score = metric.corpus_score(joined(hypotheses), [joined(lines) for lines in references])

@@ -1,24 +1,11 @@
 """Means over seeds: how much they vary with the sentences and with the seeds, and by chance.
 
-A system is trained with several seeds, and each of its runs translates the same test set. The
-mean score varies for two reasons: other sentences would give other scores (bootstrap), and other
-seeds would give other runs. Drawing runs with replacement, too (a hierarchical bootstrap), is no
-answer: of three runs it sees two thirds of the variance and none of the tails. Instead:
-
-- Over sentences: the deviations of the mean, or of the difference of two means, on the drawn test
-  sets. They contain the part in which each run differs from its sisters sentence by sentence.
-- Over seeds: a t-distributed term is added, with the standard error of the means over seeds and the
-  degrees of freedom of Welch (1947) and Satterthwaite (1946). What the runs have of their own in
-  each sentence is in the deviations already and is subtracted from the variance between their
-  scores, as in a crossed design of runs and sentences (Owen, 2007, "The pigeonhole bootstrap").
-
-A system with a single run takes the variance of the other system's seeds, or, if that has a single
-run, too, of all others'. Then nothing is subtracted from the variance between scores, but from that
-of the deviations, and the larger of the p-values over sentences and over both holds: two or three
-runs are too few to say what another system's seeds have left. Where no system has several runs,
-only sentences count, and nothing is known of other seeds.
-
-Of equal systems, 2 to 6 % get p < 0.05 (docs/systems.md 10.6).
+Other sentences would give other scores, and other seeds other runs. Drawing runs with replacement,
+too (a hierarchical bootstrap), sees only two thirds of the variance of three runs and none of the
+tails. Instead, the deviations on the drawn test sets get a t-distributed term with the standard
+error of the means over seeds and the degrees of freedom of Welch (1947) and Satterthwaite (1946).
+What runs have of their own in each sentence is in the deviations already and is subtracted, as in a
+crossed design of runs and sentences (Owen, 2007). docs/systems.md 10.6 has the formulas.
 """
 
 from __future__ import annotations
@@ -89,14 +76,14 @@ class SeedTest:
 
     Args:
         difference: mean of the system minus mean of the baseline.
-        p_value: how often chance alone gives a difference of this size; None: no data.
+        p_value: how often chance alone gives a difference of this size.
         samples: how many drawn test sets it rests on.
         has_seeds: whether seeds were taken into account.
         is_borrowed: whether a system with one run took the variance of others.
     """
 
     difference: float
-    p_value: float | None
+    p_value: float
     samples: int
     has_seeds: bool = False
     is_borrowed: bool = False
@@ -130,18 +117,15 @@ def compare_means(
     difference = system.mean - baseline.mean
     drawn = _deviations(system.drawn.mean(axis=0) - baseline.drawn.mean(axis=0))
     if not drawn.size or not np.isfinite(difference):
-        return SeedTest(difference, None, drawn.size)
+        return SeedTest(difference, 1.0, drawn.size)
     pair = (baseline, system)
-    own = [_seed_variance(sample) for sample in pair]
-    terms = [
-        (1 / sample.runs, variance)
-        for sample, variance in zip(pair, own, strict=True)
-        if variance is not None
-    ]
+    own = [(1 / sample.runs, _seed_variance(sample)) for sample in pair]
+    terms = [(weight, variance) for weight, variance in own if variance is not None]
     pool = _pooled([variance for _, variance in terms] or [*map(_seed_variance, others)])
     is_borrowed = pool is not None and len(terms) < len(pair)
     if pool is not None and is_borrowed:
-        terms = [(sum(1 / sample.runs for sample in pair), pool)]
+        # two or three runs are too few to say what another system's seeds have left
+        terms = [(sum(weight for weight, _ in own), pool)]
     parts = [drawn, _with_seeds(drawn, terms, is_borrowed=is_borrowed)]
     p = max(2.0 ** (1 - sentences), *(p_value(part, difference) for part in parts))
     return SeedTest(difference, p, drawn.size, bool(terms), is_borrowed)
@@ -192,12 +176,12 @@ def _seed_variance(sample: SeedSample) -> _SeedVariance | None:
 def _pooled(variances: Sequence[_SeedVariance | None]) -> _SeedVariance | None:
     """Return the mean of variances, weighted by their degrees of freedom."""
     known = [variance for variance in variances if variance is not None]
-    freedom = sum(variance.freedom for variance in known)
-    if not freedom:
+    if not known:
         return None
-    total = sum(variance.total * variance.freedom for variance in known) / freedom
-    inside = sum(variance.in_sentences * variance.freedom for variance in known) / freedom
-    return _SeedVariance(total, inside, freedom)
+    freedoms = [variance.freedom for variance in known]
+    parts = [(variance.total, variance.in_sentences) for variance in known]
+    total, inside = np.average(parts, axis=0, weights=freedoms)
+    return _SeedVariance(float(total), float(inside), sum(freedoms))
 
 
 @lru_cache(maxsize=64)

@@ -8,8 +8,10 @@ several seeds are compared by their means, over sentences and seeds (`jtrans.eva
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+from jtrans.evaluation.seeds import SeedTest
 
 SIGNIFICANT = 0.05  # a lower p-value is called significant
 BETTER, WORSE = "*", "↓"  # marks of scores that differ significantly from the baseline's
@@ -31,49 +33,35 @@ def p_text(p: float, samples: int) -> str:
     return f"p = {text}"
 
 
-@dataclass(frozen=True)
-class PairedResult:
+@dataclass(frozen=True, kw_only=True)
+class PairedResult(SeedTest):
     """One system against the baseline in one metric; means over seeds where there are several.
 
     Args:
         baseline: name of the baseline.
         system: name of the system.
         metric: ``BLEU``, ``chrF2`` or ``TER``.
-        difference: score of the system minus score of the baseline.
-        p_value: probability of a difference of this size by chance alone.
-        samples: number of bootstrap samples it rests on.
         index: of the system among those compared; the baseline is 0.
         baseline_runs: how many runs, differing only by seed, the baseline has.
         system_runs: how many the system has.
-        resampled: ``sentences``, or ``sentences and seeds``.
-        is_borrowed: whether a system with one run took the seeds' variance of others.
-        sacrebleu_p_value: the p that sacreBLEU gives for two single runs; it is too low
-            (`jtrans.evaluation.bootstrap`), and decides nothing here.
     """
 
     baseline: str
     system: str
     metric: str
-    difference: float
-    p_value: float
-    samples: int
     index: int = 1
     baseline_runs: int = 1
     system_runs: int = 1
-    resampled: str = "sentences"
-    is_borrowed: bool = False
-    sacrebleu_p_value: float | None = None
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> PairedResult:
         """Parse the output of `to_json`."""
-        added = ("is_better", "is_significant", "mark")
-        return cls(**{name: value for name, value in content.items() if name not in added})
+        return cls(**{field.name: content[field.name] for field in fields(cls)})
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        verdict = {"is_better": self.is_better, "is_significant": self.is_significant}
-        return {**vars(self), **verdict, "mark": self.mark}
+        added = ("is_better", "is_significant", "mark", "resampled")
+        return {**vars(self), **{name: getattr(self, name) for name in added}}
 
     def describe(self) -> str:
         """Describe in words how the system compares with the baseline."""
@@ -88,12 +76,16 @@ class PairedResult:
         return f"{self.system} is {word} than {self.baseline} by {difference} {test}"
 
     def _test(self) -> str:
-        if self.resampled == "sentences":
-            return "paired bootstrap over sentences"
-        text = f"paired bootstrap over sentences and {self.system_runs} + {self.baseline_runs} "
-        if self.is_borrowed:
-            return f"{text}runs; a single run has the seed deviation of the others"
-        return f"{text}seeds"
+        text = f"paired bootstrap over {self.resampled}"
+        if not self.has_seeds:
+            return text
+        text = text.replace("seeds", f"{self.system_runs} + {self.baseline_runs} seeds")
+        return text + (", a single one with the deviation of others" if self.is_borrowed else "")
+
+    @property
+    def resampled(self) -> str:
+        """What the test rests on."""
+        return "sentences and seeds" if self.has_seeds else "sentences"
 
     @property
     def is_significant(self) -> bool:

@@ -13,7 +13,8 @@ import numpy as np
 
 from jtrans.errors import ConfigError, name_hint
 from jtrans.evaluation.bleu import MultiBleu, multi_bleu
-from jtrans.evaluation.bootstrap import Bootstrap, sacrebleu_p_value
+from jtrans.evaluation.bootstrap import Bootstrap
+from jtrans.evaluation.leftovers import tokenised_warning
 from jtrans.evaluation.scores import METRICS, Score, sacrebleu_scores
 from jtrans.evaluation.seeds import SeedSample, compare_means
 from jtrans.evaluation.significance import PairedResult
@@ -107,6 +108,7 @@ class Evaluation:
         groups: the systems by group, in the order of their first members.
         paired: comparisons of every group with the first one, metric by metric.
         references: how many reference sets were used.
+        warnings: of sacreBLEU.
     """
 
     metrics: list[str]
@@ -114,6 +116,7 @@ class Evaluation:
     groups: list[SeedGroup]
     paired: list[PairedResult]
     references: int
+    warnings: Sequence[str] = ()
 
     @property
     def signatures(self) -> list[str]:
@@ -178,7 +181,15 @@ def evaluate(
         name = output.name if output.group is None else output.group
         groups.setdefault(key, SeedGroup(name, [])).members.append(system)
     compared = _compare(list(groups.values()), plain, bootstrap.sentences)
-    return Evaluation(list(metrics), systems, list(groups.values()), compared, len(references))
+    warnings = [tokenised_warning(own.name, own.lines) for own in outputs if "bleu" in plain]
+    return Evaluation(
+        list(metrics),
+        systems,
+        list(groups.values()),
+        compared,
+        len(references),
+        [warning for warning in warnings if warning],
+    )
 
 
 def _compare(
@@ -200,19 +211,12 @@ def _paired_result(
         for group in (groups[0], groups[index], *groups[1:index], *groups[index + 1 :])
     )
     test = compare_means(baseline, system, others, sentences=sentences)
-    is_single = baseline.runs == system.runs == 1
-    drawn = system.drawn[0] - baseline.drawn[0]
     return PairedResult(
-        groups[0].name,
-        groups[index].name,
-        TITLES[metric],
-        test.difference,
-        1.0 if test.p_value is None else test.p_value,
-        test.samples,
-        index,
-        baseline.runs,
-        system.runs,
-        "sentences and seeds" if test.has_seeds else "sentences",
-        test.is_borrowed,
-        sacrebleu_p_value(drawn, test.difference) if is_single else None,
+        **vars(test),
+        baseline=groups[0].name,
+        system=groups[index].name,
+        metric=TITLES[metric],
+        index=index,
+        baseline_runs=baseline.runs,
+        system_runs=system.runs,
     )

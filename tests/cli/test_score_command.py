@@ -276,6 +276,69 @@ def test_several_references_and_the_language_are_in_the_signature(
     assert "tok:zh" in system["signature"]
 
 
+def _write(**files: list[str]) -> None:
+    for name, lines in files.items():
+        text = "".join(f"{line}\n" for line in lines)
+        Path(name.replace("_", ".")).write_text(text, encoding="utf-8")
+
+
+def test_bpe_pieces_and_escapes_are_refused_unless_told(jtrans: Jtrans) -> None:
+    plain = ["we went home", "it's late", "they &amp; we"]
+    _write(ref_en=plain, bpe_en=["we w@@ ent home", *plain[1:]], same_en=plain)
+    _write(escaped_en=[plain[0], "it &apos;s late", plain[2]])
+    for name, where in {"bpe.en": "bpe.en:1", "escaped.en": "escaped.en:2"}.items():
+        options = ("score", "--hyp", "same.en", name, "--ref", "ref.en")
+        result = jtrans(*options)
+        assert (result.code, result.out) == (2, "")
+        assert where in result.err
+        assert "--as-is" in result.err
+        assert jtrans(*options, "--as-is").code == 0
+    assert jtrans("score", "--hyp", "same.en", "--ref", "ref.en").code == 0
+    assert jtrans("score", "--hyp", "same.en", "--ref", "bpe.en").code == 2
+
+
+def test_the_warning_of_sacrebleu_about_tokenised_text_is_shown(jtrans: Jtrans) -> None:
+    _write(ref_en=["it is late."] * 150, hyp_en=["it is late ."] * 150)
+    result = jtrans("score", "--hyp", "hyp.en", "--ref", "ref.en", "--json")
+    assert result.code == 0
+    assert "150 lines end in a tokenized period" in result.err
+    [warning] = json.loads(result.out)["warnings"]
+    assert warning in result.err
+
+
+def test_the_target_language_and_the_tokenizer_are_told(jtrans: Jtrans) -> None:
+    _write(
+        ref_zh=["我很好。", "你好吗？"],
+        hyp_txt=["我很好。", "您好吗？"],
+        plain_txt=["我很好。"] * 2,
+    )
+    result = jtrans("score", "--hyp", "hyp.txt", "--ref", "ref.zh", "--json")
+    report = json.loads(result.out)
+    assert (report["target_language"], report["tokenizer"]) == ("zh", "zh")
+    assert report["systems"][0]["bleu"] > 20
+    assert "name of ref.zh" in result.err
+    refused = jtrans("score", "--hyp", "hyp.txt", "--ref", "plain.txt")
+    assert refused.code == 2
+    assert "--languages" in refused.err
+    languages = ("--languages", "en-zh-Hant")
+    assert "tok:zh" in jtrans("score", "--hyp", "hyp.txt", "--ref", "plain.txt", *languages).out
+
+
+def test_multi_bleu_of_files_splits_at_ascii_white_space_only(jtrans: Jtrans) -> None:
+    # words with a no-break space, an ideographic space, U+2028, next line and U+001F inside them
+    odd = ["a\u00a0b c\u3000d e\u2028f g\u0085h i\x1fj"]
+    _write(
+        ref_en=odd,
+        hyp_en=["a b c d e f g h i j"],
+        same_en=["a\u00a0b\tc\u3000d e\u2028f g\u0085h  x"],
+    )
+    options = ("--ref", "ref.en", "--metric", "multi-bleu", "--json")
+    report = json.loads(jtrans("score", "--hyp", "hyp.en", "same.en", *options).out)
+    # of five words four are the same: 4/5, 3/4, 2/3 and 1/2
+    expected = [0, 100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25]
+    assert [system["multi_bleu"] for system in report["systems"]] == pytest.approx(expected)
+
+
 REFUSED: list[tuple[list[str], str]] = [
     ([], "nothing to score"),
     (["--hyp", "good.en"], "--hyp and --ref must be given together"),
@@ -286,7 +349,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--hyp", "utf16.en", "--ref", "ref.en"], "UTF-16"),
     (["--hyp", "empty.en", "--ref", "empty.en"], "empty.en is empty"),
     (["--hyp", "good.en", "--ref", "ref.en", "--metric", "blue"], "unknown metric 'blue'"),
-    (["--hyp", "good.en", "--ref", "ref.en", "--languages", "de"], "are not a pair"),
+    (["--hyp", "good.en", "--ref", "ref.en", "--languages", "de"], "--languages de is"),
     (["nowhere"], "no such run: nowhere"),
     (["nowhere", "--force", "good.en"], "--force and --src must be given together"),
 ]

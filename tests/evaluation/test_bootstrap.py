@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
 from jtrans.evaluation.bleu import COLUMNS, bleu_counts, bleu_of
-from jtrans.evaluation.bootstrap import Bootstrap, p_value, sacrebleu_p_value
+from jtrans.evaluation.bootstrap import Bootstrap, p_value
 from jtrans.evaluation.scores import METRICS, make_metric, sacrebleu_scores
 
 REFERENCES = [
@@ -24,6 +24,12 @@ REFERENCES = [
 ]
 BETTER = [*REFERENCES[:3], "my sister reads a long book .", "Where was the station ?", "no"]
 WORSE = ["the dog sleeps", "a cat runs in a old house .", "birds sing .", "books", "", "yes"]
+
+
+def sacrebleu_p_value(drawn: np.ndarray, difference: float) -> float:
+    """Return the p of sacreBLEU's --paired-bs."""
+    sizes = np.abs(drawn)
+    return (int((sizes - sizes.mean() > abs(difference)).sum()) + 1) / (len(drawn) + 1)
 
 
 def _counts(lines: list[str]) -> np.ndarray:

@@ -33,7 +33,7 @@ def share_below(p: float, runs: tuple[int, int], seed_deviation: float) -> float
         compare_means(first, other, sentences=SENTENCES)
         for first, other in zip(baselines, others, strict=True)
     ]
-    return sum(test.p_value is not None and test.p_value < p for test in tests) / TRIALS
+    return sum(test.p_value < p for test in tests) / TRIALS
 
 
 def sample(values: list[float], seed: int = 1, apart: float = 0.0) -> SeedSample:
@@ -69,7 +69,6 @@ def test_a_difference_within_the_spread_of_the_seeds_is_not_significant() -> Non
     assert (other.drawn.mean(axis=0) - first.drawn.mean(axis=0)).std() < 0.01
     test = compare_means(first, other, sentences=1000)
     assert test.difference == pytest.approx(1.5)
-    assert test.p_value is not None
     assert 0.1 < test.p_value < 0.6
     one = compare_means(sample([40.0]), sample([43.0]), sentences=1000)
     assert one.p_value == pytest.approx(1 / 1001)
@@ -88,8 +87,6 @@ def test_a_single_run_takes_the_deviation_of_the_other_system_or_of_all_others()
     from_others = compare_means(single, another, [several], sentences=1000)
     assert (borrowed.has_seeds, borrowed.is_borrowed) == (True, True)
     assert (from_others.has_seeds, from_others.is_borrowed) == (True, True)
-    assert alone.p_value is not None
-    assert from_others.p_value is not None
     assert from_others.p_value > alone.p_value
 
 
@@ -122,7 +119,6 @@ def test_drawn_sets_without_a_value_are_left_out() -> None:
     other.drawn[1, :10] = np.nan
     test = compare_means(first, other, sentences=100)
     assert test.samples == 990
-    assert test.p_value is not None
     nothing = SeedSample(np.array([np.nan]), np.full((1, 1000), np.nan))
-    assert compare_means(first, nothing, sentences=100).p_value is None
+    assert compare_means(first, nothing, sentences=100).p_value == 1
     assert nothing.ends() is None

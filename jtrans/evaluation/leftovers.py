@@ -1,0 +1,64 @@
+"""What translations should not have any more: subword marks, escapes, separate periods."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MANY_LINES, MANY_SHARE = 3, 0.01  # lines, or their share, that are no accident
+TOKENISED = 100  # lines that end in a separate period, as in sacreBLEU's own check
+
+# "@@" alone or inside a word is text, and so is a block of U+2581 in a row of others
+_PIECES = {
+    "BPE pieces": re.compile(r"(?<!\S)\S*[^\s@]@@(?!\S)"),
+    "SentencePiece pieces": re.compile("(?<!\\S)\u2581\\w\\S*"),
+}
+_ESCAPED = re.compile(r"&(?:amp;)*(?:amp|lt|gt|apos|quot|bar|#39|#34|#124|#91|#93);")
+_ESCAPED_BY_MOSES = re.compile(r"&(?:apos|bar|#124|#91|#93);")  # HTML needs the others
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Marks of one kind in some lines."""
+
+    kind: str
+    lines: int  # how many have one
+    first: int  # number of the first, from 1
+    example: str
+    is_certain: bool  # too many for an accident
+
+
+def find_leftover(
+    lines: Sequence[str], references: Sequence[Sequence[str]] = ()
+) -> Leftover | None:
+    """Return the marks in lines of a hypothesis that its references do not have; None: none.
+
+    Without `references`, the lines are those of a reference itself, which may be about HTML.
+    """
+    escaped = _ESCAPED if references else _ESCAPED_BY_MOSES
+    for kind, pattern in {**_PIECES, "escaped characters": escaped}.items():
+        marks = [set(pattern.findall(line)) for line in lines]
+        known = [[set(pattern.findall(line)) for line in text] for text in references]
+        usual = Counter(mark for text in known for own in text for mark in own)
+        new = [own.difference(*theirs) for own, *theirs in zip(marks, *known, strict=True)]
+        often = Counter(mark for own in new for mark in own)
+        new = [{mark for mark in own if often[mark] > usual[mark]} for own in new]
+        found = [number for number, own in enumerate(new) if own]
+        if found:
+            is_many = len(found) >= min(MANY_LINES, MANY_SHARE * len(lines))
+            is_certain = is_many or max(map(len, new)) > 1
+            return Leftover(kind, len(found), found[0] + 1, min(new[found[0]]), is_certain)
+    return None
+
+
+def tokenised_warning(name: str, lines: Sequence[str]) -> str | None:
+    """Return sacreBLEU's warning about hypotheses that were not detokenised, None for others."""
+    number = sum(line.endswith(" .") for line in lines)
+    if number < TOKENISED:
+        return None
+    return (
+        f"{name}: {number:,} lines end in a tokenized period ('.'); sacreBLEU expects detokenized "
+        "text, anything else may hurt the score"
+    )

@@ -1,0 +1,99 @@
+"""The target language of files: by the names of the files, checked against their script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from jtrans.errors import CorpusError
+from jtrans.evaluation.scores import tokenizer_name
+from jtrans.text.language import base_language, language_of_file, language_script, main_script
+
+# scripts with a tokenizer of their own -> language; Han alone may be Chinese or Japanese
+_BY_SCRIPT = {"Thai": "th", "Lao": "lo", "Khmer": "km", "Myanmar": "my", "Hangul": "ko"}
+_AMBIGUOUS = {"Han": "zh", "Japanese": "ja"}
+_HAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_SAMPLE = 1000  # lines
+
+
+@dataclass(frozen=True)
+class TargetLanguage:
+    """The language that decides sacreBLEU's tokenizer, and what it was taken from."""
+
+    language: str
+    taken_from: str
+    warning: str | None = None
+
+    @property
+    def tokenizer(self) -> str:
+        """The tokenizer of sacreBLEU."""
+        return tokenizer_name(self.language)
+
+    def describe(self) -> str:
+        """Describe the choice in words."""
+        text = f"target language is {self.language} ({self.taken_from}), tokenizer {self.tokenizer}"
+        is_makeshift = self.tokenizer == "char" and base_language(self.language) in ("ja", "ko")
+        return text + (": MeCab is not installed" if is_makeshift else "")
+
+
+def find_target(
+    given: str | None, names: Sequence[str], texts: Sequence[Sequence[str]]
+) -> TargetLanguage:
+    """Return the target language of files of references and hypotheses.
+
+    Args:
+        given: by the user; differing scripts only cause a warning.
+        names: of the files, references first.
+        texts: their lines.
+
+    Raises:
+        CorpusError: names and scripts contradict each other in what the tokenizer depends on, or
+            do not tell Chinese from Japanese.
+    """
+    named = {name: own for name in names if (own := language_of_file(name)) is not None}
+    scripts = dict(zip(names, map(_script, texts), strict=True))
+    script = scripts[names[0]]
+    if given is not None:
+        target = TargetLanguage(given, "--languages")
+    elif named:
+        target = TargetLanguage(next(iter(named.values())), f"name of {next(iter(named))}")
+    elif script in _AMBIGUOUS:
+        raise _refusal(f"{names[0]} is in {script} characters, and no name tells its language")
+    elif script in _BY_SCRIPT:
+        target = TargetLanguage(_BY_SCRIPT[script], f"{script} characters")
+    else:
+        target = TargetLanguage("en", "no name tells it")
+    problem = _contradiction(target, {} if given else named, scripts)
+    if problem and given is None:
+        raise _refusal(problem)
+    return replace(target, warning=problem)
+
+
+def _script(lines: Sequence[str]) -> str | None:
+    """Return the script of most letters, or that of Chinese characters if most lines have some."""
+    lines = [line for line in lines[:_SAMPLE] if line.strip()]
+    chinese = ["".join(found) for line in lines if (found := _HAN.findall(line))]
+    return main_script(chinese if 2 * len(chinese) > len(lines) else lines)
+
+
+def _contradiction(
+    target: TargetLanguage, named: Mapping[str, str], scripts: Mapping[str, str | None]
+) -> str | None:
+    """Return how a file contradicts the tokenizer, None where none does."""
+    choice = f"the {target.describe()}"
+    for name, language in named.items():
+        if tokenizer_name(language) != target.tokenizer:
+            return f"{name} is named {language}, but {choice}"
+    expected = language_script(target.language)
+    for name, script in scripts.items():
+        own = {**_BY_SCRIPT, **_AMBIGUOUS}.get(script or "", "en")
+        is_usual = script in (None, expected) or (script, expected) == ("Han", "Japanese")
+        if not is_usual and tokenizer_name(own) != target.tokenizer:
+            return f"{name} is in {script} characters, but {choice}"
+    return None
+
+
+def _refusal(message: str) -> CorpusError:
+    hint = "name source and target: --languages en-zh (or zh-en, en-ja and so on)"
+    return CorpusError(message, hint=hint, kind="corpus.target-language")

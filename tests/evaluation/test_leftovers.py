@@ -1,0 +1,61 @@
+"""Subword marks and escapes in files of translations, and text that may look like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from jtrans.evaluation.leftovers import find_leftover, tokenised_warning
+
+REFERENCE = ["We're here & there.", "Send it to a@@b.org.", "Use &amp; in HTML."] * 50
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "example"),
+    [
+        ("ge@@ h@@ en wir", "BPE pieces", "ge@@"),
+        ("wir ge@@ h@@", "BPE pieces", "ge@@"),
+        ("▁we ▁go ▁ho me", "SentencePiece pieces", "▁go"),
+        ("we &apos;re &#91; here &#93;", "escaped characters", "&#91;"),
+        ("&amp;quot; no &amp;quot; &amp;apos;", "escaped characters", "&amp;apos;"),
+    ],
+)
+def test_pieces_and_escapes_are_found_with_their_line(line: str, kind: str, example: str) -> None:
+    leftover = find_leftover([*REFERENCE, line], [[*REFERENCE, "plain"]])
+    assert leftover is not None
+    assert (leftover.kind, leftover.first, leftover.lines) == (kind, 151, 1)
+    assert (leftover.example, leftover.is_certain) == (example, True)
+
+
+def test_text_that_references_have_too_is_no_leftover() -> None:
+    assert find_leftover(REFERENCE, [REFERENCE]) is None
+    assert find_leftover(["mail a@@b.org or @@ or ▁▂▃"] * 9, [["none of it"] * 9]) is None
+
+
+def test_a_mark_in_one_line_of_many_may_be_an_accident() -> None:
+    leftover = find_leftover(["plain"] * 200 + ["foo@@ bar"], [["plain"] * 201])
+    assert leftover is not None
+    assert not leftover.is_certain
+    few = find_leftover(["plain"] * 20 + ["foo@@ bar"], [["plain"] * 21])
+    assert few is not None
+    assert few.is_certain
+
+
+def test_translations_of_html_may_have_entities_in_other_lines() -> None:
+    assert find_leftover([*REFERENCE[1:], REFERENCE[0]], [REFERENCE]) is None
+    many = find_leftover(["Use &amp; here."] * 150, [REFERENCE])
+    assert many is not None
+    assert many.lines == 100
+
+
+def test_references_may_have_html_but_no_escapes_of_moses() -> None:
+    assert find_leftover(REFERENCE) is None
+    escaped = find_leftover(["it &apos;s"] * 9)
+    assert escaped is not None
+    assert escaped.is_certain
+
+
+def test_a_hundred_lines_with_a_separate_period_are_told() -> None:
+    assert tokenised_warning("x", ["it is so ."] * 99) is None
+    assert "100 lines end in a tokenized period" in (
+        tokenised_warning("x", ["it is so ."] * 100) or ""
+    )
