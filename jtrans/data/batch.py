@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
+from jtrans.data.prepared import IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
 Ids: TypeAlias = Sequence[int] | NDArray[np.signedinteger[Any]]
@@ -26,9 +26,9 @@ class Batch:
     target_in: Tensor  # decoder input, EOS first, [B, T]
     target_out: Tensor  # tokens to predict, EOS last, [B, T]
     target_mask: Tensor  # True on real target tokens, for both, [B, T]
-    indices: Tensor  # the positions of the pairs in their split, [B]
-    # of the source by kind ("pos", "ner"), where the corpus has them, [B, S] each; IGNORE for none
-    labels: dict[str, Tensor] = field(default_factory=dict)
+    indices: Tensor  # the positions of the pairs in their split, [B]; they stay on the CPU
+    # where `target_mask` is True in [B * T]; None if that is not known without asking the device
+    target_rows: Tensor | None = None
 
     @property
     def target_tokens(self) -> int:
@@ -36,22 +36,39 @@ class Batch:
         return int(self.target_mask.sum())
 
     def to(self, device: torch.device | str) -> Batch:
-        """Return the batch on `device`."""
+        """Return the batch on `device`; the copy does not keep the CPU waiting."""
+        place = torch.device(device)
 
-        def moved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-            return {name: t.to(device, non_blocking=True) for name, t in tensors.items()}
+        def moved(tensor: Tensor) -> Tensor:
+            if place.type == "cuda" and tensor.device.type == "cpu":
+                tensor = tensor.pin_memory()  # from other memory a copy waits
+            return tensor.to(place, non_blocking=True)
 
-        tensors = {name: value for name, value in vars(self).items() if name != "labels"}
-        return Batch(**moved(tensors), labels=moved(self.labels))
+        return Batch(
+            moved(self.source),
+            moved(self.source_mask),
+            moved(self.target_in),
+            moved(self.target_out),
+            moved(self.target_mask),
+            self.indices,
+            None if self.target_rows is None else moved(self.target_rows),
+        )
+
+    def real_targets(self, x: Tensor) -> Tensor:
+        """Return `x`, [B, T, ...], at the N real target positions, [N, ...].
+
+        With `target_rows` a GPU need not be asked how many there are.
+        """
+        if self.target_rows is None:
+            return x[self.target_mask]
+        return x.flatten(0, 1).index_select(0, self.target_rows)
 
 
-def padded(
-    sentences: Sequence[Ids], device: torch.device | None = None, *, fill: int = PAD
-) -> tuple[Tensor, Tensor]:
+def padded(sentences: Sequence[Ids], device: torch.device | None = None) -> tuple[Tensor, Tensor]:
     """Return ids, filled up on the right, and the mask of real ones, [B, S] each."""
     lengths = np.array([len(sentence) for sentence in sentences])
     mask = np.arange(lengths.max()) < lengths[:, None]  # [B, S]
-    ids = np.full(mask.shape, fill, dtype=np.int64)
+    ids = np.full(mask.shape, PAD, dtype=np.int64)
     ids[mask] = np.concatenate(sentences)
     return torch.from_numpy(ids).to(device=device), torch.from_numpy(mask).to(device=device)
 
@@ -70,11 +87,9 @@ def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> B
         target_out,
         target_mask,
         torch.tensor(indices, dtype=torch.int64),
-        {kind: _pick(store, indices, fill=IGNORE)[0] for kind, store in pairs.labels.items()},
+        target_mask.flatten().nonzero()[:, 0],
     )
 
 
-def _pick(
-    store: IdStore, indices: Sequence[int] | NDArray[np.int64], *, fill: int = PAD
-) -> tuple[Tensor, Tensor]:
-    return padded([store[int(index)] for index in indices], fill=fill)
+def _pick(store: IdStore, indices: Sequence[int] | NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    return padded([store[int(index)] for index in indices])

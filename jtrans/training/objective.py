@@ -60,8 +60,8 @@ def batch_loss(
 ) -> tuple[Tensor, Tensor]:
     """Return smoothed and unsmoothed loss of a batch, summed over its real target tokens."""
     memory = model.encode(batch.source, batch.source_mask)
-    hidden = model.decode(batch.target_in, memory)[batch.target_mask]  # [N, E]
-    labels = batch.target_out[batch.target_mask]  # [N]
+    hidden = batch.real_targets(model.decode(batch.target_in, memory))  # [N, E]
+    labels = batch.real_targets(batch.target_out)  # [N]
 
     def loss(hidden: Tensor, labels: Tensor) -> Tensor:
         return torch.stack(objective(model.project(hidden), labels))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from jtrans.data.batch import Batch, collate, padded
-from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
+from jtrans.data.batch import collate, padded
+from jtrans.data.prepared import IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
 
@@ -63,20 +63,8 @@ def test_dtypes_are_int64_and_bool(pairs: ParallelIds) -> None:
     assert batch.indices.dtype == torch.int64
 
 
-def test_to_moves_every_tensor(pairs: ParallelIds) -> None:
-    labelled = ParallelIds(pairs.source, pairs.target, {"pos": pairs.source})
-    moved = collate(labelled, [0, 1]).to("meta")
-    assert isinstance(moved, Batch)
-    tensors = {**vars(moved), **moved.labels}
-    del tensors["labels"]
-    assert len(tensors) == 7
-    assert {tensor.device.type for tensor in tensors.values()} == {"meta"}
-
-
-def test_labels_stand_beside_the_source_and_padding_has_none(pairs: ParallelIds) -> None:
-    labelled = ParallelIds(pairs.source, pairs.target, {"pos": pairs.source})
-    batch = collate(labelled, [0, 1])
-    labels = batch.labels["pos"]
-    assert labels.shape == batch.source.shape
-    assert (labels == IGNORE).equal(~batch.source_mask)
-    assert labels[batch.source_mask].equal(batch.source[batch.source_mask])
+def test_to_moves_every_tensor_but_the_indices(pairs: ParallelIds) -> None:
+    moved = dict(vars(collate(pairs, [0, 1]).to("meta")))
+    assert moved.pop("indices").tolist() == [0, 1]
+    assert len(moved) == 6
+    assert {tensor.device.type for tensor in moved.values()} == {"meta"}
