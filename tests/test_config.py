@@ -168,7 +168,7 @@ OLD_KEYS = "[training]\npass_tokens = 11\npass_joint = 22\npass_overhead = 33\n"
 SYSTEM = '[model]\nsystem = "transformer"\n'
 
 
-def micro_batches(config: Config) -> tuple[int | None, int, int]:
+def micro_batches(config: Config) -> tuple[int | None, ...]:
     training = config.training
     return training.micro_batch_tokens, training.micro_batch_joint, training.micro_batch_overhead
 

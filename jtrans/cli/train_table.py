@@ -37,7 +37,7 @@ class TrainTable(TrainingEvents):
         size = f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
         console.talk(
             f"run      {start.run}  ({state})      model  {start.system}, {size} parameters"
-            f"      device  {start.device}"
+            f"      device  {start.device}      micro-batch  {start.micro_batch}"
         )
         for change in start.changes:
             console.talk(f"changed  {change}")

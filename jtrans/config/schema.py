@@ -66,9 +66,10 @@ class TrainingConfig(ConfigSection):
     batch_tokens: Count = 4096  # target tokens per update, over all its micro-batches
     # padded target tokens, and half the padded source tokens; default: batch_tokens
     micro_batch_tokens: Count | None = None
-    micro_batch_joint: Count = 65536  # padded joint positions B*T*S (joint systems)
-    # the fixed cost of a micro-batch, in joint positions: about 200 on a CPU, 5000 on a GPU
-    micro_batch_overhead: Count = 200
+    # padded joint positions B*T*S (joint systems); default: 8,000 on a CPU, else 65,536
+    micro_batch_joint: Count | None = None
+    # the fixed cost of a micro-batch, in joint positions; default: 200 on a CPU, else 5,000
+    micro_batch_overhead: Count | None = None
     optimiser: OptimiserConfig = OptimiserConfig()
     learning_rate: Annotated[float, Field(gt=0.0)] = 7e-4
     schedule: ScheduleConfig = ScheduleConfig()

@@ -17,6 +17,7 @@ class Start:
     system: str
     parameters: int  # trainable numbers
     device: str  # one line about the device and precision
+    micro_batch: str  # the limits of a micro-batch
     changes: tuple[str, ...] = ()  # settings that differ from those of the run so far, as text
 
 

@@ -31,6 +31,7 @@ from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
 from jtrans.runs import WEIGHTS, Run
 from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.trainer import Trainer
+from jtrans.training.updates import with_sizes
 
 # Settings that cannot change within a run: another value would make it a different run, or
 # invalidate the position in the epoch where it stopped.
@@ -69,6 +70,12 @@ def train(
     """
     corpus = PreparedCorpus.open(data)
     existing = find_existing(run, restart=restart)
+    continued = existing if not restart else None
+    config = with_sizes(
+        config,
+        resolve_device(device).type,
+        continued.config(system_configs()) if continued else None,
+    )
     changes: tuple[str, ...] = ()
     if existing and not restart:
         changes = compare(existing, config, corpus)
@@ -103,6 +110,7 @@ def train(
                 system=config.model.system,
                 parameters=trainer.model.parameter_count(),
                 device=device_info.describe(trainer.precision),
+                micro_batch=trainer.plan.describe(),
                 changes=changes,
             )
             trainer.events.start(start)
@@ -122,6 +130,7 @@ def make_trainer(
 ) -> tuple[Trainer, DeviceInfo]:
     """Build model and trainer, and return the trainer with its device; nothing is written."""
     place = resolve_device(device)
+    config = with_sizes(config, place.type)
     precision = resolve_precision(place, config.training.precision)
     device_info = prepare_device(place, for_training=True)
     device_info = use_matmul_backend(device_info, matmul_backend)
