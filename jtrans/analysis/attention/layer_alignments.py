@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans.analysis.attention.gold import GoldAlignment, read_gold
 from jtrans.analysis.attention.word_alignments import (
-    GoldAlignment,
     WordAlignment,
     error_rates,
     from_pharaoh,
-    read_gold,
     to_pharaoh,
 )
 from jtrans.analysis.figures.position import word_numbers
@@ -46,7 +45,10 @@ NOTE = (
     "features), with the reference as decoder input. Row: the position that predicts the word, or "
     "the one that has just read it."
 )
-BEST_NOTE = "The layer and row with the lowest alignment error rate (AER) of each system."
+BEST_NOTE = (
+    "The layer and row with the lowest alignment error rate (AER) of each system, chosen on these "
+    "gold alignments, and so somewhat too good; the last column says out of how many."
+)
 READINGS = ("predicting", "reading")
 BATCH_TOKENS = 256  # explain holds all weights of a batch: S x S for every target position
 
@@ -61,7 +63,7 @@ class LayerAlignment:
 
 
 def alignment_tables(
-    study: Study, gold: Sequence[GoldAlignment] | None = None, *, layer: str | None = None
+    study: Study, gold: Sequence[GoldAlignment | None] | None = None, *, layer: str | None = None
 ) -> list[Table]:
     """Return the quality of every layer's alignment, and the best layer of every system.
 
@@ -87,22 +89,35 @@ def alignment_tables(
     note = NOTE + study.text.only_first
     tables = [Table("alignment-layers", "Alignment by layer", columns, list(chain(*rows)), note)]
     if gold is not None:
-        best = [min(own, key=lambda row: _or_infinity(row[4])) for own in rows if own]
-        tables.insert(0, Table("alignment", "Best layer", columns, best, BEST_NOTE))
+        best = [[*min(own, key=lambda r: _or_infinity(r[4])), len(own)] for own in rows if own]
+        title = "Best layer and row, chosen on this gold"
+        scored = sum(own is not None for own in gold)
+        note = BEST_NOTE + study.text.only_first
+        if scored < len(gold):
+            note += f" {scored:,} of {len(gold):,} sentences have gold alignments."
+        tables.insert(0, Table("alignment", title, [*columns, "best of"], best, note))
     return tables
 
 
-def find_gold(study: Study, path: Path | None = None) -> list[GoldAlignment] | None:
+def find_gold(
+    study: Study, path: Path | None = None, base: int | None = None
+) -> list[GoldAlignment | None] | None:
     """Read gold alignments from a file, else those of the prepared corpus; None without any.
+
+    Args:
+        study: its runs' words are those that are aligned.
+        path: of a file.
+        base: the number of the first word in that file, see `read_gold`.
 
     Raises:
         CorpusError: they do not match the split.
     """
     if path is None:
-        path = study.corpus.folder / "text" / f"{study.split}.alignments.txt"
+        path, base = study.corpus.folder / "text" / f"{study.split}.alignments.txt", 0
         if not path.is_file():
             return None
-    return read_gold(path, study.source_words, study.reference_words)
+    member = study.with_model[0].run_members[0]
+    return read_gold(path, member.own_words("source"), member.own_words("target"), base)
 
 
 def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlignment]:
@@ -135,7 +150,7 @@ def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlig
 
 
 def best_alignment(
-    member: Member, gold: Sequence[GoldAlignment] | None, layer: str | None = None
+    member: Member, gold: Sequence[GoldAlignment | None] | None, layer: str | None = None
 ) -> LayerAlignment:
     """Return the alignment with the lowest error rate; without gold, that of the last layer.
 

@@ -13,7 +13,14 @@ from jtrans.cli.options import grouped, option
 @grouped(without=TRANSLATING)
 def alignment(
     *,
-    gold: Path | None = option("Gold word alignments, Pharaoh format.", "FILE", "the corpus's own"),
+    gold: Path | None = option(
+        "Gold word alignments: Pharaoh (0-0 1?2), NAACL (1 1 2 P) or Och (SENT: 1).",
+        "FILE",
+        "the corpus's own",
+    ),
+    gold_base: int | None = option(
+        "Number of the first word in it.", "0|1", "0 for Pharaoh, else 1", min=0, max=1
+    ),
     layer: str | None = option("Only this attention map.", "NAME", "all"),
     study: StudyOptions,
     output: OutputOptions,
@@ -36,7 +43,7 @@ def alignment(
     )
 
     systems = study.load()
-    gold_alignments = find_gold(systems, gold)
+    gold_alignments = find_gold(systems, gold, gold_base)
     tables = alignment_tables(systems, gold_alignments, layer=layer)
     members = [member for subject in systems.with_model for member in subject.run_members]
     with_maps = [member for member in members if layer_alignments(member, layer)]

@@ -8,19 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from jtrans.analysis.attention.gold import GoldAlignment, read_gold
 from jtrans.analysis.attention.layer_alignments import (
     alignment_tables,
     best_alignment,
     find_gold,
     layer_alignments,
 )
-from jtrans.analysis.attention.word_alignments import (
-    GoldAlignment,
-    error_rates,
-    from_pharaoh,
-    read_gold,
-    to_pharaoh,
-)
+from jtrans.analysis.attention.word_alignments import error_rates, from_pharaoh, to_pharaoh
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.errors import ConfigError, CorpusError
@@ -29,14 +24,15 @@ from jtrans.text.vocabulary import EOS
 SOURCE, TARGET = [["a", "b", "c"], ["a"]], [["x", "y"], ["x", "y"]]
 
 
-def _gold(*links: str) -> list[GoldAlignment]:
+def _gold(*links: str) -> list[GoldAlignment | None]:
     pairs = [frozenset(from_pharaoh(line)) for line in links]
     return [GoldAlignment(sure, sure) for sure in pairs]
 
 
 def test_error_rates_are_those_of_och_and_ney() -> None:
-    gold = [GoldAlignment(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1), (2, 2)}))]
-    links = [[(0, 0), (2, 2), (3, 3)]]
+    sure = frozenset({(0, 0), (1, 1)})
+    gold = [GoldAlignment(sure, sure | {(2, 2)}), None]
+    links = [[(0, 0), (2, 2), (3, 3)], [(0, 0)]]  # the second sentence has no gold
     rate, precision, recall = error_rates(links, gold)
     assert precision == pytest.approx(2 / 3)
     assert recall == pytest.approx(1 / 2)
@@ -54,9 +50,74 @@ def test_gold_files_mark_possible_links(tmp_path: Path) -> None:
     path = tmp_path / "gold"
     path.write_text("0-0 1?1 2p1\n\n", encoding="utf-8")
     first, second = read_gold(path, SOURCE, TARGET)
-    assert first.sure == {(0, 0)}
-    assert first.possible == {(0, 0), (1, 1), (2, 1)}
-    assert second.possible == frozenset()
+    assert first == GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1), (2, 1)}))
+    assert second == GoldAlignment(frozenset(), frozenset())
+
+
+SURE, POSSIBLE = {(0, 0), (1, 1)}, {(0, 0), (1, 1), (2, 1)}
+
+
+@pytest.mark.parametrize(
+    ("text", "base"),
+    [
+        ("0-0 1-1 2?1\n0-0\n", None),
+        ("1-1 2-2 3p2\n1-1\n", 1),
+        ("1-1 S 2-2 S 3-2 P\n1-1\n", 1),
+        ("0-0/S 1-1/S 2-1/P NULL-1\n0-0 0-NULL\n", None),
+        ("1 1 1 S\n1 2 2 S\n1 3 2 P\n1 0 2 S\n2 1 1\n2 1 0 P\n", None),
+        ("0001 1 1 S 1.0\n0001 2 2 S 0.5\n0001 3 2 P 1\n\n0002 1 1 S 1\n", None),
+        ("0 0 0\n0 1 1\n0 2 1 P\n1 0 0\n", 0),
+        ("SENT: 1\nS 1 1\nS 2 2\nP 3 2\n\nSENT: 2\nS 1 1\n", None),
+    ],
+)
+def test_every_format_gives_the_same_links(tmp_path: Path, text: str, base: int | None) -> None:
+    path = tmp_path / "gold"
+    path.write_text(text, encoding="utf-8")
+    first, second = read_gold(path, SOURCE, TARGET, base)
+    assert first == GoldAlignment(frozenset(SURE), frozenset(POSSIBLE))
+    assert second == GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0)}))
+
+
+def test_sentences_that_are_not_numbered_have_no_gold(tmp_path: Path) -> None:
+    path = tmp_path / "gold"
+    path.write_text("2 1 2\n", encoding="utf-8")
+    assert read_gold(path, SOURCE, TARGET)[0] is None
+
+
+def test_a_file_that_seems_to_count_from_1_needs_to_be_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "gold"
+    path.write_text("1-1\n" * 6, encoding="utf-8")
+    words = [["a", "b", "c"]] * 6
+    with pytest.raises(CorpusError, match="seems to count words from 1") as refused:
+        read_gold(path, words, words)
+    assert refused.value.where == f"{path}, line 1"
+    for base, pair in ((0, (1, 1)), (1, (0, 0))):
+        gold = read_gold(path, words, words, base)
+        assert gold[0] == GoldAlignment(frozenset({pair}), frozenset({pair}))
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "message", "where"),
+    [
+        ("1-1\n1-0\n", 1, "1-0 is outside the sentence of 1 source", "line 2"),
+        ("1-1\n2-1\n", 1, "2-1 is outside the sentence of 1 source", "line 2"),
+        ("1-1\n1-1\n", None, "1-1 is outside the sentence of 1 source", "line 2"),
+        ("1 1 1\n1 4 1\n", None, "1 4 1 is outside the sentence of 3 source", "line 2"),
+        ("1 1 1\n3 1 1\n", None, "3 1 1 is in none of the 2 sentences", "line 2"),
+        ("SENT: 1\nS 0 1\n", None, "S 0 1 is outside the sentence of 3 source", "line 2"),
+        ("SENT: 1\n1 1\n", None, "'1' is not a pair", "line 2"),
+        ("1 1 1\nS 1 1\n", None, "'S' is not a pair", "line 2"),
+    ],
+)
+def test_numbers_of_another_base_are_refused(
+    tmp_path: Path, text: str, base: int | None, message: str, where: str
+) -> None:
+    path = tmp_path / "gold"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CorpusError) as refused:
+        read_gold(path, SOURCE, TARGET, base)
+    assert message in refused.value.message
+    assert refused.value.where == f"{path}, {where}"
 
 
 @pytest.mark.parametrize(
@@ -133,9 +194,11 @@ def test_every_layer_is_measured_and_the_best_reported(study: Study, tmp_path: P
     gold = find_gold(study, path)
     best, layers = alignment_tables(study, gold)
     assert {row[1] for row in layers.rows} == {"decoder.0.cross", "joint.0.source", "reduction"}
+    assert best.title.endswith("chosen on this gold")
     for subject, row in zip(study.subjects, best.rows, strict=True):
         own = [other[4] for other in layers.rows if other[0] == subject.name]
         assert row[4] == min(own)  # type: ignore[type-var]
+        assert row[-1] == len(own)
         member = subject.run_members[0]
         assert error_rates(best_alignment(member, gold).sentences, gold or [])[0] == row[4]
 

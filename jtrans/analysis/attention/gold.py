@@ -1,0 +1,143 @@
+"""Gold word alignments, read from the formats they are published in.
+
+- Pharaoh: a line per sentence, pairs of word numbers from 0 (or from 1, if told so): ``0-0 1-2``.
+  Possible pairs are ``1?2``, ``1p2``, ``1-2/P`` or ``1-2 P``; others are sure.
+- NAACL (WPT 2003): a line per pair, ``SENTENCE SOURCE TARGET [S|P]``, all numbers from 1, word 0
+  for no word. A third number, the confidence, is passed over.
+- Och: ``SENT: 1``, then a line per pair, ``S 1 1`` or ``P 2 3``, numbers from 1.
+
+Links to no word are left out, as usual: systems are scored on words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from jtrans.corpora.lines import read_line_file
+from jtrans.errors import CorpusError
+
+_PHARAOH = re.compile(r"(\d+|NULL)([-?p])(\d+|NULL)(?:[/:]?([SP]))?", re.ASCII)
+_NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.]+)?", re.ASCII)
+_OCH = re.compile(r"([SP])\s+(\d+)\s+(\d+)", re.ASCII)
+_LABEL = re.compile(r"(?<=\d)\s+([SP])(?!\S)")  # "1-2 P" is one pair
+_SENTENCE = re.compile(r"SENT:\s*(\d+)", re.ASCII)
+ENOUGH = 5  # sentences with links: one of them has a link of a first word
+
+
+@dataclass(frozen=True)
+class GoldAlignment:
+    """Gold word pairs of a sentence: sure ones, and possible ones (the sure ones included)."""
+
+    sure: frozenset[tuple[int, int]]
+    possible: frozenset[tuple[int, int]]
+
+
+class _Link(NamedTuple):
+    line: int  # of the file, from 1
+    text: str
+    sentence: int | None  # as in the file, None for that of the line
+    words: tuple[str, str]  # source and target, as in the file
+    is_sure: bool
+    null: str = "NULL"  # how the format writes no word, where words are counted from 1
+
+
+def read_gold(
+    path: Path,
+    source: Sequence[Sequence[str]],
+    target: Sequence[Sequence[str]],
+    base: int | None = None,
+) -> list[GoldAlignment | None]:
+    """Read gold alignments; None for sentences that are not among those the file numbers.
+
+    Args:
+        path: of a file in one of the formats.
+        source: source words of every sentence, to check the word numbers.
+        target: target words of every sentence, likewise.
+        base: the number of the first word, and of the first sentence where these are numbered;
+            None: 0 for Pharaoh, else 1.
+
+    Raises:
+        CorpusError: a wrong number of lines, another format, or a word that does not exist.
+    """
+    lines = read_line_file(path)
+    links = list(_links(lines, path))
+    is_numbered = any(link.sentence is not None for link in links)
+    if not is_numbered and len(lines) != len(source):
+        raise CorpusError(
+            f"{path} has {len(lines):,} lines, the split {len(source):,} sentences",
+            hint="line n must hold the word alignment of sentence n",
+            kind="corpus.line-counts",
+        )
+    first = int(is_numbered) if base is None else base
+    if base is None and not is_numbered:
+        _check_base(links, path)
+    possible: list[set[tuple[int, int]] | None] = [None if is_numbered else set() for _ in source]
+    sure: list[set[tuple[int, int]]] = [set() for _ in source]
+    for link in links:
+        number = link.line - 1 if link.sentence is None else link.sentence - first
+        is_inside = 0 <= number < len(source) and (link.sentence is not None) == is_numbered
+        sizes = (len(source[number]), len(target[number])) if is_inside else (0, 0)
+        nulls = ("NULL", link.null if first else "NULL")
+        pair = [None if word in nulls else int(word) - first for word in link.words]
+        for word, size in zip(pair, sizes, strict=True):
+            if not is_inside or (word is not None and not 0 <= word < size):
+                raise CorpusError(
+                    f"{link.text} is outside the sentence of {sizes[0]} source and {sizes[1]} "
+                    "target words"
+                    if is_inside
+                    else f"{link.text} is in none of the {len(source):,} sentences of the split",
+                    where=f"{path}, line {link.line}",
+                    hint=f"words are counted from {first}, </s> is not counted; "
+                    f"--gold-base {1 - first} counts from {1 - first}",
+                    kind="corpus.alignment-range",
+                )
+        own = possible[number] = possible[number] or set()
+        if pair[0] is not None and pair[1] is not None:
+            own.add((pair[0], pair[1]))
+            if link.is_sure:
+                sure[number].add((pair[0], pair[1]))
+    return [
+        None if own is None else GoldAlignment(frozenset(sure[number]), frozenset(own))
+        for number, own in enumerate(possible)
+    ]
+
+
+def _links(lines: Sequence[str], path: Path) -> Iterator[_Link]:
+    """Yield the links of a file in any of the formats."""
+    sentence = None
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if match := _SENTENCE.fullmatch(text):
+            sentence = int(match[1])
+        elif match := _NAACL.fullmatch(text):
+            words = match[2].lstrip("0") or "0", match[3].lstrip("0") or "0"
+            yield _Link(number, text, int(match[1]), words, match[4] != "P", "0")
+        elif sentence is not None and (match := _OCH.fullmatch(text)):
+            yield _Link(number, text, sentence, (match[2], match[3]), match[1] == "S")
+        else:
+            for pair in _LABEL.sub(r"/\1", text).split():
+                match = _PHARAOH.fullmatch(pair)
+                if match is None:
+                    raise CorpusError(
+                        f"{pair!r} is not a pair of word numbers",
+                        where=f"{path}, line {number}",
+                        hint="write source-target word numbers from 0, such as 0-0 1-2",
+                        kind="corpus.alignment-format",
+                    )
+                is_sure = match[2] == "-" and match[4] != "P"
+                yield _Link(number, pair, None, (match[1], match[3]), is_sure)
+
+
+def _check_base(links: Sequence[_Link], path: Path) -> None:
+    """Refuse a file in which no word has the number 0: it seems to count from 1."""
+    if len({link.line for link in links}) >= ENOUGH and all("0" not in k.words for k in links):
+        raise CorpusError(
+            f"no link in {path} has a word 0: it seems to count words from 1",
+            where=f"{path}, line {links[0].line}",
+            hint="--gold-base 1 counts words from 1; --gold-base 0 from 0",
+            kind="corpus.alignment-base",
+        )
