@@ -66,7 +66,12 @@ def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]])
     shared = [_shared(names) for names in groups]
     labels = []
     for number, (names, own) in enumerate(zip(groups, seeds, strict=True)):
-        others = [*shared[:number], *shared[number + 1 :], *_members_of_others(groups, number)]
+        others = [
+            other
+            for place, members in enumerate(groups)
+            for other in (shared[place], *members)
+            if place != number
+        ]
         name = shared[number]
         if not name or any(f"{other}/".startswith(f"{name}/") for other in others):
             name = _listed(names)
@@ -74,8 +79,9 @@ def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]])
     return _numbered(labels)
 
 
-def _members_of_others(groups: Sequence[Sequence[str]], number: int) -> list[str]:
-    return [name for place, names in enumerate(groups) if place != number for name in names]
+def file_names(names: Sequence[str]) -> list[str]:
+    """Return names for files of systems, all different: ``a/b`` and ``a-b`` are systems, too."""
+    return _numbered([name.replace("/", "-") for name in names])
 
 
 def _shared(names: Sequence[str]) -> str:
@@ -101,16 +107,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Return numbers in order, with ranges of three or more as ``1–3``."""
+    """Return numbers in order, three or more in a row as ``1–3``."""
     ordered = sorted(numbers)
-    runs: list[list[int]] = []
-    for number in ordered:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    texts = [f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return ", ".join(texts)
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}–{ordered[-1]}"
+    return ", ".join(map(str, ordered))
 
 
 def _numbered(names: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.errors import ConfigError
-from jtrans.evaluation.names import distinct_names, group_names
+from jtrans.evaluation.names import distinct_names, file_names, group_names
 
 PART = st.text("ab-1.", min_size=1, max_size=3).filter(lambda part: part.strip(".") != "")
 PATHS = st.lists(st.lists(PART, min_size=1, max_size=3).map("/".join), unique=True, min_size=1)
@@ -35,6 +35,10 @@ def test_names_are_distinct(paths: list[str]) -> None:
     places = [Path("/", path) for path in paths]
     names = distinct_names([place.name for place in places], places)
     assert len(set(names)) == len(names)
+
+
+def test_files_of_different_systems_do_not_overwrite_each_other() -> None:
+    assert file_names(["a/b", "a-b", "c"]) == ["a-b", "a-b (2)", "c"]
 
 
 def test_a_path_given_twice_is_refused() -> None:

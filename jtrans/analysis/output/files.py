@@ -14,6 +14,7 @@ from jtrans.analysis.output.heatmaps import draw_view
 from jtrans.analysis.output.plots import draw
 from jtrans.analysis.output.tables import to_csv, weights_csv
 from jtrans.errors import JtransError
+from jtrans.evaluation.names import file_names
 from jtrans.files import read_json, write_json, write_text
 from jtrans.progress import Progress
 
@@ -51,8 +52,9 @@ def write_alignments(
 ) -> list[Path]:
     """Write word alignments in Pharaoh format, a file per run: its name and its alignment."""
     files = []
-    for name, alignment in alignments:
-        path = folder / f"{prefix}{name.replace('/', '-')}.alignments.txt"
+    names = file_names([name for name, _ in alignments])
+    for name, (_, alignment) in zip(names, alignments, strict=True):
+        path = folder / f"{prefix}{name}.alignments.txt"
         write_text(path, "".join(f"{to_pharaoh(pairs)}\n" for pairs in alignment.sentences))
         files.append(path)
     return files

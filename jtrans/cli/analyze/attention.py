@@ -123,11 +123,13 @@ def attention(
 
       jtrans analyze attention runs/base runs/fast --sentences 3,17 --layer all
     """
+    from jtrans.analysis.study.load import system_names
     from jtrans.runs import find_run
 
     text.check()
     selection = shown.selection()
     opened = [find_run(name) for name in runs]
+    names = system_names(opened)
     for run in opened:
         run.checkpoint(checkpoint)
     lines = [text.lines(run) for run in opened]
@@ -137,11 +139,11 @@ def attention(
 
     progress = console.TerminalProgress()
     pairs = []
-    for run, own in zip(opened, lines, strict=True):
+    for run, name, own in zip(opened, names, lines, strict=True):
         translator = Translator.load([run], DecodingChoices(checkpoint, device, "fp32"))
         pairs.append(
             [
-                explain_pair(translator, run.name, raw, text.target, line, selection, progress)
+                explain_pair(translator, name, raw, text.target, line, selection, progress)
                 for line, raw in own
             ]
         )
@@ -211,14 +213,16 @@ def _write(
     """Write the files of every pair and a page that shows all pairs; return them, page last."""
     from jtrans.analysis.output.files import write_pair
     from jtrans.analysis.report.explorer import attention_page
+    from jtrans.evaluation.names import file_names
     from jtrans.files import write_text
 
     progress = console.TerminalProgress()
     files = []
-    for run, own in zip(runs, pairs, strict=True):
+    names = file_names([own[0].system for own in pairs])
+    for run, name, own in zip(runs, names, pairs, strict=True):
         folder = out or run.reports_folder
         if out is not None and len(runs) > 1:
-            folder = out / run.name.replace("/", "-")
+            folder = out / name
         for pair in own:
             files += write_pair(pair, folder, split, progress)
     page = (out or runs[0].reports_folder) / PAGE
