@@ -2,6 +2,7 @@
 
 config.toml          resolved: every default written out
 pipeline.json        copied from the prepared corpus
+target.words.gz      the same: how often each target word occurs in the training text
 run.json             format version, data folder, fingerprints, parameters
 checkpoints/step-00012000/{model.safetensors, state.safetensors, state.json, sha256.json}
 checkpoints/pointers.json    names of the last and the best checkpoint
@@ -18,6 +19,7 @@ import os
 import re
 import shutil
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,10 +34,12 @@ from jtrans.files import (
     file_digest,
     read_json,
     whole_folder,
+    write_bytes,
     write_json,
     write_text,
 )
 from jtrans.text.pipeline import TextPipeline
+from jtrans.text.word_counts import read_word_counts
 
 FORMAT = 1
 RUNS = Path("runs")
@@ -189,6 +193,20 @@ class Run:
                 f"the run's configuration is damaged: {error}", where=str(path)
             ) from error
         return build_config(values, systems, where=str(path))
+
+    @property
+    def word_counts_path(self) -> Path:
+        """The file with the counts of the target words of the training text."""
+        return self.folder / "target.words.gz"
+
+    def keep_word_counts(self, path: Path) -> None:
+        """Copy the word counts of the prepared corpus, if it has them and the run does not."""
+        if path.is_file() and not self.word_counts_path.is_file():
+            write_bytes(self.word_counts_path, path.read_bytes())
+
+    def word_counts(self) -> Counter[str] | None:
+        """Count the target words of the training text; None where they were not kept."""
+        return read_word_counts(self.word_counts_path)
 
     def update_info(self, **info: Any) -> None:
         """Add to run.json."""

@@ -5,6 +5,7 @@ corpus.json              languages, splits, counts, options, provenance: enough 
 pipeline.json            the `TextPipeline`
 SPLIT.source.npy         all source ids of a split, one flat int32 array; also target
 SPLIT.source.offsets.npy where each sentence begins (and the last one ends); also target
+train.source.words.gz    how often each word of train occurs (before BPE); also target
 SPLIT.source.pos.npy     labels of the source ids if the corpus has them, int8; also ner
 text/SPLIT.de            raw lines of valid and test splits; text/SPLIT.tok.de segmented
 text/SPLIT.0.en          numbered references, if a split has several
@@ -14,6 +15,7 @@ text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     if the corpus has gold
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from jtrans.errors import CorpusError, JtransError, did_you_mean, name_hint
 from jtrans.files import file_digest, read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
+from jtrans.text.word_counts import read_word_counts
 
 FORMAT = 1
 _log = logging.getLogger(__name__)
@@ -185,6 +188,14 @@ class PreparedCorpus:
     def label_names(self) -> dict[str, list[str]]:
         """The names of the source labels by kind ("pos", "ner"); empty where there are none."""
         return dict(self.info.get("labels", {}))
+
+    def word_counts_path(self, side: Side) -> Path:
+        """Return the file with the counts of the words of train, see `text.word_counts`."""
+        return self.folder / f"train.{side}.words.gz"
+
+    def word_counts(self, side: Side) -> Counter[str] | None:
+        """Count the words of train; None if the corpus was prepared before they were kept."""
+        return read_word_counts(self.word_counts_path(side))
 
     def references(self, split: str) -> list[list[str]]:
         """Return all references of valid or a test split, each a list of lines.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ def assemble(
     splits: Mapping[str, Sequence[ShardPart]],
     texts: Mapping[str, ParallelText],
     label_kinds: Iterable[str],
+    word_counts: Iterable[Path],
     info: Mapping[str, Any],
 ) -> int:
     """Assemble a prepared corpus in `folder`, which appears only when complete.
@@ -40,6 +42,8 @@ def assemble(
     lost = 0
     with whole_folder(folder) as temporary:
         pipeline.save(temporary / "pipeline.json")
+        for path in word_counts:
+            shutil.copyfile(path, temporary / f"train.{path.name}")
         for name, parts in splits.items():
             for side in SIDES:
                 arrays = _read_arrays(parts, f"{side}.ids.npy")

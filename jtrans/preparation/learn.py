@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from jtrans.data.prepared import SIDES
 from jtrans.files import file_digest, read_lines, write_bytes, write_lines
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.work_folder import is_done, mark_done
@@ -17,6 +18,7 @@ from jtrans.text import bpe
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.truecase import Truecaser, first_words
 from jtrans.text.vocabulary import Vocabulary
+from jtrans.text.word_counts import write_word_counts
 
 # How often each word occurs, in source and target.
 Counts = tuple[Counter[str], Counter[str]]
@@ -35,6 +37,7 @@ def learn_pipeline(
     options = preparation.request.options
     casing = _learn_truecasers(preparation, parts) if options.truecase else ()
     counts = _count_words(preparation, parts, casing)
+    _keep(preparation, counts)
     codes = _codes(preparation, counts)
     truecasers = [Truecaser(read_lines(path)) for path in casing] if casing else [None, None]
     vocabularies = _build_vocabularies(preparation, codes, counts)
@@ -82,7 +85,19 @@ def count_types(
     for path, truecaser in zip(casing, truecasers, strict=False):
         write_lines(path, truecaser.small if truecaser else [], durable=False)
     counts = _count_words(preparation, parts, casing)
+    _keep(preparation, counts)
     return len(counts[0]), len(counts[1])
+
+
+def word_count_files(preparation: Preparation) -> tuple[Path, Path]:
+    """Return the files with the word counts of both sides, in the work folder."""
+    source, target = (preparation.folder / f"{side}.words.gz" for side in SIDES)
+    return source, target
+
+
+def _keep(preparation: Preparation, counts: Counts) -> None:
+    for path, words in zip(word_count_files(preparation), counts, strict=True):
+        write_word_counts(path, words)
 
 
 def _learn_truecasers(preparation: Preparation, parts: Sequence[ShardPart]) -> tuple[Path, ...]:

@@ -33,7 +33,9 @@ from jtrans.preparation.statistics import Statistics, describe
 from jtrans.preparation.work_folder import WorkFolder
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import MARK
+from jtrans.text.pipeline import TextSide
 from jtrans.text.vocabulary import EOS, UNK
+from jtrans.text.word_counts import write_word_counts
 
 # Sentences in memory at a time.
 SLICE = 50_000
@@ -181,6 +183,7 @@ def _merge(
             ids = (ids for part in parts for ids in part.slices(part.pairs.labels[kind]))
             write_array_parts(temporary / f"train.source.{kind}.npy", ids, size, np.int8)
         _write_gold(temporary / "text", parts, progress)
+        _write_word_counts(temporary, parts, progress)
         train = _statistics(parts)
         cleaning = _cleaning(parts)
         splits = {**record["splits"], "train": {**record["splits"]["train"], **train.to_json()}}
@@ -254,6 +257,25 @@ def _write_gold(folder: Path, parts: Sequence[MergedPart], progress: Progress) -
             write_lines(folder / f"train.{ending}", lines, durable=False)
         elif present:
             progress.warn(f"train.{ending} left out: not all parts have it")
+
+
+def _write_word_counts(folder: Path, parts: Sequence[MergedPart], progress: Progress) -> None:
+    """Add up the word counts of the parts, but for the words of pairs that are dropped."""
+    totals = {side: Counter[str]() for side in SIDES}
+    for part in parts:
+        for side, total in totals.items():
+            counts = part.corpus.word_counts(side)
+            if counts is None:
+                progress.warn(f"word counts left out: {part.corpus.folder} has none")
+                return
+            total.update(counts)
+            # duplicates have no unknown pieces: their words can be read from their ids
+            text: TextSide = getattr(part.corpus.pipeline, side)
+            for ids in part.slices(part.store(side), dropped=True):
+                for sentence in np.split(ids, np.flatnonzero(ids == EOS) + 1)[:-1]:
+                    total.subtract(text.words(sentence))
+    for side, total in totals.items():
+        write_word_counts(folder / f"train.{side}.words.gz", +total)
 
 
 def _statistics(parts: Sequence[MergedPart]) -> Statistics:

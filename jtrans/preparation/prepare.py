@@ -23,7 +23,7 @@ from jtrans.preparation.assemble import assemble, corpus_info
 from jtrans.preparation.encode import Labelling, encode_splits
 from jtrans.preparation.labels.project import name_labels, number_entities
 from jtrans.preparation.labels.sources import open_labels
-from jtrans.preparation.learn import count_types, learn_pipeline
+from jtrans.preparation.learn import count_types, learn_pipeline, word_count_files
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.request import Request, is_up_to_date, make_request, request_key
 from jtrans.preparation.segment import segment_corpus
@@ -118,6 +118,7 @@ def _run(preparation: Preparation, result: Path, provenance: Mapping[str, Any]) 
         splits=selection.splits,
         texts=request.corpus.splits,
         label_kinds=labelling.label_names if labelling else (),
+        word_counts=word_count_files(preparation),
         info=info,
     )
     if lost:

@@ -98,6 +98,7 @@ def train(
             Run.create(run, config, corpus.pipeline, info, replace=existing is not None)
     with trainer.run.lock(trainer.events.warn):
         trainer.run.remove_leftovers()
+        trainer.run.keep_word_counts(corpus.word_counts_path("target"))
         trainer.resume()
         if not trainer.is_finished:
             trainer.run.update_config(config)

@@ -40,6 +40,10 @@ def refusal(error: type[JtransError], run: Path, **arguments: Any) -> JtransErro
     return caught.value
 
 
+def test_a_run_keeps_the_word_counts_of_its_corpus(run: Path, corpus: PreparedCorpus) -> None:
+    assert Run.open(run).word_counts() == corpus.word_counts("target")
+
+
 def test_a_missing_corpus_is_refused(make_config: Any, tmp_path: Path) -> None:
     refusal(CorpusError, tmp_path / "run", config=make_config(), data=tmp_path / "nowhere")
     assert not (tmp_path / "run").exists()

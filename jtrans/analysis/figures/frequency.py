@@ -1,17 +1,14 @@
 """Accuracy and F-measure by training frequency (Figure 4, right).
 
 docs/systems.md 11.3, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
-2019) defines it. Counts come from the training data of the run; no extra file is needed.
+2019) defines it. Words are counted when a corpus is prepared; tokens have counts in the vocabulary.
 Both use one reference, as compare-mt does: the first, if a split has several.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,13 +18,12 @@ from jtrans.analysis.figures.bins import AS_IN_PAPER, BINS, Binning, Bins
 from jtrans.analysis.figures.position import (
     TEACHER_FORCED,
     accuracy_values,
-    continues,
     token_hits,
 )
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import binned_figure, divide, pooled_series
 from jtrans.analysis.study.study import Study
-from jtrans.data.prepared import PreparedCorpus
+from jtrans.analysis.study.training_words import training_words_of
 from jtrans.text.vocabulary import SPECIALS, Vocabulary
 
 WORD_STARTS = (1, 2, 3, 4, 5, 10, 100, 1000)  # compare-mt's
@@ -123,16 +119,12 @@ def f_measure(sums: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _f_measure(study: Study, binning: Binning) -> Figure:
-    corpus = _training_corpus(study)
-    side = corpus.pipeline.target
-    words = study.words.like(side)
-    counts = training_words(corpus)
+    training = training_words_of(study)
+    words, counts = training.words, training.counts
     references = [words.split(line) for line in study.reference_lines]
     hypotheses = [
         [member.words_by(words) for member in subject.members] for subject in study.subjects
     ]
-    if study.lowercase or side.lowercase:
-        counts = _without_case(counts, chain(references, *chain(*hypotheses)))
     frequencies = np.array([counts[word] for line in references for word in line])
     bins = binning.make(frequencies, Bins.between(WORD_STARTS), lowest=0)
     matches = [
@@ -152,55 +144,9 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
             for subject, own in zip(study.subjects, matches, strict=True)
         ],
         note="As in compare-mt: hypothesis words that match the reference, clipped; the bin is "
-        f"that of the word's frequency in the training data of {corpus.name}."
+        f"that of the word's frequency in the training data of {training.corpus}."
+        + training.note
         + words.note
         + study.text.only_first,
         count_label="reference words",
     )
-
-
-def _without_case(counts: Mapping[str, int], lines: Iterable[Sequence[str]]) -> Counter[str]:
-    """Return how often the words of some lines occur, in any case."""
-    folded = Counter[str]()
-    for word, number in counts.items():
-        folded[word.lower()] += number
-    return Counter({word: folded[word.lower()] for words in lines for word in words})
-
-
-def training_words(corpus: PreparedCorpus) -> Counter[str]:
-    """Count the target words of the training data, with subwords merged."""
-    store, side = corpus.pairs("train").target, corpus.pipeline.target
-    if not len(store):
-        return Counter()
-    ids = np.concatenate([store[index] for index in range(len(store))])
-    tokens = side.vocabulary.tokens
-    goes_on = np.array([continues(side, token) for token in tokens])[ids]
-    is_whole = ~goes_on
-    is_whole[1:] &= ~goes_on[:-1]  # the last subword of a longer word is not a word
-    numbers = np.bincount(ids[is_whole & (ids >= len(SPECIALS))], minlength=len(tokens))
-    counts = Counter({tokens[i]: int(numbers[i]) for i in np.flatnonzero(numbers)})
-    rest = np.flatnonzero(~is_whole)
-    pieces = [tokens[i] for i in ids[rest].tolist()]
-    counts.update(word for word in side.merge(pieces) if word not in SPECIALS)
-    return counts
-
-
-def _training_corpus(study: Study) -> PreparedCorpus:
-    """Return a corpus that a run was trained on, the same for any order of the runs.
-
-    The corpora whose words are those of the study come first, then the largest. Without any, it is
-    the corpus that the study is on.
-    """
-    folders = [Path(run.info.get("data") or study.corpus.folder) for run in study.runs]
-    corpora = [PreparedCorpus.open(path) for path in folders if PreparedCorpus.exists(path)]
-    if not corpora:
-        return study.corpus
-
-    def rank(corpus: PreparedCorpus) -> tuple[bool, int, str, str]:
-        train, side = corpus.info["splits"]["train"], corpus.pipeline.target
-        is_like = study.words.like(side) == study.words
-        is_cased = study.lowercase or not side.lowercase
-        texts, pipeline = json.dumps(train.get("sha256")), corpus.info["pipeline_sha256"]
-        return is_like and is_cased, train["pairs"], texts, pipeline
-
-    return max(corpora, key=rank)

@@ -113,14 +113,9 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
     ]
 
 
-def continues(side: TextSide, piece: str) -> bool:
-    """Whether the word continues after a subword."""
-    return side.codes is not None and piece.endswith(MARK)
-
-
 def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
     """Return the number of the word that each subword of a sentence belongs to, from 0."""
-    ends = np.array([not continues(side, piece) for piece in pieces], dtype=np.int64)
+    ends = np.array([not (side.codes and piece.endswith(MARK)) for piece in pieces], dtype=np.int64)
     numbers: NDArray[np.int64] = np.cumsum(ends) - ends
     return numbers
 

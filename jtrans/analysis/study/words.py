@@ -50,10 +50,11 @@ class StudyWords:
         return self.fold(self.target.segment(line))
 
     def like(self, side: TextSide) -> StudyWords:
-        """Return the words that a run with this target side has, with the case of this study."""
+        """Return the words that a run with this target side has, without case if it has none."""
+        lowercase = self.lowercase or side.lowercase
         if not self.is_mixed and is_same_words(side, self.target):
-            return self
-        return replace(self, target=_splitting(side), is_mixed=True)
+            return replace(self, lowercase=lowercase)
+        return replace(self, target=_splitting(side), lowercase=lowercase, is_mixed=True)
 
     @property
     def note(self) -> str:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from plugins.random_runs import ON_CPU, RunOn
 
 from jtrans.analysis.figures.bins import Bins
-from jtrans.analysis.figures.frequency import f_measure, matches_by_bin, training_words
+from jtrans.analysis.figures.frequency import f_measure, frequency_figures, matches_by_bin
+from jtrans.analysis.figures.results import Figure
+from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.training_words import words_by_vocabulary
+from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CorpusError
+from jtrans.preparation.options import PrepareOptions
+from jtrans.preparation.prepare import prepare
+from jtrans.runs import Run
 
 COUNTS = {"the": 100, "a": 50, "dog": 5, "cat": 4, "sees": 10, "sleeps": 1, "bird": 1}
 REFERENCES = [
@@ -73,4 +85,74 @@ def test_training_words_are_those_of_the_text_with_pieces_put_together(
     store = corpus.pairs("train").target
     expected = Counter(word for i in range(len(store)) for word in side.words(store[i]))
     assert set(expected) == {"Dog", "Cat", "Bird", "Fish", "Mouse"}
-    assert training_words(corpus) == expected
+    assert words_by_vocabulary(corpus) == expected == corpus.word_counts("target")
+
+
+# how often each of the words w0 to w9 is in train, the vocabulary has those of at least 3
+TRAINING = {f"w{n}": n for n in range(10)} | {"often": 40}
+TEST = ["w0 w1 w1 w2 w3", "w4 w9 often", "w1 never w2"]
+
+
+@pytest.fixture
+def with_threshold(tmp_path: Path) -> PreparedCorpus:
+    """A corpus as in IWSLT15: words separated by spaces, no BPE, rare words left out."""
+    words = [word for word, number in TRAINING.items() for _ in range(number)]
+    lines = [" ".join(words[start : start + 5]) for start in range(0, len(words), 5)]
+    texts = {"train": lines, "valid": TEST, "test": TEST}
+    splits = {name: ParallelText(text, text) for name, text in texts.items()}
+    whitespace = {"source_segment": "whitespace", "target_segment": "whitespace"}
+    options = PrepareOptions(
+        **whitespace, bpe="none", min_count=3, deduplicate=False, drop_identical=False
+    )
+    return prepare(Corpus("c", ("vi", "en"), splits), tmp_path / "data", options=options, workers=1)
+
+
+def _f_measure(run: Run, **options: Any) -> Figure:
+    study = load_study([run], "test", ON_CPU, **options)
+    [figure] = frequency_figures(study, with_accuracy=False)
+    assert isinstance(figure, Figure)
+    return figure
+
+
+def test_words_below_the_threshold_of_the_vocabulary_have_their_true_counts(
+    with_threshold: PreparedCorpus, run_on: RunOn
+) -> None:
+    assert with_threshold.word_counts("source") == +Counter(TRAINING)
+    figure = _f_measure(run_on(with_threshold))
+    assert figure.bins == ["0", "1", "2", "3", "4", "5–9", "10–99", "100–999", "1,000+"]
+    #                      w0 never, w1, w2, w3, w4, w9, often
+    assert figure.counts == [2, 3, 2, 1, 1, 1, 1, 0, 0]
+    assert "vocabulary" not in figure.note
+
+
+def test_a_run_without_its_corpus_knows_the_counts(
+    with_threshold: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    run = run_on(with_threshold)
+    run.update_info(corpus="c")
+    run.keep_word_counts(with_threshold.word_counts_path("target"))
+    expected = _f_measure(run).counts
+    text = ParallelText(["w1"], ["w1"])
+    test = ParallelText(TEST, TEST)
+    splits = {"train": text, "valid": text, "test": test}
+    options = PrepareOptions(pipeline=str(run.folder), drop_leaked=False, drop_identical=False)
+    other = prepare(Corpus("o", ("vi", "en"), splits), tmp_path / "o", options=options, workers=1)
+    shutil.rmtree(with_threshold.folder)
+    figure = _f_measure(run, data=other.folder)
+    assert figure.counts == expected
+    assert "training data of c." in figure.note
+
+
+def test_a_corpus_without_counts_says_that_its_vocabulary_counts(
+    with_threshold: PreparedCorpus, run_on: RunOn
+) -> None:
+    with_threshold.word_counts_path("target").unlink()
+    figure = _f_measure(run_on(with_threshold))
+    assert figure.counts == [7, 0, 0, 1, 1, 1, 1, 0, 0]
+    assert "words that the vocabulary lacks have 0" in figure.note
+
+
+def test_damaged_counts_are_refused(with_threshold: PreparedCorpus, run_on: RunOn) -> None:
+    with_threshold.word_counts_path("target").write_bytes(b"no gzip")
+    with pytest.raises(CorpusError, match="the word counts are damaged"):
+        _f_measure(run_on(with_threshold))

@@ -1,0 +1,91 @@
+"""How often the words of a study occur in a training text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jtrans.analysis.study.study import Study
+from jtrans.analysis.study.words import StudyWords
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.runs import Run
+from jtrans.text.vocabulary import SPECIALS, UNK
+
+BY_VOCABULARY = (
+    " It was prepared before words were counted: these are the counts of its vocabulary, and words "
+    "that the vocabulary lacks have 0. Prepare it again for the true counts."
+)
+
+
+@dataclass(frozen=True)
+class TrainingWords:
+    """The counts of the target words of a training text."""
+
+    corpus: str  # the name of the prepared corpus
+    words: StudyWords  # how lines are split into words that have counts
+    counts: Counter[str]
+    note: str = ""  # an addition to the note of a figure; often empty
+
+
+def training_words_of(study: Study) -> TrainingWords:
+    """Return the counts of a text that a run was trained on, the same for any order of the runs.
+
+    Texts whose words are those of the study come first, then the largest.
+    """
+
+    def rank(run: Run) -> tuple[bool, bool, int, str, str]:
+        train, side = _train(run), run.pipeline.target
+        is_known = run.word_counts_path.is_file() or _training_corpus(run) is not None
+        is_like = study.words.like(side) == study.words
+        pairs, text = train.get("pairs", 0), json.dumps(train.get("sha256"), sort_keys=True)
+        return is_known, is_like, pairs, text, run.pipeline.fingerprint()
+
+    run = max(study.runs, key=rank)
+    texts = [_train(other).get("sha256") for other in study.runs]
+    note = "" if all(text == texts[0] for text in texts) else " The systems had different ones."
+    name, side, counts = (
+        str(run.info.get("corpus", run.name)),
+        run.pipeline.target,
+        run.word_counts(),
+    )
+    if counts is None:
+        corpus = _training_corpus(run)
+        if corpus is None:
+            corpus = study.corpus
+            note += f" What {run.name} was trained on is not there."
+        name, side, counts = corpus.name, corpus.pipeline.target, corpus.word_counts("target")
+        if counts is None:
+            counts = words_by_vocabulary(corpus)
+            note += BY_VOCABULARY if (corpus.pairs("train").target.flat[0] == UNK).any() else ""
+    words = study.words.like(side)
+    if words.lowercase:
+        folded = Counter[str]()
+        for word, number in counts.items():
+            folded[word.lower()] += number
+        counts = folded
+    return TrainingWords(name, words, counts, note)
+
+
+def words_by_vocabulary(corpus: PreparedCorpus) -> Counter[str]:
+    """Count the target words of the training ids, but no unknown ones."""
+    ids, side = corpus.pairs("train").target, corpus.pipeline.target
+    counts = Counter(word for number in range(len(ids)) for word in side.words(ids[number]))
+    return Counter({word: count for word, count in counts.items() if word not in SPECIALS})
+
+
+def _train(run: Run) -> dict[str, Any]:
+    """Return the digests and sizes of the text a run was trained on; empty if not known."""
+    return dict(run.info.get("train") or {})
+
+
+def _training_corpus(run: Run) -> PreparedCorpus | None:
+    """Return the prepared corpus a run was trained on, unless it is gone or was replaced."""
+    folder = run.info.get("data")
+    if folder is None or not PreparedCorpus.exists(Path(folder)):
+        return None
+    corpus = PreparedCorpus.open(Path(folder))
+    digest = _train(run).get("sha256")
+    return corpus if digest in (None, corpus.info["splits"]["train"].get("sha256")) else None

@@ -1,0 +1,50 @@
+"""How often each word of a training text occurs, as a file.
+
+The words are those before BPE, all of them: a vocabulary counts pieces, and leaves out what is
+rarer than its threshold. A prepared corpus holds the counts of both sides, a run those of the
+target side.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from jtrans.errors import CorpusError
+from jtrans.files import write_bytes
+
+FORMAT = 1
+LEVEL = 6  # of compression: higher ones take longer and save little
+
+
+def write_word_counts(path: Path, counts: Mapping[str, int]) -> None:
+    """Write counts, the same bytes for the same counts."""
+    words = sorted(counts, key=lambda word: (-counts[word], word))
+    content = {"format": FORMAT, "words": words, "counts": [counts[word] for word in words]}
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    write_bytes(path, gzip.compress(data, LEVEL, mtime=0), durable=False)
+
+
+def read_word_counts(path: Path) -> Counter[str] | None:
+    """Read counts; None if the file is missing.
+
+    Raises:
+        CorpusError: it is damaged or has another format.
+    """
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(gzip.decompress(path.read_bytes()))
+        if content["format"] != FORMAT:
+            raise ValueError(f"format {content['format']}, this jtrans reads {FORMAT}")
+        return Counter(dict(zip(content["words"], map(int, content["counts"]), strict=True)))
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise CorpusError(
+            f"the word counts are damaged: {error}",
+            where=str(path),
+            hint="prepare the corpus again: jtrans prepare --force, or delete this file",
+            kind="corpus.damaged",
+        ) from error
