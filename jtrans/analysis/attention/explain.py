@@ -36,23 +36,14 @@ ALONG_TARGET = ("source", "target", "target")
 
 @dataclass(frozen=True)
 class LayerMap:
-    """The weights of one attention.
+    """The weights of one attention."""
 
-    Args:
-        name: in the model, such as ``joint.2.source``.
-        kind: the name without the layer, such as ``joint.source``.
-        layer: counted from 1; None if a system has only one.
-        has_heads: whether the first axis of `weights` is heads (not features, or absent).
-        axes: the other axes, out of ``source`` and ``target``; the last one is attended over.
-        weights: [heads or features, *axes].
-    """
-
-    name: str
-    kind: str
-    layer: int | None
-    has_heads: bool
-    axes: tuple[str, ...]
-    weights: Weights
+    name: str  # in the model, such as ``joint.2.source``
+    kind: str  # the name without the layer, such as ``joint.source``
+    layer: int | None  # counted from 1; None if a system has only one
+    has_heads: bool  # whether the first axis of `weights` is heads (not features, or absent)
+    axes: tuple[str, ...]  # the others, out of ``source`` and ``target``; the last is attended over
+    weights: Weights  # [heads or features, *axes]
 
     @property
     def heads(self) -> int:
@@ -67,17 +58,11 @@ class LayerMap:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Every attention map of one system for one sentence pair.
+    """Every attention map of one system for one sentence pair."""
 
-    Args:
-        source: S subwords, the end mark last.
-        predicted: T target subwords, the end mark last.
-        maps: in the order of the network.
-    """
-
-    source: list[str]
-    predicted: list[str]
-    maps: list[LayerMap]
+    source: list[str]  # S subwords, the end mark last
+    predicted: list[str]  # T target subwords, the end mark last
+    maps: list[LayerMap]  # in the order of the network
 
     @property
     def read(self) -> list[str]:

@@ -21,13 +21,9 @@ Values = list[float | None]
 def by_bin(
     values: NDArray[Any], sentence: NDArray[Any], place: NDArray[Any], shape: tuple[int, int]
 ) -> NDArray[np.float64]:
-    """Sum values by sentence and bin: [items, ...] -> [sentences, bins, ...].
+    """Sum values by the sentence and the bin of each item: [items, ...] -> [*shape, ...].
 
-    Args:
-        values: of each item.
-        sentence: the sentence of each item.
-        place: the bin of each item, -1 to leave it out.
-        shape: numbers of sentences and bins.
+    Items in the bin -1 are left out.
     """
     has_bin = place >= 0
     sums = np.zeros((*shape, *values.shape[1:]))

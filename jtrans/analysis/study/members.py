@@ -21,7 +21,7 @@ from jtrans.data.prepared import PreparedCorpus, Side
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations
 from jtrans.decoding.split import SplitTranslation
-from jtrans.errors import CorpusError, InternalError
+from jtrans.errors import CorpusError
 from jtrans.progress import Progress
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextSide
@@ -33,22 +33,14 @@ if TYPE_CHECKING:  # they load torch
 
 @dataclass(frozen=True)
 class SplitText:
-    """The text of a split.
+    """The text of a split."""
 
-    Args:
-        split: its name.
-        source_lines: raw text.
-        reference_lines: raw text; where there are several references, the first.
-        source_words: words of the study, before BPE.
-        reference_words: the same.
-        more_references: further references of the same lines, raw text and words.
-    """
-
-    split: str
-    source_lines: list[str]
-    reference_lines: list[str]
-    source_words: list[list[str]]
+    split: str  # its name
+    source_lines: list[str]  # raw text
+    reference_lines: list[str]  # raw text; where there are several references, the first
+    source_words: list[list[str]]  # words of the study, before BPE
     reference_words: list[list[str]]
+    # further references of the same lines, raw text and words
     more_references: Sequence[tuple[list[str], list[list[str]]]] = ()
 
     @property
@@ -73,25 +65,16 @@ class SplitText:
 class Member:
     """One run.
 
-    Args:
-        name: as shown to the user.
-        run: an existing run.
-        corpus: the prepared corpus it is studied on.
-        text: of the split.
-        words: those of `text`.
-        decoding: which checkpoint, and how it is loaded and translates.
-        progress: receives the progress of the work.
-
     Raises:
         JtransError: no such checkpoint, or search options that cannot be used.
     """
 
-    name: str
+    name: str  # as shown to the user
     run: Run
-    corpus: PreparedCorpus
+    corpus: PreparedCorpus  # it is studied on
     text: SplitText
-    words: StudyWords
-    decoding: DecodingChoices
+    words: StudyWords  # those of `text`
+    decoding: DecodingChoices  # which checkpoint, and how it is loaded and translates
     progress: Progress
 
     def __post_init__(self) -> None:
@@ -252,11 +235,3 @@ def _check_lines(lines: Sequence[Any], text: SplitText, where: str) -> None:
             hint="line n must translate source line n; delete a damaged file and run again",
             kind="corpus.line-counts",
         )
-
-
-def only_runs(members: Sequence[Member | FileMember]) -> list[Member]:
-    """Return members that must all be runs; a file of translations has no model."""
-    runs = [member for member in members if isinstance(member, Member)]
-    if len(runs) != len(members):
-        raise InternalError("a file of translations has no model")
-    return runs

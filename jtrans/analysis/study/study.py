@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from jtrans.analysis.study.members import FileMember, Member, SplitText, only_runs
+from jtrans.analysis.study.members import FileMember, Member, SplitText
 from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
 from jtrans.analysis.study.words import StudyWords
 from jtrans.data.prepared import PreparedCorpus
@@ -25,16 +25,11 @@ class Subject:
     """One system: a run, several runs that differ only by seed, or a file of translations.
 
     Numbers are means over `members`; text and models are those of the first one.
-
-    Args:
-        name: as shown to the user.
-        members: at least one.
-        index: place among the systems analysed; decides the colour.
     """
 
-    name: str
-    members: Sequence[Member | FileMember]
-    index: int
+    name: str  # as shown to the user
+    members: Sequence[Member | FileMember]  # at least one
+    index: int  # place among the systems analysed; decides the colour
 
     @property
     def runs(self) -> list[Run]:
@@ -49,7 +44,7 @@ class Subject:
     @property
     def run_members(self) -> list[Member]:
         """Its members with a model."""
-        return only_runs(self.members)
+        return [member for member in self.members if isinstance(member, Member)]
 
     @property
     def hypotheses(self) -> list[str]:
@@ -69,21 +64,13 @@ class Subject:
 
 @dataclass(eq=False, repr=False)
 class Study:
-    """Systems on one split of one text.
+    """Systems on one split of one text."""
 
-    Args:
-        subjects: in the order the user gave.
-        text: the split.
-        corpus: the prepared corpus of the first run.
-        words: how lines are split into words, and whether case counts.
-        warnings: caveats for the reader.
-    """
-
-    subjects: list[Subject]
+    subjects: list[Subject]  # in the order the user gave
     text: SplitText
-    corpus: PreparedCorpus
-    words: StudyWords
-    warnings: list[str]
+    corpus: PreparedCorpus  # of the first run
+    words: StudyWords  # how lines are split into words, and whether case counts
+    warnings: list[str]  # caveats for the reader
 
     def __post_init__(self) -> None:
         self.split = self.text.split

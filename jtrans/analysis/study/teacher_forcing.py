@@ -11,19 +11,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class TeacherForcedSplit:
-    """Every reference token of a split, one after the other, ``</s>`` of each sentence counted.
+    """Every reference token of a split, one after the other, ``</s>`` of each sentence counted."""
 
-    Args:
-        ids: of the reference tokens.
-        log_probs: of each token given source and the tokens before it.
-        hits: whether each token was the most probable.
-        offsets: where each sentence begins, and where the last one ends.
-    """
-
-    ids: NDArray[np.int32]
-    log_probs: NDArray[np.float32]
-    hits: NDArray[np.bool_]
-    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]  # of the reference tokens
+    log_probs: NDArray[np.float32]  # of each token given source and the tokens before it
+    hits: NDArray[np.bool_]  # whether each token was the most probable
+    offsets: NDArray[np.int64]  # where each sentence begins, and where the last one ends
 
     @classmethod
     def of(

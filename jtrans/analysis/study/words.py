@@ -14,18 +14,12 @@ class StudyWords:
 
     Where all runs split alike, their words are taken; else those of the segmenter that they share,
     without truecasing and dictionary; else those of the default segmenter of the language.
-
-    Args:
-        source: splits lines of the source language.
-        target: splits lines of the target language; it leaves case alone.
-        lowercase: whether words and scores are compared without case.
-        is_mixed: whether the runs split the target language into different words.
     """
 
-    source: TextSide
-    target: TextSide
-    lowercase: bool
-    is_mixed: bool = False
+    source: TextSide  # splits lines of the source language
+    target: TextSide  # splits lines of the target language; it leaves case alone
+    lowercase: bool  # whether words and scores are compared without case
+    is_mixed: bool = False  # whether the runs split the target language into different words
 
     @classmethod
     def of(cls, pipelines: Sequence[TextPipeline], lowercase: bool | None = None) -> StudyWords:
