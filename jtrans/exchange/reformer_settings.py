@@ -75,7 +75,7 @@ class SavedArguments:
             raise self.contradict(f"the checkpoint's arguments have no {name}")
         is_bool = isinstance(value, bool) and bool not in kinds
         if not isinstance(value, kinds) or is_bool or not is_valid(value):
-            raise self.contradict(f"the checkpoint's argument {name} is {shown(value)}")
+            raise self.contradict(f"the checkpoint's argument {name} cannot be {shown(value)}")
         return value
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jtrans.corpora.download.fetch import fetch, is_offline
+from jtrans.corpora.download.fetch import alone, fetch, is_offline
 from jtrans.corpora.download.search import (
     FileTree,
     PartFiles,
@@ -123,7 +123,7 @@ def _download(entry: Entry, progress: Progress) -> Places:
         )
     downloads = [fetch(source, store, progress=progress) for source in entry.sources]
     folders = [
-        _unpack_once(entry, download.path, download.record.sha256)
+        _unpack_once(entry, download.path, download.record.sha256, progress)
         if is_archive(download.path.name)
         else download.path.parent
         for download in downloads
@@ -150,7 +150,7 @@ def _local_folders(entry: Entry, folder: Path, progress: Progress) -> Places:
         known = {mirror.sha256 for mirror in mirrors if mirror.file == path.name} - {""}
         if known and record.sha256 not in known:
             progress.warn(f"{path} is not the file in the catalogue (different sha256)")
-        folders.append(_unpack_once(entry, path, record.sha256))
+        folders.append(_unpack_once(entry, path, record.sha256, progress))
         originals.append(record)
     return folders, originals
 
@@ -161,19 +161,21 @@ def _archive_names(names: Sequence[str]) -> set[str]:
     return {f"{name}{ending}".lower() for name in names for ending in endings}
 
 
-def _unpack_once(entry: Entry, archive: Path, sha256: str) -> Path:
+def _unpack_once(entry: Entry, archive: Path, sha256: str, progress: Progress) -> Path:
     """Unpack the files the entry reads, unless already done, and return the folder."""
     patterns = sorted({pattern for part in _parts(entry) for pattern in _patterns(part)})
     digest = text_digest("\n".join([sha256, *patterns]))[:12]
     # named after the archive inside: patterns may begin with its name (a catalogue number)
     stem = archive.name.split(".tar")[0].removesuffix(".tgz").removesuffix(".zip")
     folder = cache_folder() / "unpacked" / digest / stem
+
+    def is_needed(name: str) -> bool:
+        return any(fits(f"{stem}/{name}", pattern) for pattern in patterns)
+
     if not folder.exists():
-        unpack(
-            archive,
-            folder,
-            is_needed=lambda name: any(fits(f"{stem}/{name}", pattern) for pattern in patterns),
-        )
+        with alone(folder, progress):
+            if not folder.exists():  # another process may have done it meanwhile
+                unpack(archive, folder, is_needed=is_needed)
     return folder
 
 

@@ -91,7 +91,7 @@ def _from_mirror(
     """Download from one address, trying again while there is progress."""
     path = store.path(mirror)
     part = path.with_name(f"{path.name}.part")
-    with _exclusive(part, progress, patience):
+    with alone(part, progress, patience.other_process_seconds):
         if (download := store.find(source, thoroughly=True)) is not None:
             return download  # of the process we waited for
         started, failures, restarts = time.monotonic(), 0, 0
@@ -153,20 +153,20 @@ def forget(part: Path) -> None:
     part.with_name(f"{part.name}.json").unlink(missing_ok=True)
 
 
-def _exclusive(
-    part: Path, progress: Progress, patience: Patience
+def alone(
+    path: Path, progress: Progress, patience_seconds: float = 3600.0
 ) -> contextlib.AbstractContextManager[None]:
-    """Keep other processes from writing the same partial file; wait for one that does."""
-    owner_file = part.with_name(f"{part.name}.lock.json")
-    name = part.name.removesuffix(".part")
+    """Keep other processes from writing the same file or folder; wait for one that does."""
+    owner_file = path.with_name(f"{path.name}.lock.json")
+    name = path.name.removesuffix(".part")
     if owner_file.exists():
-        progress.say("Waiting", f"for a process that downloads {name}, if it is still there")
+        progress.say("Waiting", f"for a process that gets {name}, if it is still there")
     return exclusive(
         owner_file,
         lambda owner: WorkError(
-            f"{owner} is downloading {name}",
+            f"{owner} is getting {name}",
             hint="wait for it, then run the same command again",
             kind="download.busy",
         ),
-        patience_seconds=patience.other_process_seconds,
+        patience_seconds=patience_seconds,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from jtrans.corpora.entry import Entry, FileChoice, SplitPart
@@ -51,25 +53,27 @@ class SearchFolders:
         and `[` gives only the file nearest to its top. A file that exists both packed and
         unpacked counts once.
         """
-        for files in self._folders:
-            matches: dict[str, Path] = {}
-            for path, name in files:
-                if fits(name, pattern):
-                    matches.setdefault(without_packing(name.lower()), path)
-            if matches:
-                paths = [matches[name] for name in sorted(matches)]
-                is_single = not set("*?[") & set(pattern)
-                return [next(iter(matches.values()))] if is_single else paths
-        return []
+        return next((paths for files in self._folders if (paths := _fitting(files, pattern))), [])
 
     def find_part(self, part: SplitPart) -> PartFiles | None:
-        """Return the files of the first choice whose files all exist."""
-        for choice in part.choices:
-            sources = self.find(choice.source)
-            targets = self.find(choice.target) if choice.target else []
+        """Return the files of the first choice whose files all exist, best in one folder."""
+        for choice, files in itertools.product(part.choices, [*self._folders, None]):
+            find = self.find if files is None else partial(_fitting, files)
+            sources = find(choice.source)
+            targets = find(choice.target) if choice.target else []
             if sources and (targets or not choice.target):
                 return PartFiles(choice, sources, targets)
         return None
+
+
+def _fitting(files: FileTree, pattern: str) -> list[Path]:
+    matches: dict[str, Path] = {}
+    for path, name in files:
+        if fits(name, pattern):
+            matches.setdefault(without_packing(name.lower()), path)
+    paths = [matches[name] for name in sorted(matches)]
+    is_single = not set("*?[") & set(pattern)
+    return list(matches.values())[:1] if is_single else paths
 
 
 def fits(name: str, pattern: str) -> bool:

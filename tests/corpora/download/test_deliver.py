@@ -7,17 +7,21 @@ import hashlib
 import io
 import json
 import os
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.command_line import environment
 
 from jtrans.corpora.catalogue import load as catalogue
 from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
 from jtrans.corpora.download import search
 from jtrans.corpora.download.deliver import deliver
+from jtrans.corpora.download.search import SearchFolders
 from jtrans.corpora.download.store import OriginalRecord
 from jtrans.corpora.entry import OriginalFile
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError, JtransError
@@ -337,3 +341,42 @@ def test_a_folder_with_far_too_much_in_it_is_not_searched_to_its_end(
     with pytest.raises(CorpusError, match="holds more than 50 files and folders"):
         deliver(find_entry("wmt14-en-de"), tmp_path)
     assert len(visited) < 50
+
+
+def test_both_sides_come_from_one_folder_where_possible(tmp_path: Path, downloads: Path) -> None:
+    """The official train.de has a line less than the one in the archive, with its blank end."""
+    (tmp_path / "official").mkdir()
+    (tmp_path / "official/train.de").write_bytes(b"Ja.\n")
+    put(tmp_path / "archive", {"train.de": b"Ja.\n\n", "train.en": b"Yes.\n\n"})
+    folders = SearchFolders([tmp_path / "official", tmp_path / "archive"])
+    part = find_entry("multi30k-de-en").parts["train"][0]
+    files = folders.find_part(part)
+    assert files is not None
+    assert {path.parent.name for path in files.paths} == {"archive"}
+    (tmp_path / "archive/train.de").unlink()
+    files = SearchFolders([tmp_path / "official", tmp_path / "archive"]).find_part(part)
+    assert files is not None and [path.parent.name for path in files.paths] == [
+        "official", "archive",
+    ]  # fmt: skip
+
+
+def test_processes_that_prepare_one_corpus_at_once_share_its_files(
+    tar: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Any
+) -> None:
+    data = tar(tmp_path / "de-en.tgz", wit3_files()).read_bytes()
+    mirror = site.mirror("de-en.tgz", lambda handler: handler.send(200, data))
+    program = f"""
+from jtrans.corpora.catalogue.load import find_entry
+from jtrans.corpora.download.deliver import deliver
+from jtrans.corpora.entry import Mirror, OriginalFile
+
+source = OriginalFile(file="de-en.tgz", mirrors=(Mirror(url={mirror.url!r}),))
+entry = find_entry("iwslt14-de-en").model_copy(update={{"sources": (source,)}})
+print(len(deliver(entry).corpus.splits["test"]))
+"""
+    command = [sys.executable, "-c", program]
+    processes = [
+        subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE) for _ in range(4)
+    ]
+    assert [process.communicate(timeout=120)[0] for process in processes] == [b"5\n"] * 4
+    assert len(site.requests) == 1

@@ -396,7 +396,7 @@ def test_two_processes_do_not_write_the_same_file(
     short = dataclasses.replace(patience, other_process_seconds=0.2)
     with (
         exclusive(beside(tmp_path, mirror, ".part.lock.json"), JtransError),
-        pytest.raises(WorkError, match=rf"process {os.getpid()} on .* is downloading data\.bin"),
+        pytest.raises(WorkError, match=rf"process {os.getpid()} on .* is getting data\.bin"),
     ):
         get(listed("data.bin", (mirror,)), tmp_path, patience=short)
     assert site.requests == []
