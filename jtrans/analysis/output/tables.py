@@ -10,6 +10,8 @@ from typing import Any
 
 from jtrans.analysis.attention.views import View
 from jtrans.analysis.figures.results import NO_DATA, Cell, Figure, Series, Table
+from jtrans.evaluation.bootstrap import SAMPLES
+from jtrans.evaluation.significance import p_text
 
 DIGITS = 3
 NUMBER = re.compile(r"[-+−±≤≥<>=~.,:–%*†‡()\[\]\s]*\d[-+−±≤≥<>=~.,:–%*†‡()\[\]\s\d]*")
@@ -19,7 +21,11 @@ WEIGHT_COLUMNS = ("map", "layer", "head", "row", "row_token", "column", "column_
 def shown_table(item: Figure | Table) -> tuple[list[str], list[list[str]]]:
     """Return columns and rows to read: for a figure a column per system, value and interval."""
     if isinstance(item, Table):
-        return item.columns, [[shown(cell) for cell in row] for row in item.rows]
+        rows = [
+            [_shown_in(column, cell) for column, cell in zip(item.columns, row, strict=True)]
+            for row in item.rows
+        ]
+        return item.columns, rows
     columns = [item.x_label, item.count_label, *(series.system for series in item.series)]
     rows = [
         [label, f"{count:,}", *(shown_value(item, series, place) for series in item.series)]
@@ -35,6 +41,13 @@ def shown(cell: Cell, digits: int = DIGITS) -> str:
     if isinstance(cell, float):
         return f"{cell:.{digits}f}"
     return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def _shown_in(column: str, cell: Cell) -> str:
+    """Return a cell of a table; a p-value at the floor of the resampling is a bound."""
+    if column == "p" and isinstance(cell, float):
+        return p_text(cell, SAMPLES).removeprefix("p ").removeprefix("= ")
+    return shown(cell)
 
 
 def shown_value(figure: Figure, series: Series, place: int) -> str:

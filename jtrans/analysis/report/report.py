@@ -70,7 +70,6 @@ def page(data: ReportData) -> str:
         language_name=" → ".join(LANGUAGES.get(code, code) for code in languages),
         names=[(system.name, system.index) for system in data.systems],
         metrics=[(metric, TITLES[metric]) for metric in ALL_METRICS],
-        better=_significantly_better(data),
         verdicts=verdicts(data),
         curves=_curves(data),
         sections=[
@@ -106,15 +105,6 @@ def scores_table(data: ReportData) -> Table:
         rows.append(row)
     note = "; ".join(data.scores.signatures)
     return Table("scores", "Scores", columns, rows, note)
-
-
-def _significantly_better(data: ReportData) -> set[tuple[str, str]]:
-    """Return (system, title of a metric) for every significant gain over the first system."""
-    return {
-        (item.system, item.metric)
-        for item in data.scores.comparisons
-        if item.is_better and item.is_significant
-    }
 
 
 def _curves(data: ReportData) -> list[Markup]:

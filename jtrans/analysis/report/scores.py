@@ -91,7 +91,10 @@ def report_scores(study: Study, progress: Progress) -> ReportScores:
     ]
     first = study.with_model[0].run_members[0]
     cached = first.cached(
-        "group-scores", all_references=True, systems=translations, lowercase=study.lowercase
+        "scores-and-comparisons",
+        all_references=True,
+        systems=translations,
+        lowercase=study.lowercase,
     )
     content = cached.read()
     if content is not None:

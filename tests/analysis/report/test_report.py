@@ -17,7 +17,7 @@ from plugins.small_corpus import make_nouns
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from jtrans.analysis.figures.results import Figure
+from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import choose_examples, compare_texts
 from jtrans.analysis.report.pages import json_for_page
@@ -157,6 +157,47 @@ def test_seeds_are_one_system_with_their_spread(corpus: PreparedCorpus, run_on: 
     assert system.runs == [str(run.folder) for run in runs]
     assert data.scores.systems[0]["bleu"].spread is not None
     assert "seeds ±" in page(data)
+
+
+def test_systems_are_compared_by_their_means_over_all_seeds(
+    corpus: PreparedCorpus, run_on: RunOn
+) -> None:
+    runs = [
+        run_on(corpus, f"{name}-{seed}", weights_seed=start + seed, config={"training": training})
+        for name, start, rate, seeds in (("base", 0, 0.1, (1, 2, 3)), ("fast", 10, 0.2, (1, 2)))
+        for seed in seeds
+        for training in [{"seed": seed, "learning_rate": rate}]
+    ]
+    data = gather(load_study(runs, "test", ON_CPU), Silent())
+    baseline, system = data.scores.systems
+    for item in data.scores.comparisons:
+        metric = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}[item.metric]
+        expected = system[metric].value - baseline[metric].value
+        assert item.difference == pytest.approx(expected)
+        assert (item.baseline_runs, item.system_runs, item.resampled) == (
+            3,
+            2,
+            "sentences and seeds",
+        )
+    html = page(data)
+    assert "paired bootstrap over sentences and 2 + 3 seeds" in html
+    [table] = [i for s in data.sections for i in s.items if i.name == "compare-significance"]
+    assert isinstance(table, Table)
+    verdict = next(item for item in data.scores.comparisons if item.metric == "BLEU")
+    assert table.rows[0][-2:] == pytest.approx([verdict.difference, verdict.p_value], abs=2e-3)
+
+
+def test_a_significant_difference_is_marked_in_the_table(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    perfect = tmp_path / "perfect.en"
+    lines = corpus.raw_lines("test", "target")
+    perfect.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    data = gather(load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[perfect]), Silent())
+    assert data.scores.systems[1]["bleu"].mark == "*"
+    html = page(data)
+    assert "</b>*" in html
+    assert "p &lt;= 0.001" in html
 
 
 def test_a_file_of_translations_is_a_system_without_a_model(

@@ -1,0 +1,13 @@
+"""Tables as text to read."""
+
+from __future__ import annotations
+
+from jtrans.analysis.figures.results import Table
+from jtrans.analysis.output.tables import shown_table, to_csv
+
+
+def test_p_at_the_floor_of_the_resampling_is_a_bound() -> None:
+    rows: list[list[str | float | int | None]] = [["a", 1 / 1001, 1 / 1001], ["b", 0.0412, None]]
+    table = Table("compare", "title", ["system", "p", "share"], rows)
+    assert shown_table(table)[1] == [["a", "<= 0.001", "0.001"], ["b", "0.041", "no data"]]
+    assert to_csv(table).splitlines()[1].startswith("a,0.000999")  # files have the number
