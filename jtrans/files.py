@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # The length of a short digest: enough to tell millions of keys apart.
 SHORT_DIGEST_BYTES = 16
 _LINES_AT_ONCE = 10_000
-# what file systems answer that cannot lock files or sync folders
-_UNSUPPORTED = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
+# what file systems answer that cannot sync folders
+_UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _log = logging.getLogger(__name__)
 
 
@@ -65,6 +65,12 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"no permission to write {path}",
                 hint="choose a folder you can write",
                 kind="disk.read-only",
+            ) from error
+        if number in (errno.ENOLCK, errno.EOPNOTSUPP):
+            raise JtransError(
+                f"the file system of {path} cannot lock files",
+                hint="choose a folder on another one, or have it mounted with locks",
+                kind="disk.no-locks",
             ) from error
         if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
             raise JtransError(
@@ -257,7 +263,6 @@ def exclusive(
     patience_seconds: float = 0.0,
     settle_seconds: float = 0.0,
     watch_seconds: float = 0.0,
-    on_watch: Callable[[str], None] = lambda owner: None,
 ) -> Iterator[None]:
     """Keep other processes out while the block runs.
 
@@ -274,7 +279,6 @@ def exclusive(
         watch_seconds: network file systems do not always share locks. So if the lock is free but
             its last holder, on another host, did not end properly, see for this long whether
             that one still renews its owner file; the holder renews it only if this is not 0.
-        on_watch: called with that holder before the wait.
 
     Raises:
         JtransError: another process holds the lock.
@@ -285,14 +289,20 @@ def exclusive(
     try:
         host, owner = _read_owner(owner_file)
         if host and watch_seconds and host != socket.gethostname():
-            on_watch(owner)
+            _log.warning(
+                "%s did not end properly with %s: waiting %.0f s to see whether it is alive",
+                *(owner, owner_file.parent, watch_seconds),
+            )
             if _is_renewed(owner_file, watch_seconds):
                 raise busy(owner)
         elif host:
             time.sleep(settle_seconds)
         is_owner = True
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+        since = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
+        record = {"host": socket.gethostname(), "pid": process, "command": command, "since": since}
         with disk_errors(owner_file):
-            owner_file.write_text(json.dumps(_this_process()), encoding="utf-8")
+            owner_file.write_text(json.dumps(record), encoding="utf-8")
         if watch_seconds:
             arguments = owner_file, watch_seconds / 4, done
             threading.Thread(target=_renew, args=arguments, daemon=True).start()
@@ -321,14 +331,6 @@ def _acquire(
             lock.acquire(timeout=patience_seconds, poll_interval=0.1)
         except filelock.Timeout:
             raise busy(_read_owner(owner_file)[1]) from None
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-            raise JtransError(
-                f"the file system of {owner_file.parent} cannot lock files: {error.strerror}",
-                hint="choose a folder on another one, or have it mounted with locks",
-                kind="disk.no-locks",
-            ) from error
     return lock
 
 
@@ -337,16 +339,6 @@ def _inode(path: Path) -> int | None:
         return path.stat().st_ino
     except OSError:
         return None
-
-
-def _this_process() -> dict[str, Any]:
-    """Return what an owner file says of this process."""
-    return {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200],
-        "since": datetime.datetime.now().astimezone().isoformat(" ", "seconds"),
-    }
 
 
 def _read_owner(path: Path) -> tuple[str, str]:
@@ -369,20 +361,13 @@ def _renew(owner_file: Path, seconds: float, done: threading.Event) -> None:
 
 def _is_renewed(owner_file: Path, seconds: float) -> bool:
     """Watch an owner file, and return whether its holder renews it."""
-    before, end = _modified(owner_file), time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        time.sleep(min(left, 1.0))
-        if _modified(owner_file) not in (before, None):
-            return True
-    return False
-
-
-def _modified(path: Path) -> int | None:
-    try:
-        with path.open("rb") as handle:  # a network file system asks the server when it opens one
-            return os.fstat(handle.fileno()).st_mtime_ns
-    except OSError:
-        return None
+    end, times = time.monotonic() + seconds, set[int]()
+    while time.monotonic() < end and len(times) < 2:
+        # a network file system asks its server when a file is opened
+        with contextlib.suppress(OSError), owner_file.open("rb") as handle:
+            times.add(os.fstat(handle.fileno()).st_mtime_ns)
+        time.sleep(min(seconds / 4, 1.0))
+    return len(times) > 1
 
 
 def _line_blocks(lines: Iterable[str]) -> Iterator[bytes]:

@@ -14,17 +14,19 @@ reports/             figures, tables and pages
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import logging
 import os
 import re
 import shutil
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from jtrans.config import Config, SystemConfig, build_config
 from jtrans.errors import CheckpointError, JtransError, name_hint
@@ -46,6 +48,8 @@ RUNS = Path("runs")
 # the files of a checkpoint; the last has the digests of the others
 WEIGHTS, OPTIMISER, STATE = "model.safetensors", "state.safetensors", "state.json"
 SEAL = "sha256.json"
+Used = TypeVar("Used")
+_log = logging.getLogger(__name__)
 WATCH_SECONDS = 20.0  # how long a lock left by another host is watched for signs of life
 
 
@@ -67,25 +71,63 @@ class Checkpoint:
         """The file of the model's weights."""
         return self.folder / WEIGHTS
 
-    def verify(self, *names: str) -> None:
-        """Check files against their digests, where both exist.
+    def verify(self, *names: str) -> Checkpoint:
+        """Check files against their digests, where there are any, and return the checkpoint.
 
         Raises:
-            CheckpointError: a file was changed or truncated.
+            CheckpointError: a file is missing, or was changed or truncated.
         """
-        path = self.folder / SEAL
-        if not path.exists():
-            return
-        digests = read_json(path)
+        seal = self.folder / SEAL
         for name in names:
             file = self.folder / name
-            if file.is_file() and digests.get(name) != file_digest(file):
-                raise CheckpointError(
-                    "the checkpoint is damaged: its contents have changed since it was written",
-                    where=str(file),
-                    hint="use another checkpoint (--checkpoint last), or train again",
-                    kind="checkpoint.damaged",
-                )
+            if not file.is_file():
+                raise damaged(file, "the file is missing")
+            if not seal.exists():
+                continue
+            try:
+                digests = dict(read_json(seal))
+            except (JtransError, TypeError, ValueError) as error:
+                raise damaged(seal, "not valid JSON") from error
+            status = file.stat()
+            if digests.get(name) != _digest(file, status.st_mtime_ns, status.st_size):
+                raise damaged(file, "its contents have changed since it was written")
+        return self
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(file: Path, _changed: int, _size: int) -> str:
+    return file_digest(file)
+
+
+def first_undamaged(checkpoints: Iterable[Checkpoint], use: Callable[[Checkpoint], Used]) -> Used:
+    """Return what `use` returns for the first checkpoint for which it meets no damage.
+
+    Raises:
+        CheckpointError: all are damaged, or `use` met another fault.
+    """
+    faults: list[CheckpointError] = []
+    for checkpoint in checkpoints:
+        try:
+            used = use(checkpoint)
+        except CheckpointError as error:
+            if error.kind != "checkpoint.damaged":
+                raise
+            faults.append(error)
+            continue
+        for fault in faults:
+            _log.warning("%s (%s): using %s", fault.message, fault.where, checkpoint.name)
+        return used
+    raise faults[0]
+
+
+def damaged(file: Path, fault: object) -> CheckpointError:
+    """Return the error for a damaged file of a checkpoint."""
+    return CheckpointError(
+        f"the checkpoint is damaged: {fault}",
+        where=str(file),
+        hint="use another checkpoint (--checkpoint UPDATE), or train again (--restart)",
+        kind="checkpoint.damaged",
+    )
 
 
 class Run:
@@ -111,7 +153,7 @@ class Run:
             config: the resolved configuration.
             pipeline: of the prepared corpus.
             info: more for run.json.
-            replace: whether to replace an existing run, whose lock the caller holds.
+            replace: an existing run, whose lock the caller holds.
 
         Raises:
             JtransError: another process has created the run meanwhile.
@@ -236,28 +278,43 @@ class Run:
         return self.folder / "checkpoints"
 
     def checkpoints(self) -> list[Checkpoint]:
-        """Return the checkpoints of training, oldest first."""
-        folders = sorted(self.checkpoints_folder.glob("step-*"))
-        return [Checkpoint(folder.name, folder) for folder in folders if folder.is_dir()]
+        """Return the checkpoints of training, oldest first.
+
+        Only names that training gives count: ``step-12-old`` is a folder of the user's.
+        """
+        named = [Checkpoint(path.name, path) for path in self.checkpoints_folder.glob("step-*")]
+        numbered = [(each.update, each) for each in named if each.folder.is_dir()]
+        ours = [(n, each) for n, each in numbered if n is not None and each.name == step_name(n)]
+        return [each for _, each in sorted(ours, key=lambda pair: pair[0])]
 
     @contextlib.contextmanager
     def new_checkpoint(self, name: int | str) -> Iterator[Path]:
         """Yield an empty folder that becomes the checkpoint of that update, or of that name."""
-        folder_name = f"step-{name:08d}" if isinstance(name, int) else name
+        folder_name = step_name(name) if isinstance(name, int) else name
         with whole_folder(self.checkpoints_folder / folder_name) as temporary:
             yield temporary
             digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
             write_json(temporary / SEAL, digests)
 
     def remove_leftovers(self) -> None:
-        """Delete checkpoints whose writing was interrupted; the caller holds the lock."""
+        """Delete checkpoints whose writing was interrupted; the caller holds the lock.
+
+        One that was being replaced is put back.
+        """
         for folder in self.checkpoints_folder.glob(".step-*"):
+            target = self.checkpoints_folder / folder.name[1:].split(".")[0]
+            if (folder / "old").is_dir() and not target.exists():
+                (folder / "old").rename(target)
             shutil.rmtree(folder, ignore_errors=True)
 
     def pointers(self) -> dict[str, Any]:
         """Return the names of the checkpoints `last` and `best`, and the best value."""
         path = self.checkpoints_folder / "pointers.json"
-        return dict(read_json(path)) if path.exists() else {}
+        try:
+            pointers = read_json(path) if path.exists() else {}
+        except JtransError:
+            return {}
+        return pointers if isinstance(pointers, dict) else {}
 
     def set_pointers(self, **pointers: Any) -> None:
         """Change the checkpoints that `last` or `best` points to."""
@@ -272,30 +329,29 @@ class Run:
 
         Args:
             selector: `best`, `last`, the number of an update, or the name of an average; `best`
-                is the last one before the first validation.
+                is the last one before the first validation. If the best or the last one is
+                damaged or missing, a warning is logged and the newest of the others returned.
 
         Raises:
-            CheckpointError: there is no such checkpoint.
+            CheckpointError: there is no such checkpoint, or none that is undamaged.
         """
-        pointers = self.pointers()
-        name = pointers.get(selector)
-        if name is None and selector == "best":
-            name = pointers.get("last")
-        if name is None and selector.isdigit():
-            name = f"step-{int(selector):08d}"
-        name = str(name or selector)
+        if selector in ("best", "last"):
+            pointers = self.pointers()
+            name = pointers.get(selector) or pointers.get("last")
+            pointed = [Checkpoint(name, self.checkpoints_folder / name)] if name else []
+            others = [each for each in reversed(self.checkpoints()) if each.name != name]
+            if pointed or others:
+                return first_undamaged([*pointed, *others], lambda each: each.verify(WEIGHTS))
+        name = step_name(int(selector)) if selector.isdecimal() else selector
         folder = self.checkpoints_folder / name
         is_name = folder.name == name and folder.parent == self.checkpoints_folder
         if is_name and (folder / WEIGHTS).is_file():
-            return Checkpoint(folder.name, folder)
-        names = ["best", "last"] if pointers else []
-        names += sorted(
-            path.parent.name for path in self.checkpoints_folder.glob("*/*.safetensors")
-        )
+            return Checkpoint(name, folder)
+        names = sorted(path.parent.name for path in self.checkpoints_folder.glob("*/*.safetensors"))
         raise CheckpointError(
             f"the run has no checkpoint {selector}" if names else "the run has no checkpoint yet",
             where=str(self.folder),
-            hint=f"available: {', '.join(dict.fromkeys(names))}"
+            hint=f"available: best, last, {', '.join(dict.fromkeys(names))}"
             if names
             else f"train it: jtrans train {self.folder}/config.toml --run {self.folder}",
             kind="checkpoint.missing",
@@ -325,17 +381,21 @@ class Run:
                 events.append(json.loads(line))
         return events
 
-    def cut_log(self, events: int) -> None:
-        """Keep the first `events` events: those after the newest checkpoint will happen again."""
-        lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in self.events()[:events]]
+    def cut_log(self, count: int) -> int:
+        """Keep the first `count` events, and return how many are left.
+
+        What was logged after the newest checkpoint will happen again, but starts and ends did
+        happen.
+        """
+        events = self.events()
+        events[count:] = [each for each in events[count:] if each.get("event") in ("start", "end")]
+        lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
         write_text(self.folder / "log.jsonl", "".join(lines))
+        return len(events)
 
     @contextlib.contextmanager
-    def lock(self, warn: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Lock the run for writing; reading needs no lock.
-
-        Args:
-            warn: told where another host has to be waited for.
 
         Raises:
             JtransError: another live process holds the lock; that of a dead process is taken over.
@@ -350,15 +410,14 @@ class Run:
                 kind="run.locked",
             )
 
-        def watch(owner: str) -> None:
-            warn(
-                f"the run was not closed by {owner}: waiting {WATCH_SECONDS:.0f} s to see whether "
-                "it is still in use"
-            )
-
         path = self.folder / "lock.json"
-        with exclusive(path, busy, watch_seconds=WATCH_SECONDS, on_watch=watch):
+        with exclusive(path, busy, watch_seconds=WATCH_SECONDS):
             yield
+
+
+def step_name(update: int) -> str:
+    """Return the name of the checkpoint of an update."""
+    return f"step-{update:08d}"
 
 
 def find_run(name: str) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -241,12 +242,86 @@ def test_a_checkpoint_changed_after_it_was_written_is_noticed(make_run: Any) -> 
     run = make_run()
     add_checkpoint(run, 10)
     checkpoint = run.checkpoint("10")
-    checkpoint.verify("model.safetensors", "missing")
+    checkpoint.verify("model.safetensors")
     checkpoint.weights.write_bytes(b"weighty")
     with pytest.raises(CheckpointError, match="have changed since it was written") as caught:
         checkpoint.verify("model.safetensors")
     assert caught.value.kind == "checkpoint.damaged"
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("selector", ["best", "last"])
+@pytest.mark.parametrize("content", [None, b"", b"weigh", b"xeights"])
+@pytest.mark.parametrize("name", ["model.safetensors", "sha256.json"])
+def test_instead_of_a_damaged_checkpoint_the_one_before_is_taken_with_a_warning(
+    selector: str,
+    content: bytes | None,
+    name: str,
+    make_run: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run = make_run()
+    for update in (10, 20, 30):
+        add_checkpoint(run, update)
+    run.set_pointers(last="step-00000030", best="step-00000030")
+    damaged = run.checkpoint("30").folder / name
+    if content is not None:
+        damaged.write_bytes(content)
+    elif name == "model.safetensors":
+        damaged.unlink()
+    is_damaged = content is not None or name == "model.safetensors"
+    assert run.checkpoint(selector).update == (20 if is_damaged else 30)
+    assert ("using step-00000020" in caplog.text) == is_damaged
+    if content is not None:
+        with pytest.raises(CheckpointError):  # what is asked for by its number is refused
+            run.checkpoint("30").verify("model.safetensors")
+
+
+def test_a_run_with_nothing_but_damaged_checkpoints_is_refused(make_run: Any) -> None:
+    run = make_run()
+    add_checkpoint(run, 10)
+    (run.checkpoint("10").weights).write_bytes(b"")
+    run.set_pointers(last="step-00000010")
+    with pytest.raises(CheckpointError) as caught:
+        run.checkpoint("last")
+    assert caught.value.kind == "checkpoint.damaged"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]"])
+def test_without_readable_pointers_the_newest_checkpoint_is_taken(
+    content: bytes, make_run: Any
+) -> None:
+    run = make_run()
+    for update in (10, 20):
+        add_checkpoint(run, update)
+    (run.checkpoints_folder / "pointers.json").write_bytes(content)
+    assert run.checkpoint("best").update == run.checkpoint("last").update == 20
+    run.set_pointers(last="step-00000020")
+    assert run.pointers() == {"last": "step-00000020"}
+
+
+def test_only_folders_named_by_training_are_its_checkpoints(make_run: Any) -> None:
+    run = make_run()
+    for update in (7, 123_456_789):
+        add_checkpoint(run, update)
+    for name in ("step-backup", "step-12-old", "step-7", "step-000000012"):
+        shutil.copytree(run.checkpoint("7").folder, run.checkpoints_folder / name)
+    (run.checkpoints_folder / "step-00000009").write_text("a file", encoding="utf-8")
+    assert [each.update for each in run.checkpoints()] == [7, 123_456_789]
+    assert run.checkpoint("step-backup").name == "step-backup"  # asked for by its name
+
+
+def test_a_checkpoint_that_was_being_replaced_is_put_back(make_run: Any) -> None:
+    run = make_run()
+    add_checkpoint(run, 10)
+    folder = run.checkpoint("10").folder
+    beside = run.checkpoints_folder / ".step-00000010.abc"
+    beside.mkdir()
+    folder.rename(beside / "old")  # and a crash
+    (run.checkpoints_folder / ".step-00000010.99.tmp").mkdir()
+    run.remove_leftovers()
+    assert [path.name for path in run.checkpoints_folder.iterdir()] == ["step-00000010"]
+    run.checkpoint("10").verify("model.safetensors")
 
 
 def test_a_checkpoint_without_digests_is_taken_as_it_is(make_run: Any) -> None:
@@ -298,6 +373,15 @@ def test_a_line_cut_short_by_a_crash_is_left_out(make_run: Any) -> None:
     assert run.events() == [{"update": 1}, {"update": 3}]
 
 
+def test_a_cut_log_keeps_its_starts_and_ends(make_run: Any) -> None:
+    run = make_run()
+    for event in ("start", "train", "validation", "train", "end", "start", "train"):
+        run.log({"event": event})
+    assert run.cut_log(3) == 5
+    events = [event["event"] for event in run.events()]
+    assert events == ["start", "train", "validation", "end", "start"]
+
+
 # Lock
 
 
@@ -340,15 +424,15 @@ def test_a_lock_of_a_dead_process_is_taken_over(make_run: Any) -> None:
 
 
 def test_a_lock_left_by_another_host_is_watched_and_taken_over(
-    make_run: Any, monkeypatch: pytest.MonkeyPatch
+    make_run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("jtrans.runs.WATCH_SECONDS", 0.1)
-    run, warnings = make_run(), list[str]()
+    run = make_run()
     owner = {"host": "some-other-host", "pid": 1}
     (run.folder / "lock.json").write_text(json.dumps(owner), encoding="utf-8")
-    with run.lock(warnings.append):
+    with run.lock():
         assert str(os.getpid()) in (run.folder / "lock.json").read_text(encoding="utf-8")
-    assert "process 1 on some-other-host" in warnings[0]
+    assert "process 1 on some-other-host" in caplog.text
 
 
 def test_the_lock_of_a_former_process_with_the_same_number_is_taken_over(make_run: Any) -> None:

@@ -29,14 +29,30 @@ settings = Settings()
 
 
 def show_log(*, is_shown: bool) -> None:
-    """Show the package's log on stderr, with milliseconds since the start, or hide it."""
+    """Show the package's log on stderr: with times since the start, or its warnings alone."""
     log = logging.getLogger("jtrans")
     log.handlers.clear()
-    if is_shown:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("{relativeCreated:7.0f} ms  {message}", style="{"))
-        log.addHandler(handler)
-        log.setLevel(logging.INFO)
+    handler = logging.StreamHandler(sys.stderr)
+    style = "{relativeCreated:7.0f} ms  {message}" if is_shown else "warning: {message}"
+    handler.setFormatter(logging.Formatter(style, style="{"))
+    if not is_shown:
+        handler.addFilter(_Once())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO if is_shown else logging.WARNING)
+
+
+class _Once(logging.Filter):
+    """Lets every message pass once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        is_new = text not in self._seen
+        self._seen.add(text)
+        return is_new
 
 
 def is_plain(stream: Any) -> bool:

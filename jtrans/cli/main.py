@@ -129,8 +129,8 @@ def _given(parameter: Any, arguments: Sequence[str]) -> str | None:
     return None
 
 
-def _terminated(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(143)
+def _terminated(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _run(arguments: list[str]) -> int:
@@ -153,7 +153,10 @@ def main(arguments: list[str] | None = None) -> None:
     ):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(encoding="utf-8", errors=errors, newline="\n")  # type: ignore[union-attr]
-    signal.signal(signal.SIGTERM, _terminated)
+    for name in ("SIGTERM", "SIGHUP"):  # remove what is half written
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminated)
     # spinning idle threads of torch make a run many times slower on a busy machine
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     console.settings.arguments = arguments

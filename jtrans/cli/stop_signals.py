@@ -1,25 +1,32 @@
-"""Ctrl-C and SIGTERM as requests to stop, which long work honours when it can save its state."""
+"""Ctrl-C, SIGTERM and SIGHUP as requests to stop, which long work honours when it can save."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from types import FrameType
 from typing import Any, Self
 
 from jtrans.cli import console
 
+# SIGHUP: the terminal was closed, or the connection to it was lost
+STOPS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+
 
 class StopSignals:
-    """Within the block, the first SIGINT or SIGTERM sets a flag; the second stops at once."""
+    """Within the block, the first signal sets a flag; a second SIGINT or SIGTERM stops at once."""
 
     def __init__(self) -> None:
         self._number: int | None = None
         self._before: dict[int, Any] = {}
+        self._terminals = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
 
     def __enter__(self) -> Self:
-        """Take over the signals."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._receive)
+        """Take over the signals, but not those that the caller has ignored (nohup)."""
+        for number in STOPS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -33,13 +40,20 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int | None:
-        """130 after SIGINT, 143 after SIGTERM, None without a signal."""
+        """130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP, None without a signal."""
         return None if self._number is None else 128 + self._number
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._number is not None:
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
-            raise SystemExit(128 + number)
+            if number == signal.SIGTERM:
+                raise SystemExit(128 + number)
+            return  # a shell and the system both send SIGHUP; systemd sends it after SIGTERM
         self._number = number
-        console.talk("stopping after this update; interrupt again to stop at once")
+        try:
+            console.talk("stopping after this update; interrupt again to stop at once")
+        except OSError:  # the terminal is gone: what is still to be written must not fail
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            for stream in self._terminals:
+                os.dup2(nowhere, stream.fileno())

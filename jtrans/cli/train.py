@@ -146,6 +146,8 @@ def _estimate(config: Config, data: Path, device: str | None, *, as_json: bool) 
         ("rate", rate),
         ("time", f"{duration(estimate.epoch_seconds)} per epoch, without validation"),
     ]
+    if estimate.splits:
+        rows.append(("", "memory ran out: micro-batches were split in half"))
     if estimate.total_seconds is not None:
         rows.append(("", f"{duration(estimate.total_seconds)} until the first limit"))
     console.print_table(("dry run", "nothing was written"), rows)

@@ -43,11 +43,6 @@ class TrainTable(TrainingEvents):
             console.talk(f"changed  {change}")
         self._is_headed = False
 
-    def warn(self, text: str) -> None:
-        """Show a warning, even with --quiet."""
-        self.close()
-        console.warn(text)
-
     def update(self, advance: Advance) -> None:
         """Update the bar; without a terminal, write one line per minute."""
         now = time.monotonic()

@@ -29,7 +29,7 @@ def choose_checkpoints(
         return [run.checkpoint(str(update)) for update in sorted(set(updates))]
     if last is None or last < 1:
         raise ConfigError(f"cannot average the last {last} checkpoints", where="--last")
-    checkpoints = run.checkpoints()
+    checkpoints = [each for each in run.checkpoints() if each.weights.is_file()]
     if len(checkpoints) < last:
         raise CheckpointError(
             f"the run has {len(checkpoints)} checkpoints, not {last}",

@@ -10,10 +10,10 @@ No pickle: loading a checkpoint runs no code. A checkpoint's folder appears comp
 from __future__ import annotations
 
 import dataclasses
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
@@ -27,10 +27,11 @@ from jtrans.errors import CheckpointError, JtransError
 from jtrans.files import read_json, write_json
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import load_weights
-from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run
+from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run, damaged, step_name
 from jtrans.training.memory import MemoryLimits
 
 FORMAT = 1
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -107,8 +108,8 @@ def point_to_checkpoints(run: Run, state: TrainingState) -> None:
     """Point the run's `last` and `best` to the checkpoints that `state` names."""
     best = state.best
     run.set_pointers(
-        last=f"step-{state.update:08d}",
-        best=f"step-{best['update']:08d}" if best else None,
+        last=step_name(state.update),
+        best=step_name(best["update"]) if best else None,
         best_value=best["value"] if best else None,
     )
 
@@ -121,12 +122,8 @@ def load_checkpoint(
     Raises:
         CheckpointError: a file is missing, damaged, or of another model.
     """
-    try:
-        checkpoint.verify(WEIGHTS, OPTIMISER, STATE)
-        load_weights(model, checkpoint.weights)
-    except CheckpointError as error:
-        path = Path(error.where or checkpoint.weights)
-        raise _unusable(path, error.message, error.kind) from error
+    checkpoint.verify(WEIGHTS, OPTIMISER, STATE)
+    load_weights(model, checkpoint.weights)
     state = read_state(checkpoint)
     try:
         tensors = safetensors.torch.load_file(checkpoint.folder / OPTIMISER)
@@ -145,7 +142,7 @@ def load_checkpoint(
         ValueError,
         RuntimeError,
     ) as error:
-        raise _damaged(checkpoint.folder / OPTIMISER, error) from error
+        raise damaged(checkpoint.folder / OPTIMISER, error) from error
     return state
 
 
@@ -173,17 +170,31 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
     try:
         return TrainingState.from_json(values)
     except (KeyError, TypeError) as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
 
 
-def remove_surplus(run: Run, keep: KeepConfig, *, metric: str, higher_is_better: bool) -> None:
-    """Delete the checkpoints that `keep` does not cover, ranked by the validation's `metric`."""
-    checkpoints = run.checkpoints()
+def remove_surplus(
+    run: Run, keep: KeepConfig, update: int, *, metric: str, higher_is_better: bool
+) -> None:
+    """Delete the checkpoints up to `update`, the newest, that `keep` does not cover.
+
+    They are ranked by the validation's `metric`. What cannot be read is left alone, and so is a
+    damaged one after `update`, before which training was resumed.
+    """
+    checkpoints: list[Checkpoint] = []
     values: list[float | None] = []
-    for checkpoint in checkpoints:
-        state = read_state(checkpoint)
+    for checkpoint in run.checkpoints():
+        is_whole = all((checkpoint.folder / name).is_file() for name in (WEIGHTS, OPTIMISER, STATE))
+        if not is_whole or (checkpoint.update or 0) > update:
+            continue
+        try:
+            state = read_state(checkpoint)
+        except CheckpointError as error:
+            _log.warning("%s (%s): left alone", error.message, error.where)
+            continue
         value = state.validation.get(metric) if state.is_validated else None
         values.append(-value if value is not None and higher_is_better else value)
+        checkpoints.append(checkpoint)
     chosen = choose_checkpoints_to_keep(values, last=keep.last, best=keep.best)
     for index, checkpoint in enumerate(checkpoints):
         if index not in chosen:
@@ -226,21 +237,7 @@ def _read_state_file(checkpoint: Checkpoint) -> dict[str, Any]:
     try:
         values = read_json(path)
     except JtransError as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
     if not isinstance(values, dict):
-        raise _damaged(path, "not an object")
+        raise damaged(path, "not an object")
     return values
-
-
-def _damaged(path: Path, reason: object) -> CheckpointError:
-    return _unusable(path, f"the checkpoint is damaged: {reason}", "checkpoint.damaged")
-
-
-def _unusable(path: Path, message: str, kind: str) -> CheckpointError:
-    return CheckpointError(
-        message,
-        where=str(path),
-        hint=f"delete {path.parent} and run the same command again to continue from the checkpoint "
-        "before it, or start over with --restart",
-        kind=kind,
-    )

@@ -38,6 +38,7 @@ class Estimate:
     memory_bytes: int  # peak of the GPU, or of this process, with the largest micro-batch
     tokens_per_second: float  # real target tokens
     positions_per_second: float | None  # padded joint positions; None for systems without them
+    splits: int  # times that a micro-batch did not fit into memory and was split in half
     epoch_seconds: float  # one epoch, without validation
     total_seconds: (
         float | None
@@ -57,6 +58,8 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     """
     corpus = PreparedCorpus.open(data)
     trainer, info = make_trainer(Run(data), config, corpus, device=device)
+    splits: list[int] = []
+    trainer.accumulator.on_split = lambda sentences, _: splits.append(sentences)  # not logged
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     micro_batches = [micro_batch for update in epoch for micro_batch in update]
@@ -93,6 +96,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         tokens_per_second=tokens / seconds,
         positions_per_second=trainer.plan.positions(micro_batches) / seconds if is_joint else None,
         epoch_seconds=seconds,
+        splits=len(splits),
         total_seconds=trainer.stopping.seconds_left(trainer.state, updates, seconds / len(epoch)),
     )
 

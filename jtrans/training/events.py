@@ -73,9 +73,6 @@ class TrainingEvents:
     def start(self, start: Start) -> None:
         """Training begins or continues."""
 
-    def warn(self, text: str) -> None:
-        """Something happened that a user should know of."""
-
     def update(self, advance: Advance) -> None:
         """An update is done."""
 
@@ -89,7 +86,7 @@ class TrainingEvents:
         """
 
     def validating(self, done: int, total: int | None) -> None:
-        """Some more sentences of a validation are translated."""
+        """Some more sentences of a validation are scored, then translated."""
 
     def validation(self, validation: Validation) -> None:
         """A validation is done."""

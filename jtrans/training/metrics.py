@@ -70,16 +70,17 @@ class Metrics:
         self._unread.clear()
         for update, (loss, nll, norm) in enumerate(rows, self.state.update - len(rows) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                raise self.diverged(update, norm if math.isfinite(loss) else loss)
+                value = norm if math.isfinite(loss) else loss
+                raise self.diverged(update, f"the loss or its gradient is {value}")
             for totals in self._sums():
                 totals.loss += loss
                 totals.nll += nll
         self._gradient_norm = rows[-1][2]
 
-    def diverged(self, update: int, value: float) -> WorkError:
-        """Return the error for a loss or gradient that is not finite."""
+    def diverged(self, update: int, fault: str) -> WorkError:
+        """Return the error for numbers that are not finite; no checkpoint holds such numbers."""
         return WorkError(
-            f"training diverged: the loss or its gradient is {value} at update {update}",
+            f"training diverged: {fault} at update {update}",
             where=str(self.run.folder),
             hint="the same command with half the rate, --set training.learning_rate=..., "
             "continues from the last checkpoint; with --restart it starts over",

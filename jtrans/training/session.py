@@ -93,17 +93,19 @@ def train(
         should_stop=should_stop,
     )
     if existing is None or restart:
-        with existing.lock(trainer.events.warn) if existing else contextlib.nullcontext():
+        with existing.lock() if existing else contextlib.nullcontext():
             info = _run_info(corpus, trainer.model, initial)
             Run.create(run, config, corpus.pipeline, info, replace=existing is not None)
-    with trainer.run.lock(trainer.events.warn):
+    with trainer.run.lock():
         trainer.run.remove_leftovers()
         trainer.run.keep_word_counts(corpus.word_counts_path("target"))
         trainer.resume()
         if not trainer.is_finished:
             trainer.run.update_config(config)
             trainer.run.update_info(
-                data=str(corpus.folder.resolve()), matmul_backend=device_info.matmul_backend
+                data=str(corpus.folder.resolve()),
+                valid=_identity(corpus, "valid"),  # not in runs of earlier versions
+                matmul_backend=device_info.matmul_backend,
             )
             start = Start(
                 run=run,
@@ -218,12 +220,17 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         The settings that change, as text.
 
     Raises:
-        CheckpointError: the run has other vocabularies or training data.
+        CheckpointError: the run has other vocabularies, training or validation data.
         ConfigError: a setting that a run cannot change.
     """
-    same_vocabulary = run.pipeline.fingerprint() == corpus.pipeline.fingerprint()
-    if not same_vocabulary or run.info.get("train") != _identity(corpus):
-        difference = "training data" if same_vocabulary else "vocabularies"
+    difference = None
+    if run.info.get("train") != _identity(corpus, "train"):
+        difference = "training data"
+    elif run.info.get("valid", _identity(corpus, "valid")) != _identity(corpus, "valid"):
+        difference = "validation data"  # its scores decide which checkpoint is best
+    if run.pipeline.fingerprint() != corpus.pipeline.fingerprint():
+        difference = "vocabularies"
+    if difference:
         raise CheckpointError(
             f"the run {run.folder} was trained with different {difference} from {corpus.folder}",
             where=str(run.folder),
@@ -267,10 +274,10 @@ def _shown(value: Any) -> str:
     return "not set" if value is None else str(value)
 
 
-def _identity(corpus: PreparedCorpus) -> dict[str, Any]:
-    """Return the entries of corpus.json that identify the training split."""
-    train = corpus.info["splits"]["train"]
-    return {key: train[key] for key in ("sha256", "pairs", "tokens") if key in train}
+def _identity(corpus: PreparedCorpus, split: str) -> dict[str, Any]:
+    """Return the entries of corpus.json that identify a split."""
+    info = corpus.info["splits"][split]
+    return {key: info[key] for key in ("sha256", "pairs", "tokens", "references") if key in info}
 
 
 def _run_info(
@@ -279,7 +286,7 @@ def _run_info(
     return {
         "data": str(corpus.folder.resolve()),
         "corpus": corpus.name,
-        "train": _identity(corpus),
+        "train": _identity(corpus, "train"),
         "parameters": model.parameter_count(),
         "from": str(initial.folder) if initial else None,
         "jtrans": __version__,

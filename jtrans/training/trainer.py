@@ -24,7 +24,7 @@ from jtrans.data.bpe_dropout import make_bpe_dropout
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.base import TranslationModel
 from jtrans.progress import Silent
-from jtrans.runs import Run
+from jtrans.runs import Checkpoint, Run, first_undamaged
 from jtrans.training.checkpoint import (
     TrainingState,
     load_checkpoint,
@@ -99,15 +99,18 @@ class Trainer:
     # The loop
 
     def resume(self) -> None:
-        """Continue from the run's newest checkpoint, if there is one.
+        """Continue from the run's newest undamaged checkpoint, if it has any.
 
         Raises:
-            CheckpointError: it is damaged.
+            CheckpointError: all are damaged.
         """
-        checkpoints = self.run.checkpoints()
+        checkpoints = self.run.checkpoints()[::-1]
         if checkpoints:
-            self._set_state(load_checkpoint(checkpoints[-1], self.model, self.optimiser))
+            self._set_state(first_undamaged(checkpoints, self._load))
             point_to_checkpoints(self.run, self.state)
+
+    def _load(self, checkpoint: Checkpoint) -> TrainingState:
+        return load_checkpoint(checkpoint, self.model, self.optimiser)
 
     def _set_state(self, state: TrainingState) -> None:
         self.state = state
@@ -128,7 +131,7 @@ class Trainer:
         first = self.state.update
         if self.is_finished:
             return self._result(str(self.stopping.reached(self.state)), trained=False)
-        self.run.cut_log(self.state.events)
+        self.state.events = self.run.cut_log(self.state.events)
         self.metrics.log("start", time=_now(), precision=self.precision)
         self.metrics.start_clock()
         self._saved_at = time.monotonic()
@@ -213,12 +216,17 @@ class Trainer:
     # Validation and checkpoints
 
     def validate(self) -> None:
-        """Validate the model, report the result, and save a checkpoint."""
+        """Validate the model, report the result, and save a checkpoint.
+
+        Raises:
+            WorkError: training diverged.
+        """
         self.metrics.read()
+        self._check_weights()
         state = self.state
         measured = self.validator(self.model, _ValidationProgress(self))
         if not math.isfinite(measured["loss"]):
-            raise self.metrics.diverged(state.update, measured["loss"])
+            raise self.metrics.diverged(state.update, f"the validation loss is {measured['loss']}")
         is_best = self.stopping.judge(state, measured)
         state.validation, state.validated = measured, state.update
         row = self.metrics.validation(measured, is_best=is_best)
@@ -228,17 +236,25 @@ class Trainer:
     def save(self) -> None:
         """Save a checkpoint of the current state, and remove those no longer needed."""
         self.metrics.read()
+        self._check_weights()
         self.metrics.elapse()
         save_checkpoint(self.run, self.model, self.optimiser, self.state)
         metric = self.training.best_metric
         remove_surplus(
             self.run,
             self.training.keep,
+            self.state.update,
             metric=METRICS[metric],
             higher_is_better=metric == "valid-bleu",
         )
         self.metrics.elapse()  # writing does not count towards the rate of the next update
         self._saved_at = time.monotonic()
+
+    def _check_weights(self) -> None:
+        # the loss of an update is that of the weights before it
+        finite = [weight.isfinite().all() for weight in self.model.parameters()]
+        if not torch.stack(finite).all():
+            raise self.metrics.diverged(self.state.update, "a weight is not finite")
 
     def _is_validation_due(self) -> bool:
         state, every = self.state, self.training.validate_every

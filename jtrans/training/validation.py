@@ -62,26 +62,32 @@ class Validator:
     def __call__(
         self, model: TranslationModel, progress: Progress | None = None
     ) -> dict[str, float]:
-        """Return `loss` (nats per token), `perplexity` and, if sentences are translated, `bleu`."""
+        """Return `loss` (nats per token), `perplexity` and, if sentences are translated, `bleu`.
+
+        If the loss is not finite, nothing is translated.
+        """
+        progress = progress or Silent()
         was_training = model.training
         model.eval()
         try:
-            loss = self.loss(model)
+            loss = self.loss(model, progress)
             measured = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-            if self.sentences:
-                measured["bleu"] = self.bleu(model, progress or Silent())
+            if self.sentences and math.isfinite(loss):
+                measured["bleu"] = self.bleu(model, progress)
         finally:
             model.train(was_training)
         return measured
 
-    def loss(self, model: TranslationModel) -> float:
+    def loss(self, model: TranslationModel, progress: Progress) -> float:
         """Return the unsmoothed loss per target token of the first reference, in nats."""
         objective = Objective()
-        sums = []
+        sums, done = [], 0
         for indices in self.batches:
             batch = collate(self.pairs, indices).to(model.device)
             with torch.no_grad(), autocast(model.device, self.precision):
                 sums.append(batch_loss(model, batch, objective)[1])
+            done += indices.size
+            progress.advance("Validating", done, len(self.pairs))
         total: float = math.fsum(torch.stack(sums).tolist())
         return total / int(self.pairs.target.lengths.sum())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -12,8 +13,10 @@ from pathlib import Path
 import pytest
 from plugins.command_line import Jtrans, start_process
 
+from jtrans.cli.stop_signals import StopSignals
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn.device import prepare_device
+from jtrans.runs import Run
 
 MODEL = """
 [model]
@@ -139,7 +142,9 @@ def test_bad_input_is_explained_and_nothing_written(
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "terminated"]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["ctrl-c", "terminated", "hung up"],
 )
 def test_a_signal_saves_the_run_and_the_same_command_continues(
     number: signal.Signals, code: int, workplace: Path, jtrans: Jtrans
@@ -160,6 +165,69 @@ def test_a_signal_saves_the_run_and_the_same_command_continues(
     done = jtrans(*command, "--max-minutes", "0.0001", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["reason"] in ("max_updates", "max_minutes")
+
+
+def test_a_closed_terminal_saves_the_run(workplace: Path) -> None:
+    import fcntl
+    import pty
+    import termios
+
+    terminal, inside = pty.openpty()
+    process = start_process(
+        *("train", "tiny.toml", "--data", "data", "--run", "runs/closed"),
+        *("--set", "training.max_updates=100000", "--set", "training.validate_every=1000"),
+        folder=workplace,
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(inside)
+    log = workplace / "runs/closed/log.jsonl"
+    while not (log.exists() and '"train"' in log.read_text(encoding="utf-8")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.close(terminal)
+    assert process.wait(timeout=60) == 129
+    assert (Run(workplace / "runs/closed").checkpoint("last").update or 0) >= 50
+
+
+def test_ignored_signals_stay_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_IGN)
+    handlers: list[int] = []
+    monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.append(number))
+    with StopSignals():
+        pass
+    assert handlers == []  # nohup jtrans train
+
+
+def test_a_second_hangup_does_not_stop_the_saving(capsys: pytest.CaptureFixture[str]) -> None:
+    with StopSignals() as signals:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signals.are_set() and signals.exit_code == 129
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+
+
+def test_a_damaged_best_checkpoint_is_replaced_with_a_warning_and_refused_by_number(
+    workplace: Path, jtrans: Jtrans
+) -> None:
+    every = ("--set", "training.validate_every=3")
+    jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/first", *every)
+    folder = workplace / "runs/first/checkpoints/step-00000006"
+    (folder / "model.safetensors").write_bytes(b"")
+    done = jtrans("translate", "runs/first", "--checkpoint", "last", stdin=b"Hund\n")
+    assert done.code == 0 and done.err.count("warning: the checkpoint is damaged") == 1
+    assert "using step-00000003" in done.err
+    refused = jtrans("translate", "runs/first", "--checkpoint", "6", stdin=b"Hund\n")
+    assert refused.code == 2 and "damaged" in refused.err
+    more = ("--set", "training.max_updates=9")
+    again = jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/first", *every, *more)
+    assert again.code == 0 and "using step-00000003" in again.err
+    assert "continues at update 3" in again.err
 
 
 def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:

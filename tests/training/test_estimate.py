@@ -2,9 +2,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from plugins.folders import contents
 
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.training import micro_batches
 from jtrans.training.estimate import estimate
+from jtrans.training.objective import batch_loss
 
 
 @pytest.mark.parametrize("system", ["transformer", "reformer-base"])
@@ -24,6 +28,21 @@ def test_an_estimate_counts_the_epoch_and_writes_nothing(
     seconds = found.total_seconds
     assert seconds == pytest.approx(12 * found.epoch_seconds / found.updates)
     assert sorted(corpus.folder.rglob("*")) == before
+
+
+def test_an_estimate_that_runs_out_of_memory_writes_nothing(
+    corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scarce(model: Any, batch: Any, objective: Any) -> Any:
+        if len(batch.source) > 5:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return batch_loss(model, batch, objective)
+
+    monkeypatch.setattr(micro_batches, "batch_loss", scarce)
+    before = contents(corpus.folder)
+    found = estimate(make_config("reformer-fast"), data=corpus.folder)
+    assert found.splits > 0
+    assert contents(corpus.folder) == before
 
 
 def test_an_estimate_trains_nothing(

@@ -1,4 +1,6 @@
+import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -172,19 +174,131 @@ def test_a_run_in_use_is_refused_even_with_restart(
             assert error.kind == "run.locked"
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors", "state.json"])
-@pytest.mark.parametrize("damage", ["cut", "missing", "swapped"])
-def test_a_damaged_checkpoint_is_refused(
-    name: str, damage: str, run: Path, corpus: PreparedCorpus, make_config: Any
-) -> None:
-    path = Run(run).checkpoint("last").folder / name
-    content = path.read_bytes()
+FILES = ["model.safetensors", "state.safetensors", "state.json", "sha256.json"]
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda content: content[:-40],
+    "zeros": lambda content: bytes(len(content)),
+    "swapped": lambda content: b"\x80\x02cos\nsystem\n" + content,
+}
+
+
+def damage_file(path: Path, damage: str) -> None:
     if damage == "missing":
         path.unlink()
     else:
-        path.write_bytes(content[:-40] if damage == "cut" else b"\x80\x02cos\nsystem\n" + content)
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "is_sealed"),
+    [
+        (name, damage, is_sealed)
+        for name in FILES
+        for damage in ("cut", "zeros", "swapped", "missing")
+        for is_sealed in (True, False)
+        if name != "sha256.json" or (is_sealed and damage != "missing")
+    ],
+)
+def test_a_damaged_newest_checkpoint_is_passed_over(
+    name: str,
+    damage: str,
+    is_sealed: bool,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = make_config(validate_every=2, max_updates=6)
+    run = Run(tmp_path / "run")
+    train(config, data=corpus.folder, run=run.folder)
+    newest = run.checkpoint("last").folder
+    expected = contents(newest)
+    if not is_sealed:
+        (newest / "sha256.json").unlink()
+    damage_file(newest / name, damage)
+    assert train(config, data=corpus.folder, run=run.folder).trained
+    assert f"{name}" in caplog.text and "using step-00000004" in caplog.text
+    for path, content in expected.items():
+        if Path(path).suffix == ".safetensors":
+            assert contents(newest)[path] == content
+
+
+@pytest.mark.parametrize("name", FILES[:3])
+@pytest.mark.parametrize("damage", ["cut", "missing", "swapped"])
+def test_a_run_whose_only_checkpoint_is_damaged_is_refused(
+    name: str, damage: str, run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    damage_file(Run(run).checkpoint("last").folder / name, damage)
     error = refusal(CheckpointError, run, config=make_config(max_updates=9), data=corpus.folder)
     assert error.hint
+
+
+def test_folders_of_the_user_are_neither_deleted_nor_continued_from(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(validate_every=1, max_updates=4, keep={"last": 1, "best": 1})
+    run = Run(tmp_path / "run")
+    train(config, data=corpus.folder, run=run.folder)
+    newest = run.checkpoint("last").folder
+    for name in ("step-backup", "step-12-old", "step-99"):
+        shutil.copytree(newest, newest.with_name(name))
+    shutil.copytree(newest, newest.with_name("step-00000002"))
+    (newest.with_name("step-00000002") / "state.json").unlink()
+    newest.with_name("step-00000077").mkdir()
+    (newest.with_name("step-00000077") / "notes.txt").write_text("mine", encoding="utf-8")
+    theirs = {path for path in contents(run.folder) if "step-00000004" not in str(path)}
+    config = make_config(validate_every=1, max_updates=9, keep={"last": 1, "best": 1})
+    assert train(config, data=corpus.folder, run=run.folder).update == 9
+    assert {path for path in theirs if "checkpoints/step" in str(path)} <= set(contents(run.folder))
+
+
+def test_an_old_checkpoint_that_cannot_be_read_does_not_end_training(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep = {"last": 2, "best": 1}
+    config = make_config(validate_every=1, max_updates=2, keep=keep)
+    run = Run(tmp_path / "run")
+    train(config, data=corpus.folder, run=run.folder)
+    damaged = run.checkpoints()[0]
+    (damaged.folder / "state.json").write_text("{", encoding="utf-8")
+    longer = make_config(validate_every=1, max_updates=6, keep=keep)
+    assert train(longer, data=corpus.folder, run=run.folder).update == 6
+    assert damaged.folder.is_dir() and "left alone" in caplog.text
+
+
+def test_after_a_damaged_checkpoint_the_one_saved_next_is_kept(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    run = Run(tmp_path / "run")
+    train(make_config(validate_every=2, max_updates=6), data=corpus.folder, run=run.folder)
+    run.checkpoint("last").weights.write_bytes(b"")
+    config = make_config(validate_every=100, max_updates=8)
+    first = train(config, data=corpus.folder, run=run.folder, should_stop=lambda: True)
+    assert (first.reason, first.update) == ("stopped", 5)
+    assert run.checkpoint("last").update == 5
+    assert train(config, data=corpus.folder, run=run.folder).update == 8
+
+
+def test_a_run_continues_only_with_its_valid_split(
+    run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(corpus.folder, other)
+    info = json.loads((other / "corpus.json").read_text(encoding="utf-8"))
+    info["splits"]["valid"]["sha256"]["target"] = "0" * 64
+    (other / "corpus.json").write_text(json.dumps(info), encoding="utf-8")
+    error = refusal(CheckpointError, run, config=make_config(max_updates=9), data=other)
+    assert error.kind == "run.other-corpus" and "validation data" in error.message
+
+
+def test_a_run_that_does_not_name_its_valid_split_takes_that_of_the_corpus(
+    run: Path, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    info = dict(Run.open(run).info)
+    valid = info.pop("valid")
+    (run / "run.json").write_text(json.dumps(info), encoding="utf-8")
+    assert train(make_config(max_updates=4), data=corpus.folder, run=run).update == 4
+    assert Run.open(run).info["valid"] == valid
 
 
 def test_training_continues_from_the_checkpoint_before_a_deleted_one(
@@ -307,4 +421,4 @@ def test_a_run_does_not_continue_from_a_checkpoint_with_one_byte_changed(
     path.write_bytes(content)
     error = refusal(CheckpointError, run, config=make_config(max_updates=4), data=corpus.folder)
     assert error.kind == "checkpoint.damaged"
-    assert "continue from the checkpoint before it" in (error.hint or "")
+    assert "--restart" in (error.hint or "")

@@ -1,3 +1,4 @@
+import errno
 import json
 import math
 from pathlib import Path
@@ -216,7 +217,7 @@ def test_the_last_and_the_best_checkpoints_are_kept(
 ) -> None:
     losses = iter([5.0, 2.0, 4.0, 3.0, 3.5, 6.0])
     monkeypatch.setattr(
-        "jtrans.training.validation.Validator.loss", lambda self, model: next(losses)
+        "jtrans.training.validation.Validator.loss", lambda self, model, progress: next(losses)
     )
     config = make_config(validate_every=2, validate_sentences=0, keep={"last": 2, "best": 2})
     train(config, data=corpus.folder, run=tmp_path / "run")
@@ -231,7 +232,7 @@ def test_training_stops_when_nothing_gets_better(
 ) -> None:
     losses = iter([5.0, 4.0, 4.5, 3.0, 3.5, 3.0, 3.2, 1.0])
     monkeypatch.setattr(
-        "jtrans.training.validation.Validator.loss", lambda self, model: next(losses)
+        "jtrans.training.validation.Validator.loss", lambda self, model, progress: next(losses)
     )
     stop = {"metric": "valid-loss", "patience": 3}
     config = make_config(validate_every=1, validate_sentences=0, stop=stop)
@@ -290,6 +291,121 @@ def test_divergence_is_reported_with_its_update(
     assert caught.value.exit_code == 1
     assert caught.value.hint is not None and "learning_rate" in caught.value.hint
     assert names(tmp_path / "run") == []
+
+
+class Spoil(TrainingEvents):
+    """Makes weights infinite after an update, as a rate far too high does."""
+
+    def __init__(self, update: int, value: float) -> None:
+        self.at, self.value = update, value
+        self.trainer: Any = None
+
+    def update(self, advance: Advance) -> None:
+        if advance.update == self.at:
+            for parameter in self.trainer.model.parameters():
+                parameter.data.fill_(self.value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("at", [5, 6])  # in an update, before a validation
+@pytest.mark.parametrize("system", ["transformer", "reformer-base"])
+def test_divergence_keeps_the_last_good_checkpoint(
+    value: float, at: int, system: str, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(system, validate_every=3, validate_sentences=20)
+    run, events = tmp_path / "run", Spoil(at, value)
+    train(make_config(system, validate_every=3, max_updates=3), data=corpus.folder, run=run)
+    good = last_files(run)
+    trainer, _ = make_trainer(Run(run), config, corpus, events=events)
+    events.trainer = trainer
+    trainer.resume()
+    with pytest.raises(WorkError, match=r"diverged.*at update 6") as caught:
+        trainer.train()
+    assert (caught.value.kind, caught.value.exit_code) == ("work.diverged", 1)
+    assert last_files(run) == good
+
+
+def test_a_stopped_run_saves_no_weights_that_are_not_finite(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    run, events = tmp_path / "run", Spoil(5, math.nan)
+    train(make_config(max_updates=3), data=corpus.folder, run=run)
+    trainer, _ = make_trainer(
+        Run(run), make_config(), corpus, events=events, should_stop=lambda: trainer.state.update > 4
+    )
+    events.trainer = trainer
+    trainer.resume()
+    with pytest.raises(WorkError, match="a weight is not finite at update 5"):
+        trainer.train()
+    assert names(run) == ["step-00000003"]
+
+
+def test_a_validation_stops_on_request_and_is_done_again(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config(max_updates=4, validate_every=2, validate_sentences=20, batch_tokens=60)
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    train(config, data=corpus.folder, run=whole)
+    validating: list[int] = []
+
+    class Watch(TrainingEvents):
+        def validating(self, done: int, total: int | None) -> None:
+            validating.append(done)
+
+    result = train(
+        config,
+        data=corpus.folder,
+        run=run,
+        events=Watch(),
+        should_stop=lambda: bool(validating),
+    )
+    assert (result.reason, result.update, len(validating)) == ("stopped", 2, 1)
+    assert validating[0] < 20  # in the middle of the loss
+    assert train(config, data=corpus.folder, run=run).reason == "max_updates"
+    assert last_files(run) == last_files(whole)
+    assert what_was_learnt(run) == what_was_learnt(whole)
+
+
+def test_a_full_disk_leaves_the_checkpoints_there_are(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    config = make_config(max_updates=6, validate_every=3)
+    train(make_config(max_updates=3, validate_every=3), data=corpus.folder, run=run)
+    before = {path: path.read_bytes() for path in (run / "checkpoints").rglob("*.*")}
+
+    def full(tensors: Any, path: Path, **_: Any) -> None:
+        Path(path).write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(WorkError) as caught:
+        patch.setattr("safetensors.torch.save_file", full)
+        train(config, data=corpus.folder, run=run)
+    assert caught.value.kind == "disk.full"
+    after = {path: path.read_bytes() for path in (run / "checkpoints").rglob("*.*")}
+    assert {path: after[path] for path in before} == before and len(after) == len(before)
+    assert train(config, data=corpus.folder, run=run).update == 6
+
+
+def test_every_start_and_end_stays_in_the_log(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(make_config(max_updates=3), data=corpus.folder, run=run)
+    train(make_config(max_updates=5), data=corpus.folder, run=run)
+    with pytest.raises(CrashError):
+        train(make_config(max_updates=9), data=corpus.folder, run=run, events=CrashingEvents(7))
+    train(make_config(max_updates=9), data=corpus.folder, run=run)
+    train(make_config(max_updates=10), data=corpus.folder, run=run)
+    logged = [
+        (event["event"], event["update"])
+        for event in Run(run).events()
+        if event["event"] != "train"
+    ]
+    assert [name for name, _ in logged] == (
+        ["start", "validation", "end"] * 2 + ["start"] + ["start", "validation", "end"] * 2
+    )
+    assert [update for name, update in logged if name == "end"] == [3, 5, 9, 10]
 
 
 def test_running_out_of_memory_with_one_pair_says_what_needs_less(
