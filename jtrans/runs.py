@@ -28,7 +28,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from jtrans.config import Config, SystemConfig, build_config
+from jtrans.config import Config, SystemConfig, build_config, key_lines
 from jtrans.errors import CheckpointError, JtransError, name_hint
 from jtrans.files import (
     disk_errors,
@@ -234,7 +234,7 @@ class Run:
             raise CheckpointError(
                 f"the run's configuration is damaged: {error}", where=str(path)
             ) from error
-        return build_config(values, systems, where=str(path))
+        return build_config(values, systems, where=str(path), origins=lambda: [key_lines([path])])
 
     @property
     def word_counts_path(self) -> Path:

@@ -258,7 +258,7 @@ def test_a_key_of_another_system_is_unknown() -> None:
 
 def test_an_unknown_key_says_whether_file_or_set_had_it(write: Any) -> None:
     path = write('[model]\nsystem = "transformer"\n[training]\nsed = 1\n')
-    assert error_of(path).where == str(path)
+    assert error_of(path).where == f"{path}, line 4"
     assert error_of(DEMO, "training.sed=1").where == "from --set"
 
 
@@ -411,3 +411,63 @@ def test_a_fault_of_any_schema_is_explained(
     assert (error.message, error.kind, error.hint) == (message, kind, hint)
     assert isinstance(error, CorpusError)
     assert error.where == "garden.toml"
+
+
+# Lines
+
+
+BASE = """[model]
+system = "transformer"
+width = 64
+heads = 4
+
+[training]
+max_epochs = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "place"),
+    [
+        ("[model]\nwidht = 3\n", "model.widht", "my.toml, line 4"),
+        ("\n[model]\nwidth = 66\n", "width 66", "my.toml, line 4"),
+        ("[trainng]\n", "trainng", "my.toml, line 3"),
+        ("training.seed = -1\n", "training.seed", "my.toml, line 3"),
+        ("[training]\npass_joint = -1\n", "training.micro_batch_joint", "my.toml, line 4"),
+        ('[data]\ncorpus = """\nseed = 1\n"""\ncorpse = 1\n', "data.corpse", "my.toml, line 7"),
+        (
+            "[training.stop]\n# patience = 5\npatience = [\n  1]\n",
+            "training.stop.patience",
+            "my.toml, line 5",
+        ),
+        ("training.optimiser = { betas = [\n2, 3]}\n", "training.optimiser.betas.0", "line 3"),
+        ("model.ffn_width = 128\n", "system", "base.toml, line 2"),
+    ],
+)
+def test_a_mistake_is_named_with_the_line_of_its_file(
+    text: str, key: str, place: str, write: Any
+) -> None:
+    base = BASE.replace("transformer", "transfomer") if key == "system" else BASE
+    write(base, "base.toml")
+    error = error_of(write('extends = "base.toml"\n\n' + text))
+    assert key in error.message
+    assert str(error.where).endswith(place)
+
+
+def test_a_mistake_of_the_file_extended_is_named_with_its_line(write: Any) -> None:
+    write(BASE.replace("max_epochs = 3", 'max_epochs = "three"'), "base.toml")
+    error = error_of(write('extends = "base.toml"\n[training]\nseed = 1\n'))
+    assert str(error.where).endswith("base.toml, line 7")
+    fixed = write('extends = "base.toml"\n[training]\nseed = 1\nmax_epochs = 4\n')
+    assert load(fixed).training.max_epochs == 4
+
+
+def test_an_option_goes_before_the_lines_of_files(write: Any) -> None:
+    path = write(BASE)
+    assert error_of(path, "model.heads=7").where == "model, from --set"
+    assert error_of(path, "training.seed=-1").where == "from --set"
+
+
+def test_a_byte_that_is_no_utf8_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_bytes(BASE.encode() + b"# \xff\n")
+    assert str(error_of(tmp_path / "my.toml").where).endswith("my.toml, line 8")

@@ -160,6 +160,9 @@ def main(arguments: list[str] | None = None) -> None:
     # spinning idle threads of torch make a run many times slower on a busy machine
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     console.settings.arguments = arguments
+    # these may also follow the command
+    anywhere = [name for name in arguments if name in ("--verbose", "--quiet", "--debug")]
+    arguments = anywhere + [name for name in arguments if name not in anywhere]
     debug = "--debug" in arguments
     as_json = "--json" in arguments
     try:

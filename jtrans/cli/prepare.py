@@ -22,6 +22,7 @@ from jtrans.errors import usage_error
 if TYPE_CHECKING:
     from jtrans.data.prepared import PreparedCorpus
 
+DEMO = "demo/reformer-fast"
 TEXT, CLEANING = "Segmentation", "Cleaning of the training data"
 
 
@@ -192,7 +193,7 @@ def prepare(
         command=_command(),
         **{option: value for option, value in chosen.items() if value is not None},
     )
-    _show(prepared, as_json=as_json)
+    _show(prepared, name, as_json=as_json)
 
 
 def _is_prepared(path: str) -> bool:
@@ -245,9 +246,14 @@ def _command() -> str:
     )
 
 
-def _show(prepared: PreparedCorpus, *, as_json: bool) -> None:
+def _show(prepared: PreparedCorpus, name: str | None = None, *, as_json: bool) -> None:
     if as_json:
         console.print_json({"folder": str(prepared.folder), **prepared.info})
-    data = shlex.quote(str(prepared.folder))
-    run = shlex.quote(f"runs/{prepared.name}-reformer-fast")
-    console.next_step(f"jtrans train demo/reformer-fast --data {data} --run {run}")
+    from jtrans.config import recipe_names
+
+    # the recipes of a named corpus are in a folder of its name; those of demo/ fit any corpus
+    own = [recipe for recipe in recipe_names() if recipe.startswith(f"{name}/")]
+    recipe = min(own, key=lambda each: not each.endswith("/reformer-fast"), default=DEMO)
+    run = f"runs/{prepared.name}-{recipe.partition('/')[2]}"
+    command = ["jtrans", "train", recipe, "--data", str(prepared.folder), "--run", run]
+    console.next_step(shlex.join(command))

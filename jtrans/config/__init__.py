@@ -4,6 +4,7 @@ from jtrans.config.faults import explain_fault as explain_fault
 from jtrans.config.load import RECIPES as RECIPES
 from jtrans.config.load import build_config as build_config
 from jtrans.config.load import find_config as find_config
+from jtrans.config.load import key_lines as key_lines
 from jtrans.config.load import load_config as load_config
 from jtrans.config.load import recipe_names as recipe_names
 from jtrans.config.load import set_values as set_values

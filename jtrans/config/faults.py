@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from jtrans.errors import JtransError, did_you_mean, name_hint
 
 Error = TypeVar("Error", bound=JtransError)
+Origins = Sequence[Mapping[str, str]]  # places by dotted key, the most important first
 
 
 def explain_fault(
@@ -21,7 +22,7 @@ def explain_fault(
     where: str,
     hint: str,
     prefix: str = "",
-    origins: Mapping[str, str] | None = None,
+    origins: Origins = (),
 ) -> Error:
     """Turn pydantic's first fault into an error a user can act on.
 
@@ -32,12 +33,12 @@ def explain_fault(
         where: the file or option, unless `origins` has a more exact one.
         hint: what to do about a wrong value; for a wrong key it is the closest valid one.
         prefix: the section that `schema` describes, put before each key.
-        origins: where individual keys were set, by dotted key.
+        origins: where individual keys were set.
     """
     fault = error.errors()[0]
     parts = _key_parts(fault)
     key = ".".join([prefix, *parts] if prefix else parts)
-    place = _origin(key, origins or {}) or where
+    place = origin_of(key, origins, where)
     kind = f"{error_type.default_kind}.value"
     if fault["type"] == "extra_forbidden":
         valid = _sibling_keys(schema, parts)
@@ -61,12 +62,16 @@ def explain_fault(
     return error_type(message, where=place, hint=hint, kind=kind)
 
 
-def _origin(key: str, origins: Mapping[str, str]) -> str | None:
-    # the fault of a section (inconsistent sizes) comes from one of its keys, and vice versa
-    for name, origin in origins.items():
-        if f"{name}.".startswith(f"{key}.") or f"{key}.".startswith(f"{name}."):
-            return origin
-    return None
+def origin_of(key: str, origins: Origins, where: str) -> str:
+    """Return where a key was set: `where` if it is not among the origins.
+
+    The fault of a section (inconsistent sizes) comes from one of its keys, and vice versa.
+    """
+    for places in origins:
+        near = [n for n in places if f"{n}.".startswith(f"{key}.") or f"{key}.".startswith(f"{n}.")]
+        if near:  # the key itself, else the innermost section around it
+            return places[min(near, key=lambda name: (name != key, name > key, -len(name)))]
+    return where
 
 
 def _key_parts(fault: Mapping[str, Any]) -> list[str]:

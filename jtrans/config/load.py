@@ -7,21 +7,21 @@ read under their old names.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
-from jtrans.config.faults import explain_fault
-from jtrans.config.schema import Config, ConfigSection, SystemConfig
+from jtrans.config.faults import Origins, explain_fault, origin_of
+from jtrans.config.schema import Config, SystemConfig
 from jtrans.errors import ConfigError, name_hint
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHARED = "_shared"  # the folder of RECIPES with settings shared by several recipes
-Section = TypeVar("Section", bound=ConfigSection)
 _log = logging.getLogger(__name__)
 # Old names of keys, so that old files and runs can still be read.
 RENAMED = {
@@ -81,16 +81,45 @@ def load_config(
         ConfigError: unknown file, key, type or value, naming the nearest valid key.
     """
     path = find_config(name)
-    values = _read(path)
+    values, files = _read(path), [path]
     base = values.pop("extends", None)
     if base is not None:
-        values = merge_values(_read_base(path, str(base)), values)
+        inherited, more = _read_base(path, str(base))
+        values, files = merge_values(inherited, values), [*more, path]
     origins: dict[str, str] = {}
     parsed = [_parse_override(override) for override in overrides]
     given = [(key, value) for key, value in (options or {}).items() if value is not None]
     origins |= dict.fromkeys(set_values(values, parsed, "--set"), "from --set")
     origins |= dict.fromkeys(set_values(values, given, "an option"), "from an option")
-    return build_config(values, systems, where=str(path), origins=origins)
+    return build_config(
+        values, systems, where=str(path), origins=lambda: [origins, key_lines(files)]
+    )
+
+
+def key_lines(files: Iterable[Path]) -> dict[str, str]:
+    """Return the file and line where each key and section begins, by dotted key.
+
+    The last file that sets a key counts.
+    """
+    places: dict[str, str] = {}
+    for path in files:
+        lines: dict[str, int] = {}
+        rows = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
+        begin = 1
+        for end in range(1, len(rows) + 1):
+            with contextlib.suppress(tomllib.TOMLDecodeError):  # in the middle of a value
+                for key in _dotted_keys(tomllib.loads("".join(rows[:end]))):
+                    lines.setdefault(RENAMED.get(key, key), begin)
+                begin = end + 1
+        places |= {key: f"{path}, line {line}" for key, line in lines.items()}
+    return places
+
+
+def _dotted_keys(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _dotted_keys(value, f"{prefix}{key}.")
 
 
 def build_config(
@@ -98,7 +127,7 @@ def build_config(
     systems: Mapping[str, type[SystemConfig]],
     *,
     where: str,
-    origins: Mapping[str, str] | None = None,
+    origins: Callable[[], Origins] = tuple,
 ) -> Config:
     """Validate plain values and return them as a `Config`.
 
@@ -106,7 +135,7 @@ def build_config(
         values: sections of keys, as read from TOML.
         systems: the configuration class of each system.
         where: their file, for errors.
-        origins: where individual keys were set, by dotted key.
+        origins: returns where individual keys were set; called for errors only.
 
     Raises:
         ConfigError: an unknown key, type or value, naming the nearest valid key.
@@ -116,7 +145,7 @@ def build_config(
     if not isinstance(model, Mapping):
         raise ConfigError(
             f"model is a section with keys of its own (got {model!r})",
-            where=(origins or {}).get("model", where),
+            where=origin_of("model", origins(), where),
             hint="for example [model], and width = 256 in the line below",
             kind="config.value",
         )
@@ -124,37 +153,37 @@ def build_config(
     if system is None:
         raise ConfigError(
             "model.system is missing",
-            where=where,
+            where=origin_of("model.system", origins(), where),
             hint=f"one of: {', '.join(systems)}",
             kind="config.missing-key",
         )
     if system not in systems:
         raise ConfigError(
             f"unknown system: {system}",
-            where=(origins or {}).get("model.system", where),
+            where=origin_of("model.system", origins(), where),
             hint=name_hint(str(system), systems, "jtrans models lists them"),
             kind="config.unknown-system",
         )
-    hint = "jtrans models NAME shows the options of a system"
-    place = {"where": where, "origins": origins}
-    values["model"] = _validated(systems[system], model, hint, prefix="model", **place)
-    return _validated(Config, values, "jtrans recipes shows examples", **place)
-
-
-def _validated(
-    schema: type[Section], values: Mapping[str, Any], hint: str, **place: Any
-) -> Section:
+    schema: type[SystemConfig | Config] = systems[system]
+    hint, prefix = "jtrans models NAME shows the options of a system", "model"
     try:
-        return schema.model_validate(values)
+        values["model"] = schema.model_validate(model)
+        schema, hint, prefix = Config, "jtrans recipes shows examples", ""
+        return Config.model_validate(values)
     except ValidationError as error:
-        raise explain_fault(error, schema, ConfigError, hint=hint, **place) from error
+        raise explain_fault(
+            error, schema, ConfigError, where=where, hint=hint, prefix=prefix, origins=origins()
+        ) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"not valid TOML: {error}", where=str(path), kind="config.toml") from None
+        place = str(path)
+        if isinstance(error, UnicodeDecodeError):
+            place += f", line {error.object[: error.start].count(10) + 1}"
+        raise ConfigError(f"not valid TOML: {error}", where=place, kind="config.toml") from None
     except OSError as error:
         raise ConfigError(
             f"cannot read the configuration: {error.strerror}", where=str(path)
@@ -188,15 +217,18 @@ def _named_twice(old: str, new: str, where: str) -> ConfigError:
     )
 
 
-def _read_base(path: Path, base: str) -> dict[str, Any]:
-    """Read the file that `path` extends; a recipe includes the settings it shares with others."""
+def _read_base(path: Path, base: str) -> tuple[dict[str, Any], list[Path]]:
+    """Read the file that `path` extends, and return its values and the files they are from.
+
+    A recipe includes the settings it shares with others.
+    """
     base_path = path.parent / base
     if not base_path.is_file():
         base_path = find_config(base)
     values = _read(base_path)
     shared = values.pop("extends", None)
     if shared is None:
-        return values
+        return values, [base_path]
     if RECIPES not in base_path.parents:
         raise ConfigError(
             f"{base} itself extends another file; only one level is allowed",
@@ -204,7 +236,8 @@ def _read_base(path: Path, base: str) -> dict[str, Any]:
             hint=f"extend {shared} instead",
             kind="config.extends",
         )
-    return merge_values(_read(base_path.parent / str(shared)), values)
+    shared_path = base_path.parent / str(shared)
+    return merge_values(_read(shared_path), values), [shared_path, base_path]
 
 
 def merge_values(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:

@@ -362,6 +362,26 @@ def test_a_corpus_of_the_catalogue_comes_with_its_own_defaults(
     assert info_of(tmp_path / "elsewhere")["options"]["lowercase"] is False
 
 
+@pytest.mark.parametrize(
+    ("recipes", "expected"),
+    [
+        (["demo/transformer"], "demo/reformer-fast"),
+        (["tiny-de-en/transformer", "tiny-de-en-x/a"], "tiny-de-en/transformer"),
+        (["tiny-de-en/reformer-base", "tiny-de-en/reformer-fast"], "tiny-de-en/reformer-fast"),
+    ],
+)
+def test_the_next_command_names_a_recipe_of_the_corpus(
+    recipes: list[str], expected: str, jtrans: Jtrans, tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jtrans.config.recipe_names", lambda: recipes)
+    following = jtrans("prepare", tiny).err.splitlines()[-1]
+    system = expected.partition("/")[2]
+    assert following == (
+        f"Next: jtrans train {expected} --data data/prepared/tiny-de-en "
+        f"--run runs/tiny-de-en-{system}"
+    )
+
+
 def test_an_unknown_corpus_gets_the_nearest_name(jtrans: Jtrans, tiny: str) -> None:
     result = jtrans("prepare", "tiny-de-ne")
     assert result.code == 2

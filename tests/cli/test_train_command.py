@@ -90,7 +90,7 @@ def test_the_configuration_in_a_run_continues_with_it(workplace: Path, jtrans: J
 def test_verbose_logs_files_and_device_with_times(workplace: Path, jtrans: Jtrans) -> None:
     prepare_device.cache_clear()
     arguments = ("train", "tiny.toml", "--data", "data", "--run", "runs/logged", "--json")
-    done = jtrans("--verbose", *arguments)
+    done = jtrans(*arguments, "--verbose")  # before or after the command
     result = json.loads(done.out)
     log = re.findall(r"^ *\d+ ms  (.+)$", done.err, flags=re.MULTILINE)
     assert log[0] == "read tiny.toml"
