@@ -12,7 +12,7 @@ from torch import Tensor
 
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.files import write_json
-from jtrans.runs import WEIGHTS, Checkpoint, Run
+from jtrans.runs import WEIGHTS, Checkpoint, Run, damaged
 from jtrans.training.objective import precise
 
 
@@ -100,9 +100,4 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str] | None]:
             names = list(stream.keys())
             return {name: stream.get_tensor(name) for name in names}, stream.metadata()
     except (safetensors.SafetensorError, OSError) as error:
-        raise CheckpointError(
-            f"the checkpoint is damaged: {error}",
-            where=str(path),
-            hint="average others: --steps ...",
-            kind="checkpoint.damaged",
-        ) from error
+        raise damaged(path, error) from error
