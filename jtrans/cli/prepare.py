@@ -35,7 +35,7 @@ class TextOptions:
     """Options for segmentation and cleaning, named like the fields of `PrepareOptions`."""
 
     segment: str | None = option(
-        "moses, moses-escaped, jieba, whitespace, character or auto.", None, "auto", TEXT
+        "moses, moses-escaped, jieba, unspaced, whitespace, character or auto.", None, "auto", TEXT
     )
     source_segment: str | None = option("The same for the source only.", panel=TEXT)
     target_segment: str | None = option("The same for the target only.", panel=TEXT)
@@ -60,6 +60,18 @@ class TextOptions:
         "separate dictionaries, or one joint (for tied embeddings).", None, "separate", TEXT
     )
     min_count: int | None = option("Rarer tokens become <unk>.", None, "1", TEXT, min=1)
+    strip_invisible: bool | None = flag(
+        "--strip-invisible/--keep-invisible",
+        "Remove soft hyphens, zero-width spaces, direction marks and the like.",
+        TEXT,
+        "strip-invisible",
+    )
+    protect: bool | None = flag(
+        "--protect/--no-protect",
+        "Leave URLs, e-mail addresses, times, C++ and emoji sequences in one piece.",
+        TEXT,
+        "protect",
+    )
     spell: bool | None = flag(
         "--spell/--no-spell", "Split unknown BPE pieces into smaller known ones.", TEXT, "spell"
     )

@@ -64,15 +64,22 @@ class Rules:
 
 
 def shape_reason(
-    source: str, target: str, rules: Rules, languages: tuple[str, str] = ("", "")
+    source: str,
+    target: str,
+    rules: Rules,
+    languages: tuple[str, str] = ("", ""),
+    units_per_word: tuple[int, int] = (1, 1),
 ) -> str | None:
-    """Return the reason to drop a segmented pair, judged on its own; None if it stays."""
+    """Return the reason to drop a segmented pair, judged on its own; None if it stays.
+
+    `units_per_word` says into how many each side's segmenter cuts an ordinary word.
+    """
     if not source or not target:
         return "empty"
     words = max(source.count(" "), target.count(" ")) + 1
     if words > rules.max_length or max(len(source), len(target)) > rules.max_characters:
         return "too long"
-    if is_unlike(source, target, rules.max_ratio):
+    if is_unlike(source, target, rules.max_ratio, units_per_word):
         return "ratio"
     if rules.drop_identical and source == target:
         return "identical"
@@ -83,9 +90,12 @@ def shape_reason(
     return None
 
 
-def is_unlike(source: str, target: str, max_ratio: float) -> bool:
+def is_unlike(
+    source: str, target: str, max_ratio: float, units_per_word: tuple[int, int] = (1, 1)
+) -> bool:
     """Return whether one side has more than `max_ratio` times the words of the other."""
-    words = source.count(" ") + 1, target.count(" ") + 1
+    per_source, per_target = units_per_word
+    words = (source.count(" ") + 1) * per_target, (target.count(" ") + 1) * per_source
     # the quotient of integers is rounded like the limit: 11/10 is not more than 1.1
     return max(words) / min(words) > max_ratio
 

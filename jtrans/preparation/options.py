@@ -23,6 +23,8 @@ PIPELINE_OPTIONS = (
     "bpe_min_frequency",
     "vocabulary",
     "min_count",
+    "strip_invisible",
+    "protect",
     "spell",
 )
 
@@ -53,6 +55,8 @@ class PrepareOptions(ConfigSection):
         vocabulary: "separate" for the two sides, or one "joint" vocabulary (which
             `tie = "all"` of a model needs).
         min_count: rarer tokens are left out of the vocabulary.
+        strip_invisible: whether characters that cannot be seen are removed.
+        protect: whether addresses, times, ``C++`` and emoji sequences stay in one piece.
         spell: whether BPE pieces outside the vocabulary are split into smaller ones that are in it.
         max_length, max_ratio, deduplicate, drop_leaked, drop_identical, drop_wrong_script: the
             `jtrans.preparation.clean.Rules` of training pairs; `drop_leaked` is "pair", "source",
@@ -76,6 +80,8 @@ class PrepareOptions(ConfigSection):
     bpe_min_frequency: Count = 2
     vocabulary: Literal["joint", "separate"] = "separate"
     min_count: Count = 1
+    strip_invisible: bool = True
+    protect: bool = True
     spell: bool = True
     max_length: Count = 175
     max_ratio: Annotated[float, Field(ge=1.0)] = 3.0

@@ -24,6 +24,7 @@ from jtrans.preparation.languages import check_languages
 from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
 from jtrans.progress import Progress
 from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.segment import useless_entries
 
 # Characters allowed in a line of valid and test, which are not cleaned.
 LONGEST_LINE = 50_000
@@ -78,7 +79,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     sides = (
         (pipeline.source.bare(), pipeline.target.bare())
         if pipeline
-        else _make_sides(corpus.languages, options, dictionary)
+        else _make_sides(corpus.languages, options, dictionary, progress)
     )
     options = _settle(options, sides, pipeline)
     decided = {"pipeline", *(PIPELINE_OPTIONS if pipeline else ())}
@@ -178,12 +179,20 @@ def _settle(
 
 
 def _make_sides(
-    languages: tuple[str, str], options: PrepareOptions, dictionary: str | None
+    languages: tuple[str, str],
+    options: PrepareOptions,
+    dictionary: str | None,
+    progress: Progress,
 ) -> tuple[TextSide, TextSide]:
     """Return both sides before anything is learned; only jieba uses a dictionary."""
     source, target = (
         TextSide(
-            language, segmenter, options.lowercase, spell=options.spell and options.bpe != "none"
+            language,
+            segmenter,
+            options.lowercase,
+            strip_invisible=options.strip_invisible,
+            protect=options.protect,
+            spell=options.spell and options.bpe != "none",
         )
         for language, segmenter in zip(
             languages, (options.source_segment, options.target_segment), strict=True
@@ -196,6 +205,13 @@ def _make_sides(
             f"the dictionary {options.jieba_dictionary} is for jieba, but neither side uses it",
             "leave it out, or choose --source-segment jieba (or --target-segment)",
             where="--jieba-dictionary",
+        )
+    useless = useless_entries(dictionary)
+    if useless:
+        more = f" and {len(useless) - 5:,} more" if len(useless) > 5 else ""
+        progress.warn(
+            f"jieba cannot find entries of {options.jieba_dictionary} in a text, which it cuts at "
+            f"spaces and at signs other than +#&._%-: {', '.join(useless[:5])}{more}"
         )
     source, target = (
         replace(side, dictionary=dictionary if side.segmenter == "jieba" else None)

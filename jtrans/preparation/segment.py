@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -75,17 +76,18 @@ def segment_shard(job: _SegmentJob) -> int:
         _segment_lines(side, lines, limit) for side, lines in zip(job.sides, job.lines, strict=True)
     )
     languages = job.sides[0].language, job.sides[1].language
+    units = job.sides[0].units_per_word, job.sides[1].units_per_word
     notes = np.zeros(len(source), PAIR_NOTE)
     pairs = list(zip(source, target, strict=True))
     if pairs:
         notes["key"] = pair_keys(pairs)
     for i, pair in enumerate(pairs):
-        reason = shape_reason(*pair, job.rules, languages)
+        reason = shape_reason(*pair, job.rules, languages, units)
         if limit and max(len(job.lines[0][i]), len(job.lines[1][i])) > limit:
             reason = "too long"
         notes["reason"][i] = REASON_CODES[reason]
         if reason not in ("empty", "too long"):
-            notes["unlike"][i] = is_unlike(*pair, STRICT_RATIO)
+            notes["unlike"][i] = is_unlike(*pair, STRICT_RATIO, units)
     for side, lines in zip(SIDES, job.lines, strict=True):
         notes[side] = sentence_keys("" if limit and len(line) > limit else line for line in lines)
     files = [job.shard.path(ending) for ending in ("source.txt", "target.txt", "notes.npy")]
@@ -98,13 +100,11 @@ def segment_shard(job: _SegmentJob) -> int:
 
 def _segment_lines(side: TextSide, lines: Sequence[str], limit: int | None) -> list[str]:
     """Segment lines, except those of more than `limit` characters, which are dropped anyway."""
-    side = _reused_side(side.language, side.segmenter, side.lowercase, side.dictionary)
+    side = _reused_side(json.dumps(side.to_json()))
     return ["" if limit and len(line) > limit else " ".join(side.segment(line)) for line in lines]
 
 
 @functools.cache
-def _reused_side(
-    language: str, segmenter: str, lowercase: bool, dictionary: str | None
-) -> TextSide:
+def _reused_side(value: str) -> TextSide:
     """Return a side shared by all shards of this process: its segmenter takes time to build."""
-    return TextSide(language, segmenter, lowercase, dictionary=dictionary)
+    return TextSide.from_json(json.loads(value))

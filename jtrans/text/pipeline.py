@@ -22,7 +22,7 @@ from jtrans.errors import CorpusError, JtransError
 from jtrans.files import read_json, text_digest, write_json
 from jtrans.text.bpe import Bpe, check_codes
 from jtrans.text.normalise import normalise
-from jtrans.text.segment import Segmenter, make_segmenter, resolve_segmenter
+from jtrans.text.segment import SEGMENTERS, Segmenter, make_segmenter, resolve_segmenter
 from jtrans.text.truecase import Truecaser
 from jtrans.text.vocabulary import EOS, PAD, Vocabulary
 
@@ -37,9 +37,11 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 _OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
     "truecase": (list, type(None)),
     "dictionary": (str, type(None)),
+    "strip_invisible": (bool, type(None)),
+    "protect": (bool, type(None)),
     "spell": (bool, type(None)),
 }
-_FLAGS = ("spell",)
+_FLAGS = ("strip_invisible", "protect", "spell")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class TextSide:
         vocabulary: the tokens with ids.
         truecaser: how the first words of sentences are written; None leaves case alone.
         dictionary: extra words for the segmenter, as the text of a jieba user dictionary.
+        strip_invisible: whether characters that cannot be seen are removed (`normalise`).
+        protect: whether addresses, times and the like stay in one piece.
         spell: whether BPE pieces that are not in the vocabulary are split into smaller ones.
     """
 
@@ -68,6 +72,8 @@ class TextSide:
     vocabulary: Vocabulary = field(default_factory=lambda: Vocabulary.build({}))
     truecaser: Truecaser | None = None
     dictionary: str | None = None
+    strip_invisible: bool = False
+    protect: bool = False
     spell: bool = False
 
     def __post_init__(self) -> None:
@@ -78,6 +84,11 @@ class TextSide:
         # without the parts built on first use (compiled expressions, caches)
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
+    @property
+    def units_per_word(self) -> int:
+        """Into how many words the segmenter cuts one of a language with spaces, roughly."""
+        return SEGMENTERS[self.segmenter].units_per_word
+
     def bare(self) -> TextSide:
         """Return the side as it was before anything was learned."""
         return replace(self, codes=None, vocabulary=Vocabulary.build({}), truecaser=None)
@@ -85,8 +96,9 @@ class TextSide:
     def segment(self, line: str) -> list[str]:
         """Split a raw line into words, before BPE."""
         segmenter = self._segmenter
-        words = segmenter.segment(normalise(line) if segmenter.is_for_raw_text else line)
-        return self.recase(words)
+        if segmenter.is_for_raw_text:
+            line = normalise(line, strip_invisible=self.strip_invisible)
+        return self.recase(segmenter.segment(line))
 
     def recase(self, words: list[str]) -> list[str]:
         """Lower-case or truecase segmented words, as configured."""
@@ -163,12 +175,14 @@ class TextSide:
             vocabulary=Vocabulary.from_json(value.get("vocabulary")),
             truecaser=None if small is None else Truecaser([str(word) for word in small]),
             dictionary=value.get("dictionary"),
+            strip_invisible=bool(value.get("strip_invisible")),
+            protect=bool(value.get("protect")),
             spell=bool(value.get("spell")),
         )
 
     @cached_property
     def _segmenter(self) -> Segmenter:
-        return make_segmenter(self.segmenter, self.language, self.dictionary)
+        return make_segmenter(self.segmenter, self.language, self.dictionary, protect=self.protect)
 
     @cached_property
     def _bpe(self) -> Bpe | None:

@@ -1,38 +1,47 @@
 """Lines to words and back: one small class for each segmentation method.
 
-`join` undoes `segment`: exactly, up to repeated spaces, for `Whitespace` and `Character`, while
-`Moses` and `Jieba` restore spaces by rules, with the losses listed below. A second round trip
-changes nothing more.
+`join` undoes `segment`: exactly, up to repeated spaces, for `Whitespace`, `Character` and
+`Unspaced`, while `Moses` and `Jieba` restore spaces by rules, with the losses listed below. A
+second round trip changes nothing more.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
+import re
 import unicodedata
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
+
+import regex
 
 from jtrans.errors import ConfigError, name_hint
 from jtrans.text.detokenise import Repairs
-from jtrans.text.language import base_language
+from jtrans.text.language import base_language, language_script
 from jtrans.text.moses import CachedMoses
+from jtrans.text.protect import PROTECTED, SPACED, UNSPACED, hide, show
 
 
 class Segmenter(ABC):
     """Splits lines of one language into words.
 
     `is_for_raw_text` says whether lines should be normalised first; `dictionary` holds extra
-    words for jieba; other segmenters ignore it.
+    words for jieba; other segmenters ignore it. With `protect`, addresses, times and the like stay
+    in one piece (`jtrans.text.protect`).
     """
 
     is_for_raw_text: ClassVar[bool] = True
+    units_per_word: ClassVar[int] = 1  # roughly, of a language with spaces between words
 
-    def __init__(self, language: str, dictionary: str | None = None) -> None:
+    def __init__(
+        self, language: str, dictionary: str | None = None, *, protect: bool = False
+    ) -> None:
         self.language = base_language(language)
         self.dictionary = dictionary
+        self.protect = protect
 
     @abstractmethod
     def segment(self, line: str) -> list[str]:
@@ -46,19 +55,22 @@ class Segmenter(ABC):
 class Moses(Segmenter):
     """The tokeniser of most published systems (the same words as sacremoses), without escapes.
 
-    Not restored: a space before ``, . ! ? ) %`` or a missing one after them; the direction of
-    unpaired quotes; spaces around ``& # * + = < > — ...`` and inside quotes (``A&M`` comes back as
-    ``A & M``, ``black / white`` as ``black/white``): code and markup lose much. Of the lines of
+    Not restored, except in protected strings: a space before ``, . ! ? ) %`` or a missing one after
+    them; the direction of unpaired quotes; spaces around ``& # * + = < > — ...`` and inside quotes
+    (``A&M`` comes back as ``A & M``, ``black / white`` as ``black/white``): code and markup lose
+    much. Of the lines of
     Multi30k and Tatoeba 99.7 to 100 % come back unchanged (de, en, fr), of news 93 to 98 %
     (`scripts/bench/round_trip.py`).
     """
 
     _is_exact: ClassVar[bool] = False
 
-    def __init__(self, language: str, dictionary: str | None = None) -> None:
+    def __init__(self, language: str, *more: Any, protect: bool = False) -> None:
         from sacremoses import MosesDetokenizer
 
-        super().__init__(language, dictionary)
+        super().__init__(language, *more, protect=protect and not self._is_exact)
+        if not protect:  # as before there were protected strings: "deu" is not "de"
+            self.language = re.split("[-_]", language.lower())[0]
         self._tokenizer = CachedMoses(
             self.language, escape=self._is_exact, splits_last_stop=self._is_exact
         )
@@ -67,11 +79,21 @@ class Moses(Segmenter):
 
     def segment(self, line: str) -> list[str]:
         """Split a line into words and punctuation."""
-        return self._tokenizer.tokenize(line)
+        if not self.protect:
+            return self._tokenizer.tokenize(line)
+        line, strings = hide(line)
+        words = self._tokenizer.tokenize(line)
+        return [show(word, strings) for word in words] if strings else words
 
     def join(self, words: Sequence[str]) -> str:
         """Join words as detokenizer.perl does, and repair the spaces it leaves (`Repairs`)."""
-        return self._repairs.apply(self._detokenizer.detokenize(words, unescape=self._is_exact))
+        strings: list[str] = []
+        if self.protect:
+            line, strings = hide(" ".join(words))
+            words = line.split(" ")
+        line = self._detokenizer.detokenize(words, unescape=self._is_exact)
+        repaired: str = self._repairs.apply(line)
+        return show(repaired, strings)
 
 
 class MosesEscaped(Moses):
@@ -91,21 +113,23 @@ class Jieba(Segmenter):
     """Chinese words (jieba); letters and digits of other scripts stay together.
 
     Not restored: spaces next to a Chinese character or to punctuation (Chinese has none).
-    Spaces between two words or numbers of a script that uses spaces are.
+    Spaces between two words or numbers of a script that uses spaces are, and those between a
+    protected string (``C++``) and such a word. Traditional characters and Cantonese are segmented,
+    too, some of their words into single characters: jieba's dictionary is mostly simplified.
     """
 
-    def __init__(self, language: str, dictionary: str | None = None) -> None:
-        super().__init__(language, dictionary)
+    def __init__(self, language: str, dictionary: str | None = None, **more: bool) -> None:
+        super().__init__(language, dictionary, **more)
         self._cut = _jieba_tokenizer(dictionary).lcut
 
     def segment(self, line: str) -> list[str]:
         """Split a line into words."""
         words: list[str] = []
         follows_space = True
-        for piece in self._cut(line):
+        for piece in self._pieces(line):
             if piece.isspace():
                 follows_space = True
-            elif not follows_space and _is_spaced(words[-1][-1]) and _is_spaced(piece[0]):
+            elif not follows_space and self._has_space(words[-1], piece):
                 words[-1] += piece  # jieba splits "Müller" at the ü
             else:
                 words.append(piece)
@@ -114,12 +138,32 @@ class Jieba(Segmenter):
 
     def join(self, words: Sequence[str]) -> str:
         """Join words, with spaces only between two words that are not Chinese."""
-        line = ""
+        line = previous = ""
         for word in words:
-            if line and word and _is_spaced(line[-1]) and _is_spaced(word[0]):
+            if previous and word and self._has_space(previous, word):
                 line += " "
             line += word
+            previous = word or previous
         return line
+
+    def _pieces(self, line: str) -> Iterator[str]:
+        end = 0
+        for match in PROTECTED.finditer(line) if self.protect else ():
+            yield from self._cut(line[end : match.start()])
+            yield match.group()
+            end = match.end()
+        yield from self._cut(line[end:])
+
+    def _has_space(self, left: str, right: str) -> bool:
+        """Return whether there is a space between two words."""
+        if self.protect:
+            return self._is_word(left, -1) and self._is_word(right, 0)
+        return _is_spaced(left[-1]) and _is_spaced(right[0])
+
+    def _is_word(self, word: str, position: int) -> bool:
+        if _is_spaced(word[position]):
+            return True
+        return word[0] in "#@" or (_is_spaced(word[0]) and bool(PROTECTED.fullmatch(word)))
 
 
 class Whitespace(Segmenter):
@@ -151,23 +195,80 @@ class Character(Segmenter):
         return "".join(self._characters.get(word, word) for word in words)
 
 
+class Unspaced(Character):
+    """Characters of scripts without spaces (Japanese, Thai, Khmer ...), and words of all others.
+
+    A character takes its combining marks with it, a Tibetan syllable stays whole. A space is the
+    word ``▁``, except between two words of scripts with spaces.
+    """
+
+    units_per_word: ClassVar[int] = 3  # Japanese 2 to 3, Thai and Burmese 3 to 4
+    _TOKEN: ClassVar[Any] = regex.compile(
+        rf" |[\p{{Tibetan}}&&[\p{{L}}\p{{M}}]]+[\u0f0b\u0f0c]?"
+        rf"|{SPACED}+(?:['’.,-]{SPACED}+)*|\X",
+        regex.V1,
+    )
+    _PROTECTED_TOKEN: ClassVar[Any] = regex.compile(
+        f"(?:{PROTECTED.pattern})|{_TOKEN.pattern}", regex.V1
+    )
+    _IS_SPACED: ClassVar[Any] = regex.compile(SPACED, regex.V1)
+
+    def segment(self, line: str) -> list[str]:
+        """Split a normalised line into words and characters."""
+        words: list[str] = []
+        has_space = False
+        previous = ""
+        for match in (self._PROTECTED_TOKEN if self.protect else self._TOKEN).finditer(line):
+            token = match.group()
+            if token == " ":
+                has_space = True
+                continue
+            is_usual = self._has_space(previous, token)
+            if is_usual and not has_space:
+                words[-1] += token
+            else:
+                words += [self._words[" "]] if has_space and not is_usual else []
+                words.append(self._words.get(token, token))
+            previous, has_space = token, False
+        return words
+
+    def join(self, words: Sequence[str]) -> str:
+        """Join words and characters."""
+        line = ""
+        for word in words:
+            text = self._characters.get(word, word)
+            line += f" {text}" if self._has_space(line, text) else text
+        return line
+
+    def _has_space(self, left: str, right: str) -> bool:
+        """Return whether a space between two words goes without saying."""
+        ends = left[-1:], right[:1]
+        return all(ends) and all(map(self._IS_SPACED.match, ends))
+
+
 SEGMENTERS: dict[str, type[Segmenter]] = {
     "moses": Moses,
     "moses-escaped": MosesEscaped,
     "jieba": Jieba,
     "whitespace": Whitespace,
     "character": Character,
+    "unspaced": Unspaced,
 }
+_BY_SCRIPT: dict[str, str] = {"Han": "jieba"} | dict.fromkeys(
+    ["Japanese", *re.findall(r"\\p\{(\w+)\}", UNSPACED)], "unspaced"
+)
 
 
 def resolve_segmenter(name: str, language: str) -> str:
-    """Check a segmenter's name, and replace "auto" with the default: jieba for zh, else moses.
+    """Check a segmenter's name, and replace "auto" with the default of the language's script.
+
+    That is jieba for Chinese, unspaced for other scripts without spaces, and moses for all else.
 
     Raises:
         ConfigError: there is no such segmenter.
     """
     if name == "auto":
-        return "jieba" if base_language(language) == "zh" else "moses"
+        return _BY_SCRIPT.get(language_script(language) or "", "moses")
     if name not in SEGMENTERS:
         valid = ["auto", *SEGMENTERS]
         raise ConfigError(
@@ -178,18 +279,21 @@ def resolve_segmenter(name: str, language: str) -> str:
     return name
 
 
-def make_segmenter(name: str, language: str, dictionary: str | None = None) -> Segmenter:
+def make_segmenter(
+    name: str, language: str, dictionary: str | None = None, *, protect: bool = False
+) -> Segmenter:
     """Build a segmenter by name ("auto" included).
 
     Args:
         name: a name of `SEGMENTERS`.
         language: ISO code.
         dictionary: extra words for jieba, as the text of a user dictionary.
+        protect: whether addresses, times and the like stay in one piece.
 
     Raises:
         ConfigError: there is no such segmenter, or the dictionary has a malformed line.
     """
-    return SEGMENTERS[resolve_segmenter(name, language)](language, dictionary)
+    return SEGMENTERS[resolve_segmenter(name, language)](language, dictionary, protect=protect)
 
 
 def _is_spaced(character: str) -> bool:
@@ -198,6 +302,14 @@ def _is_spaced(character: str) -> bool:
         return character.isalnum()
     wide = unicodedata.east_asian_width(character) in ("W", "F")
     return not wide and (character.isalnum() or unicodedata.category(character)[0] == "M")
+
+
+def _import_jieba() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # jieba's deprecated escapes and imports
+        import jieba
+    jieba.setLogLevel(logging.WARNING)
+    return jieba
 
 
 @functools.cache
@@ -210,17 +322,28 @@ def _jieba_tokenizer(dictionary: str | None) -> Any:
     Raises:
         ConfigError: a line of the user's dictionary is malformed.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # jieba's deprecated escapes and imports
-        import jieba
-    jieba.setLogLevel(logging.WARNING)
-    tokenizer = jieba.Tokenizer()
+    tokenizer = _import_jieba().Tokenizer()
     tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
     tokenizer.initialized = True
     for number, line in enumerate((dictionary or "").splitlines(), start=1):
         if line.strip():
             tokenizer.add_word(*_dictionary_entry(line, number))
     return tokenizer
+
+
+def useless_entries(dictionary: str) -> list[str]:
+    """Return the entries of a user dictionary that jieba cannot find in a text, each with its line.
+
+    jieba cuts a line first, at all that is not Chinese, an ASCII letter or digit, or ``+#&._%-``.
+    """
+    blocks = _import_jieba().re_han_default
+    useless = []
+    for number, line in enumerate(dictionary.splitlines(), start=1):
+        word, *rest = line.split() or [""]
+        is_whole = all(re.fullmatch("[0-9]+|[a-z]+", part) for part in rest)
+        if word and not (is_whole and blocks.fullmatch(word)):
+            useless.append(f"line {number} ({line.strip()[:30]})")
+    return useless
 
 
 def _dictionary_entry(line: str, number: int) -> tuple[str, int | None]:

@@ -8,6 +8,7 @@ published vocabularies.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,14 +19,15 @@ from jtrans.errors import CorpusError
 PAD, EOS, UNK, SPARE = 0, 1, 2, 3
 MULTIPLE = 8  # filler rounds the size up to a multiple of it
 SPECIALS = ("<pad>", "</s>", "<unk>", "<s>")
+_FILLER = re.compile("madeupword[0-9]{4,}")
 
 
 @dataclass(frozen=True)
 class Vocabulary:
     """Maps tokens to ids and back.
 
-    A word of a text never becomes a special: the text ``</s>`` is an unknown word, not the
-    end of the sentence.
+    A word of a text never becomes a special or filler: the text ``</s>`` is an unknown word, not
+    the end of the sentence.
 
     Args:
         tokens: all tokens, the four specials first; the id of a token is its position.
@@ -77,7 +79,7 @@ class Vocabulary:
         return len(self.tokens)
 
     def ids(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of a text's pieces; UNK for unknown pieces and for names of specials."""
+        """Return the ids of a text's pieces; UNK for unknown pieces, specials and filler."""
         get = self._ids.get
         return [get(piece, UNK) for piece in pieces]
 
@@ -114,7 +116,7 @@ class Vocabulary:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        # Specials are left out, see the class. Where a token is listed twice (as in some
-        # published dictionaries), the later entry wins, as in fairseq.
-        first = len(SPECIALS)
-        return {token: first + i for i, token in enumerate(self.tokens[first:])}
+        # Specials and filler are left out, see the class. Where a token is listed twice (as in
+        # some published dictionaries), the later entry wins, as in fairseq.
+        entries = list(enumerate(zip(self.tokens, self.counts, strict=True)))[len(SPECIALS) :]
+        return {token: i for i, (token, count) in entries if count or not _FILLER.fullmatch(token)}

@@ -106,7 +106,7 @@ def test_every_option_reaches_the_corpus(jtrans: Jtrans, files: Path, tmp_path: 
         "--min-count": "2", "--max-length": "90", "--max-ratio": "9.5",
     }  # fmt: skip
     flags = ["--lowercase", "--no-deduplicate", "--keep-leaked", "--keep-identical"]
-    flags += ["--keep-wrong-script", "--no-spell"]
+    flags += ["--keep-wrong-script", "--no-spell", "--no-protect", "--keep-invisible"]
     result = jtrans(*OWN, *OUT, *[part for pair in given.items() for part in pair], *flags)
     assert result.code == 0, result.err
     assert info_of(tmp_path / "prepared/mine")["options"] == {
@@ -114,7 +114,8 @@ def test_every_option_reaches_the_corpus(jtrans: Jtrans, files: Path, tmp_path: 
         "truecase": False, "jieba_dictionary": "", "drop_identical": False,
         "drop_wrong_script": False, "labels": "",
         "bpe": "separate", "bpe_merges": 7, "bpe_min_frequency": 3, "vocabulary": "joint",
-        "min_count": 2, "spell": False, "max_length": 90, "max_ratio": 9.5, "deduplicate": False,
+        "min_count": 2, "spell": False, "protect": False, "strip_invisible": False,
+        "max_length": 90, "max_ratio": 9.5, "deduplicate": False,
         "drop_leaked": False,
     }  # fmt: skip
 
@@ -305,6 +306,27 @@ def test_truecasing_replaces_the_lower_casing_of_a_catalogue_entry(
     assert (options["truecase"], options["lowercase"]) == (True, False)
     refused = jtrans("prepare", tiny, "--truecase", "--lowercase", "--out", "other")
     assert refused.code == 2 and "exclude each other" in refused.err
+
+
+def test_words_that_jieba_cannot_find_are_named_with_their_lines(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    for name, source, target in (
+        ("train", "我们用云计算。", "We use it."),
+        ("valid", "他会", "He can"),
+    ):
+        (tmp_path / f"{name}.zh").write_text(f"{source}\n", encoding="utf-8")
+        (tmp_path / f"{name}.en").write_text(f"{target}\n", encoding="utf-8")
+    words = "云计算 5 n\nVisual Studio\n\n阿卜杜拉·奥贾兰 3\nC++ 3 nz\n南 京\ncafé\n"
+    (tmp_path / "words").write_text(words, encoding="utf-8")
+    result = jtrans(
+        "prepare", "--train", "train", "--valid", "valid", "--languages", "zh-en", "--out", "out",
+        "--jieba-dictionary", "words", "--bpe", "none",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    err = " ".join(result.err.split())
+    named = "line 2 (Visual Studio), line 4 (阿卜杜拉·奥贾兰 3), line 6 (南 京), line 7 (café)"
+    assert named in err and "line 1" not in err and "line 5" not in err
 
 
 def test_words_of_a_dictionary_stay_whole(jtrans: Jtrans, tmp_path: Path) -> None:

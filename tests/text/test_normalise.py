@@ -20,6 +20,16 @@ from jtrans.text.normalise import normalise
         ("half \ud800 pair", "half \ufffd pair"),
         ("„Straße“ – ’s ＡＢＣ", "„Straße“ – ’s ＡＢＣ"),
         ("👩\u200d👧", "👩\u200d👧"),
+        ("Zu\u00adsammen\u200bar\u2060beit", "Zusammenarbeit"),
+        ("\u202b\u0634\u200f \u2067x\u2069\u202c\u061c", "\u0634 x"),
+        ("Auf\u200clage\u200d", "Auflage"),
+        ("u\u200d\u0308", "ü"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("می\u200c\u200cخواهم\u200c را", "می\u200cخواهم را"),
+        ("क्\u200dष र्\u200d", "क्\u200dष र्\u200d"),
+        ("ක්\u200dරි", "ක්\u200dරි"),
+        ("❤\ufe0f\u200d🔥 👍🏽\u200d", "❤\ufe0f\u200d🔥 👍🏽"),
+        ("🏴\U000e0067\U000e0062\U000e007f x\U000e0067", "🏴\U000e0067\U000e0062\U000e007f x"),
         ("", ""),
     ],
 )
@@ -27,7 +37,15 @@ def test_only_what_cannot_be_seen_is_removed(raw: str, clean: str) -> None:
     assert normalise(raw) == clean
 
 
-@given(st.text(st.characters()))
+def test_invisible_characters_stay_where_they_are_not_to_be_stripped() -> None:
+    line = "\ufeffZu\u00adsammen\u200b \u200ex\u200c"
+    assert normalise(line, strip_invisible=False) == line[1:]
+
+
+INVISIBLE = "a \u0308\u0300ن\u064bक\u094d👩\ufe0f🏽🏴\u200c\u200d\u200b\u00ad\u2060\u202e\U000e0067"
+
+
+@given(st.one_of(st.text(st.characters()), st.text(INVISIBLE)))
 def test_normalising_twice_changes_nothing_more(line: str) -> None:
     assert normalise(normalise(line)) == normalise(line)
 

@@ -17,6 +17,7 @@ from jtrans.text.segment import SEGMENTERS, make_segmenter, resolve_segmenter
 SEGMENTER_BY_NAME = {name: make_segmenter(name, "zh") for name in SEGMENTERS}
 MOSES = {language: make_segmenter("moses", language) for language in ("de", "en", "fr", "sv", "vi")}
 EUROPEAN = st.text("abST19äéß .,;:!?()-\"'’“”„‘%$&/_@–…°", max_size=40)
+UNSPACED = st.text("▁ aé1.'-ーカが゙漢、นิาขក្មែကျွབོད་།한", max_size=40)
 MIXED = st.text("ab1 ü我很好你叫，。,.-%１é\u0301", max_size=40)
 
 
@@ -119,8 +120,8 @@ def test_jieba_is_silent_and_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["whitespace", "character"])
-@given(line=st.text())
+@pytest.mark.parametrize("name", ["whitespace", "character", "unspaced"])
+@given(line=st.one_of(st.text(), MIXED, UNSPACED))
 def test_whitespace_and_character_restore_normalised_lines_exactly(name: str, line: str) -> None:
     clean = normalise(line)
     segmenter = SEGMENTER_BY_NAME[name]
@@ -132,6 +133,24 @@ def test_whitespace_and_character_restore_normalised_lines_exactly(name: str, li
 def test_words_are_never_empty_and_hold_no_white_space(name: str, line: str) -> None:
     for word in SEGMENTER_BY_NAME[name].segment(normalise(line)):
         assert word.split() == [word]
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "words"),
+    [
+        ("ja", "東京タワーは1958年 GPU 3.5", "東|京|タ|ワ|ー|は|1958|年|▁|GPU|3.5"),
+        ("th", "รักษา 12 Visual Studio", "รั|ก|ษ|า|▁|12|Visual|Studio"),
+        ("km", "ភាសាខ្មែរ", "ភា|សា|ខ្មែ|រ"),
+        ("bo", "བོད་སྐད་ཡི། x", "བོད་|སྐད་|ཡི|།|▁|x"),
+        ("lo", "ພາສາ ▁", "ພ|າ|ສ|າ|▁|▁▁"),
+    ],
+)
+def test_scripts_without_spaces_are_cut_into_characters(
+    language: str, line: str, words: str
+) -> None:
+    segmenter = make_segmenter("auto", language)
+    assert segmenter.segment(line) == words.split("|")
+    assert segmenter.join(words.split("|")) == line
 
 
 def test_characters_show_spaces() -> None:

@@ -48,6 +48,14 @@ def test_filler_avoids_a_real_token_of_its_name() -> None:
     assert vocabulary.counts[4:] == [3, 0, 0, 0]
 
 
+def test_names_of_filler_in_a_text_are_unknown_words() -> None:
+    text = ["haus", "madeupword0000", "madeupword0002"]
+    assert Vocabulary.build({"haus": 1}).ids(text) == [4, UNK, UNK]
+    real = Vocabulary.build({"haus": 2, "madeupword0000": 1})
+    assert real.ids(text) == [4, 5, UNK]
+    assert "madeupword0002" not in real.known
+
+
 def test_names_of_specials_in_a_text_are_unknown_words() -> None:
     vocabulary = Vocabulary.build({"</s>": 9, "<pad>": 9, "haus": 1})
     assert vocabulary.ids(["haus", "</s>", "<pad>", "see"]) == [4, UNK, UNK, UNK]
@@ -57,7 +65,7 @@ def test_names_of_specials_in_a_text_are_unknown_words() -> None:
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 9)))
 def test_ids_and_tokens_are_inverse(counts: dict[str, int]) -> None:
     vocabulary = Vocabulary.build(counts)
-    pieces = vocabulary.tokens[len(SPECIALS) :]
+    pieces = vocabulary.tokens[len(SPECIALS) : len(SPECIALS) + len(counts)]
     assert [vocabulary.token(i) for i in vocabulary.ids(pieces)] == pieces
 
 

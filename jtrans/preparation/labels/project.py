@@ -74,7 +74,7 @@ def project(
     pieces = [side.split([word]) for word in words]
     size = sum(len(part) for part in pieces) + 1
     labels = {kind: np.full(size, IGNORE, np.int8) for kind in label_names}
-    owners = None if tagged is None else overlaps(tagged.words, surfaces(side, words))
+    owners = None if tagged is None else overlaps(tagged.words, side, words)
     if tagged is None or owners is None:
         return labels
     numbers = {
@@ -95,15 +95,16 @@ def project(
     return labels
 
 
-def overlaps(words: Sequence[str], others: Sequence[str]) -> list[list[int]] | None:
-    """Return in which of `words` each character of each of `others` is.
+def overlaps(words: Sequence[str], side: TextSide, others: Sequence[str]) -> list[list[int]] | None:
+    """Return in which of `words` each character of each of `others`, words of `side`, is.
 
     Returns:
         For each of `others`, the positions in `words` of its characters; None where the characters
         of the two, ignoring case, are not the same.
     """
-    text = [normalise(word).replace(" ", "").lower() for word in words]
-    lowered = [other.lower() for other in others]
+    normal = (normalise(word, strip_invisible=side.strip_invisible) for word in words)
+    text = [word.replace(" ", "").lower() for word in normal]
+    lowered = [other.lower() for other in surfaces(side, others)]
     if "".join(text) != "".join(lowered):
         return None
     owners = [i for i, word in enumerate(text) for _ in word]
@@ -115,7 +116,7 @@ def surfaces(side: TextSide, words: Sequence[str]) -> list[str]:
     """Return the characters of the raw line that each word stands for, without white space."""
     if side.segmenter == "moses-escaped":
         return [html.unescape(word) for word in words]
-    if side.segmenter == "character":
+    if side.segmenter in ("character", "unspaced"):
         return [{"▁": "", "▁▁": "▁"}.get(word, word) for word in words]
     return list(words)
 
@@ -169,8 +170,8 @@ def gold_lines(
     lost = 0
     for i, (source, target) in zip(positions, words, strict=True):
         source_words, target_words = gold.source_words[i].split(), gold.target_words[i].split()
-        source_owners = overlaps(source_words, surfaces(pipeline.source, source))
-        target_owners = overlaps(target_words, surfaces(pipeline.target, target))
+        source_owners = overlaps(source_words, pipeline.source, source)
+        target_owners = overlaps(target_words, pipeline.target, target)
         if source_owners is None or target_owners is None:
             lost += 1
             alignments.append("")

@@ -103,7 +103,7 @@ def test_characters_keep_their_words_however_others_cut(words: list[str], data: 
     text = "".join(words)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=5)) | {0, len(text)})
     others = [text[a:b] for a, b in pairwise(cuts)]
-    owners = overlaps(words, others)
+    owners = overlaps(words, TextSide("de", "whitespace"), others)
     assert owners is not None and [len(owner) for owner in owners] == [len(o) for o in others]
     assert [i for owner in owners for i in owner] == [i for i, w in enumerate(words) for _ in w]
 

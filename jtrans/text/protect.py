@@ -1,0 +1,65 @@
+"""Strings that segmentation leaves in one piece: addresses, ``C++``, times, emoji sequences.
+
+The tokeniser of Moses splits them at their punctuation, and no rule puts all of it together again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import regex
+
+# Letters and digits of scripts that are written without spaces between words.
+UNSPACED = (
+    r"\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
+    r"\p{Javanese}\p{Balinese}\p{Tai_Tham}\p{New_Tai_Lue}\p{Tai_Viet}"
+)
+# A letter, digit or mark of the other scripts, in the syntax of regex's version 1.
+SPACED = rf"[\p{{L}}\p{{M}}\p{{N}}_--[{UNSPACED}]]"
+
+# Korean particles follow an address without a space.
+_URL_PART = rf"[^\s<>()\"\p{{Pi}}\p{{Pf}}\p{{scx=Hangul}}{UNSPACED}]"
+_URL_END = rf"[{_URL_PART}--[.,;:!?'*\]}}|]]"
+_URL = (
+    rf"(?:(?<!{SPACED})[A-Za-z][A-Za-z0-9+.\-]*://|(?<!{SPACED})www\.)"
+    rf"(?:{_URL_PART}|\({_URL_PART}*\))*(?:{_URL_END}|\({_URL_PART}*\))"
+)
+_EMAIL = rf"(?:{SPACED}|[.%+\-])+@(?:{SPACED}|-)+(?:\.(?:{SPACED}|-)+)+"
+_LANGUAGE = rf"{SPACED}+(?:\++(?:\p{{Nd}}+)?|\#)(?!{SPACED}|\+|\#)"  # C++, C++11, C#
+_TAG = rf"(?<!{SPACED}|&)[\#@]{SPACED}+"  # #topic, @name
+_TIME = r"\p{Nd}+(?::\p{Nd}+)+"  # 12:30, and scores of games
+_JOINED = rf"{SPACED}+(?:[\u200c\u200d]+{SPACED}*)+"  # half forms, and Persian prefixes
+_EMOJI = (
+    r"(?:\p{Regional_Indicator}{2}|[0-9\#*]\ufe0f?\u20e3|"
+    r"\p{Extended_Pictographic}(?:\ufe0f|\p{Emoji_Modifier})?[\U000e0020-\U000e007f]*"
+    r"(?:\u200d\p{Extended_Pictographic}(?:\ufe0f|\p{Emoji_Modifier})?)*)+"
+)
+# They are also `protected_patterns` of sacremoses.
+PATTERNS = (_URL, _EMAIL, _LANGUAGE, _TAG, _TIME, _JOINED, _EMOJI)
+PROTECTED: Any = regex.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS), regex.V1)
+# Every match has one of these, and few lines have.
+_SIGN = re.compile(":(?=[/0-9])|[@#+\xa9\xae\u200c\u200d\u203c-\u3299\U0001f000-\U0001faff]|www[.]")
+
+_STAND_IN = "THISISPROTECTED"  # sacremoses' own: a word that no rule splits
+_NUMBERED = re.compile(f"{_STAND_IN}([0-9]{{3}})")
+_MOST = 1000  # in a line; a longer one is hardly a sentence
+
+
+def hide(line: str) -> tuple[str, list[str]]:
+    """Replace protected strings with stand-ins; return the line and the strings."""
+    strings: list[str] = []
+    if not _SIGN.search(line) or _STAND_IN in line:
+        return line, strings
+
+    def stand_in(match: Any) -> str:
+        strings.append(match.group())
+        return f"{_STAND_IN}{len(strings) - 1:03d}"
+
+    return PROTECTED.sub(stand_in, line, count=_MOST), strings
+
+
+def show(text: str, strings: Sequence[str]) -> str:
+    """Put the strings back in the place of their stand-ins."""
+    return _NUMBERED.sub(lambda match: strings[int(match[1])], text) if strings else text

@@ -1,0 +1,52 @@
+"""Own files in any language: prepared by default, and translated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plugins.command_line import Jtrans
+from plugins.random_runs import MakeRun
+
+from jtrans.data.prepared import PreparedCorpus
+
+ENGLISH = [f"The old dog number {i} sees the red ball of my friend." for i in range(12)]
+LINES = {
+    "ja": "古い犬の番号{i}は私の友人の赤いボールを見ます。カメラ・GPU C++ です。",
+    "th": "สุนัขแก่หมายเลข {i} เห็นลูกบอลสีแดงของเพื่อนของฉัน ครับ",
+    "lo": "ໝາເຖົ້າໝາຍເລກ {i} ເຫັນໝາກບານສີແດງຂອງເພື່ອນຂອງຂ້ອຍ",
+    "km": "ឆ្កែចាស់លេខ {i} ឃើញបាល់ក្រហមរបស់មិត្តខ្ញុំ។",
+    "my": "ခွေးအိုနံပါတ် {i} သည် ကျွန်တော့်သူငယ်ချင်း၏ ဘောလုံးနီကို မြင်သည်။",
+    "bo": "ཁྱི་རྒན་ཨང་ {i} གིས་ངའི་གྲོགས་པོའི་སྤོ་ལོ་དམར་པོ་མཐོང་།",
+    "cmn": "{i}号老狗看见我朋友的红球。",
+    "yue": "{i}號老狗睇到我朋友嘅紅波。",
+    "zho": "{i}号老狗看见我朋友的红球。",
+    "zh-TW": "{i}號老狗看見我朋友的紅球。",
+    "zh_Hant_HK": "{i}號老狗看見我朋友的紅球。",
+    "jpn": "古い犬の番号{i}は私の友人の赤いボールを見ます。",
+    "pt-BR": "O velho cachorro número {i} vê a bola vermelha do meu amigo.",
+}
+SEGMENTERS = {"cmn": "jieba", "yue": "jieba", "zho": "jieba", "zh-TW": "jieba"}
+SEGMENTERS |= {"zh_Hant_HK": "jieba", "pt-BR": "moses"}
+
+
+@pytest.mark.parametrize("language", sorted(LINES))
+def test_own_files_in_any_language_are_prepared_and_translated(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path, language: str
+) -> None:
+    lines = [LINES[language].format(i=i) for i in range(12)]
+    for ending, side in ((language, lines), ("en", ENGLISH)):
+        for name, part in (("train", side[:9]), ("valid", side[9:])):
+            (tmp_path / f"{name}.{ending}").write_text("\n".join(part) + "\n", encoding="utf-8")
+    command = ["prepare", "--train", "train", "--valid", "valid", "--bpe-merges", "20"]
+    command += ["--languages", f"en-{language}", "--out", "out", "--workers", "1"]
+    result = jtrans(*command)
+    assert result.code == 0, result.err
+    corpus = PreparedCorpus.open(tmp_path / "out")
+    assert corpus.info["splits"]["train"]["pairs"] == 9
+    target = corpus.pipeline.target
+    assert target.segmenter == SEGMENTERS.get(language, "unspaced")
+    assert [target.decode(target.encode(line)) for line in lines[:9]] == lines[:9]
+    run = make_run(pipeline=corpus.pipeline)
+    result = jtrans("translate", run, stdin=b"The old dog.\n")
+    assert result.code == 0, result.err
