@@ -22,7 +22,8 @@ LEVEL = 6  # of compression: higher ones take longer and save little
 
 def write_word_counts(path: Path, counts: Mapping[str, int]) -> None:
     """Write counts, the same bytes for the same counts."""
-    words = sorted(counts, key=lambda word: (-counts[word], word))
+    words = sorted(counts)
+    words.sort(key=counts.__getitem__, reverse=True)  # equal counts stay in order
     content = {"format": FORMAT, "words": words, "counts": [counts[word] for word in words]}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     write_bytes(path, gzip.compress(data, LEVEL, mtime=0), durable=False)

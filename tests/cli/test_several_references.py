@@ -192,7 +192,7 @@ def test_significance_is_tested_with_all_references(
 def test_runs_on_corpora_with_other_references_are_not_compared(
     jtrans: Jtrans, corpus: PreparedCorpus, run: Path, make_run: MakeRun, tmp_path: Path
 ) -> None:
-    _prepare(jtrans, _originals(tmp_path / "other", third=OTHER), "data2")
+    _prepare(jtrans, _originals(tmp_path / "originals2", third=OTHER), "data2")
     other = make_run("other", pipeline=corpus.pipeline, data=str(tmp_path / "data2"))
     for command in (("score",), ("analyze", "length")):
         result = jtrans(*command, run, other, "--split", "mt08", "--beam", "1")

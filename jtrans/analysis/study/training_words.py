@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.words import StudyWords
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
+from jtrans.text.bpe import MARK
 from jtrans.text.vocabulary import SPECIALS, UNK
 
 BY_VOCABULARY = (
@@ -46,11 +49,8 @@ def training_words_of(study: Study) -> TrainingWords:
     run = max(study.runs, key=rank)
     texts = [_train(other).get("sha256") for other in study.runs]
     note = "" if all(text == texts[0] for text in texts) else " The systems had different ones."
-    name, side, counts = (
-        str(run.info.get("corpus", run.name)),
-        run.pipeline.target,
-        run.word_counts(),
-    )
+    name, side = str(run.info.get("corpus", run.name)), run.pipeline.target
+    counts = run.word_counts()
     if counts is None:
         corpus = _training_corpus(run)
         if corpus is None:
@@ -70,10 +70,17 @@ def training_words_of(study: Study) -> TrainingWords:
 
 
 def words_by_vocabulary(corpus: PreparedCorpus) -> Counter[str]:
-    """Count the target words of the training ids, but no unknown ones."""
-    ids, side = corpus.pairs("train").target, corpus.pipeline.target
-    counts = Counter(word for number in range(len(ids)) for word in side.words(ids[number]))
-    return Counter({word: count for word, count in counts.items() if word not in SPECIALS})
+    """Count the target words of the training ids, with subwords merged, but no unknown words."""
+    ids, side = np.array(corpus.pairs("train").target.flat[0]), corpus.pipeline.target
+    tokens = side.vocabulary.tokens
+    goes_on = np.array([side.codes is not None and token.endswith(MARK) for token in tokens])[ids]
+    is_whole = ~goes_on
+    is_whole[1:] &= ~goes_on[:-1]  # the last subword of a longer word is not a word
+    numbers = np.bincount(ids[is_whole & (ids >= len(SPECIALS))], minlength=len(tokens))
+    counts = Counter({tokens[i]: int(numbers[i]) for i in np.flatnonzero(numbers)})
+    pieces = [tokens[i] for i in ids[~is_whole].tolist()]
+    counts.update(word for word in side.merge(pieces) if word not in SPECIALS)
+    return counts
 
 
 def _train(run: Run) -> dict[str, Any]:
