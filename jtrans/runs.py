@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from jtrans.config import Config, SystemConfig, build_config, key_lines
-from jtrans.errors import CheckpointError, JtransError, name_hint
+from jtrans.errors import CheckpointError, JtransError, did_you_mean, name_hint
 from jtrans.files import (
     disk_errors,
     exclusive,
@@ -348,10 +348,12 @@ class Run:
         if is_name and (folder / WEIGHTS).is_file():
             return Checkpoint(name, folder)
         names = sorted(path.parent.name for path in self.checkpoints_folder.glob("*/*.safetensors"))
+        near = did_you_mean(selector, ["best", "last", *names])
+        guess = f"did you mean {near}? " if near else ""
         raise CheckpointError(
             f"the run has no checkpoint {selector}" if names else "the run has no checkpoint yet",
             where=str(self.folder),
-            hint=f"available: best, last, {', '.join(dict.fromkeys(names))}"
+            hint=f"{guess}available: best, last, {', '.join(dict.fromkeys(names))}"
             if names
             else f"train it: jtrans train {self.folder}/config.toml --run {self.folder}",
             kind="checkpoint.missing",

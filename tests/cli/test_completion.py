@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from plugins.command_line import Jtrans, environment
 
+from jtrans.errors import CheckpointError
+from jtrans.runs import Run
+
 # Completes as a shell asks for it, and tells which heavy modules that has loaded.
 PROGRAM = """
 import json, sys
@@ -147,3 +150,12 @@ def test_a_name_that_nothing_resembles_points_to_the_help(jtrans: Jtrans) -> Non
     assert error["hint"] == "jtrans analyze --help lists them"
     far = jtrans("analyze", "compare", "x", "--zzzzz")
     assert "hint: jtrans analyze compare --help" in far.err
+
+
+def test_the_nearest_checkpoint_is_suggested_beside_all(complete: Complete, tmp_path: Path) -> None:
+    run = Run(tmp_path / "runs/base")
+    run.set_pointers(last="step-00001200", best="step-00000050")
+    with pytest.raises(CheckpointError) as caught:
+        run.checkpoint("bset")
+    assert str(caught.value.hint).startswith("did you mean best? available: best, last, average")
+    assert complete("translate", "base", "--checkpoint", "b") == {"best"}
