@@ -216,7 +216,7 @@ def test_a_file_of_translations_is_a_system_without_a_model(
 def test_a_run_without_a_checkpoint_is_refused(corpus: PreparedCorpus, run_on: RunOn) -> None:
     run = run_on(corpus)
     run.remove_checkpoint(run.checkpoint())
-    with pytest.raises(JtransError, match="no checkpoint"):
+    with pytest.raises(JtransError, match="the checkpoint is damaged: the file is missing"):
         load_study([run], "test", ON_CPU)
 
 
