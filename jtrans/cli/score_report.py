@@ -119,6 +119,10 @@ class ScoreReport:
                 print(pair.describe())
         for group in self._seed_groups:
             print(self._group_sentence(group))
+        if self._seed_groups:
+            print("± in the table: 95 % interval over sentences, of a mean over its seeds, too")
+        if self.details and evaluation.paired and not self._seed_groups:
+            print("one run of each system: nothing is known of other seeds")
         if MULTI_BLEU in evaluation.metrics:
             number = f", {evaluation.references} references" if evaluation.references > 1 else ""
             print(

@@ -80,7 +80,9 @@ class PairedResult(SeedTest):
         if not self.has_seeds:
             return text
         text = text.replace("seeds", f"{self.system_runs} + {self.baseline_runs} seeds")
-        return text + (", a single one with the deviation of others" if self.is_borrowed else "")
+        return text + (
+            ", a single run having the deviation of the others" if self.is_borrowed else ""
+        )
 
     @property
     def resampled(self) -> str:
