@@ -61,7 +61,7 @@ def made(
 @pytest.fixture(scope="module")
 def words(texts: dict[str, list[list[str]]]) -> dict[str, list[Pair]]:
     """Segment line by line, by the public way."""
-    sides = [TextSide(language, "moses", lowercase=True) for language in LANGUAGES]
+    sides = [TextSide(language, "moses", lowercase=True, protect=True) for language in LANGUAGES]
     return {
         name: [
             (sides[0].segment(one), sides[1].segment(other))
