@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from jtrans.analysis.figures.results import NO_DATA, Figure, Series
-from jtrans.analysis.output.labels import NAME_LETTERS, fit, short_names, text_width, wrap
+from jtrans.analysis.output.labels import fit, fitted_names, isolated, text_width, wrap
 from jtrans.analysis.output.scales import (
     COLOURS,
     apart,
@@ -144,11 +144,6 @@ def draw_curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str)
     return "".join(_curves(curves, x_label, y_label, title, narrow) for narrow in (False, True))
 
 
-def isolated(text: str) -> str:
-    """Return a text whose direction does not change that of its neighbours in a line of text."""
-    return f"\u2068{text}\u2069"
-
-
 def _bins(figure: Figure, narrow: bool) -> str:
     """Draw a line per system over ordered bins, with intervals and items per bin."""
     canvas = _canvas(figure.series, narrow, extremes(figure))
@@ -206,7 +201,7 @@ def _series(
 
 def _dots(figure: Figure, narrow: bool) -> str:
     """Draw one number per system as a point on its own row, with its interval."""
-    names = _names(figure.series, NARROW - 8 if narrow else NAME_WIDTH)
+    names = fitted_names([s.system for s in figure.series], NARROW - 8 if narrow else NAME_WIDTH)
     beside = 16.0 if narrow else 22 + max(text_width(name, bold=True) for name in names)
     row = ROW + (16 if narrow else 0)
     base = 8 + row * len(figure.series)
@@ -257,15 +252,10 @@ def _canvas(systems: Sequence[Series | Curve], narrow: bool, ends: tuple[float, 
     left = 14 + max(map(text_width, tick_labels(ticks(*ends))))
     if narrow:
         return _Canvas(narrow, 190, max(44, left), NARROW - 16, 26, 190)
-    beside = 20 + max(text_width(name, bold=True) for name in _names(systems, NAME_WIDTH))
+    names = fitted_names([system.system for system in systems], NAME_WIDTH)
+    beside = 20 + max(text_width(name, bold=True) for name in names)
     base = max(230, 26 + NAME_GAP * len(systems))
     return _Canvas(narrow, base, max(52, left), WIDE - beside, 26, base)
-
-
-def _names(systems: Sequence[Series | Curve], width: float) -> list[str]:
-    """Return the names of systems as they fit a width."""
-    short = short_names([system.system for system in systems], NAME_LETTERS)
-    return [fit(name, width, bold=True) for name in short]
 
 
 def _horizontal(canvas: _Canvas, ends: tuple[float, float], *, has_grid: bool = False) -> Scale:
@@ -353,7 +343,7 @@ def _name_ends(
         return
     placed = sorted((end, order) for order, end in enumerate(ends) if end is not None)
     heights = apart([end for end, _ in placed], NAME_GAP, canvas.top, canvas.base)
-    names = _names(systems, NAME_WIDTH)
+    names = fitted_names([system.system for system in systems], NAME_WIDTH)
     for height, (_, order) in zip(heights, placed, strict=True):
         kind = f"name {_colour(systems[order].index)}"
         canvas.text(canvas.right + 8, height + 4, names[order], kind)

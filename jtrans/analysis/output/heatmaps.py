@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import warnings
-from collections.abc import Iterable
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from jtrans.analysis.attention.views import Matrix, View
+from jtrans.analysis.output.fonts import drawing_style, fonts_for
+from jtrans.analysis.output.labels import shorten
 from jtrans.analysis.output.plots import PLAIN, save
 from jtrans.progress import Progress
 
@@ -19,28 +18,12 @@ LETTER = 0.085  # inches a letter of a label takes
 MOST_COLUMNS = 4  # of panels
 FIRST_UPRIGHT = 0x2E7F  # of the characters of Chinese, Japanese and Korean
 _GREY = "#555555"
-DEFAULT = "DejaVu Sans"  # comes with matplotlib
-# Tried first where they are installed: good coverage, upright, regular weight.
-PREFERRED = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "Source Han Sans SC",
-    "Noto Sans SC",
-    "PingFang SC",
-    "Hiragino Sans GB",
-    "Microsoft YaHei",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "Droid Sans Fallback",
-    "SimHei",
-    "Arial Unicode MS",
-)
+MOST_LETTERS = 30  # of a label
 
 
 def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
     """Draw the matrices of a view side by side, as SVG and PNG; return the files."""
-    import matplotlib
-
+    view = _cut(view)
     labels = [label for matrix in view.matrices for label in (*matrix.rows, *matrix.columns)]
     families, missing = fonts_for([*labels, view.title])
     if missing:
@@ -48,15 +31,24 @@ def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
             f"no installed font has {missing[:12]}: the PNG shows boxes instead; "
             "SVG and HTML work where there is a font. On Debian: apt install fonts-noto-cjk"
         )
-    # it would report every family that has no face of exactly the weight asked for
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    settings: Any = {**PLAIN, "svg.fonttype": "none", "font.family": families}
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # reported in our own words
+    with drawing_style({**PLAIN, "svg.fonttype": "none"}, families):
         figure = _figure(view)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # once is enough for all formats
         return save(figure, stem, dots=160)
+
+
+def _cut(view: View) -> View:
+    """Return a view whose labels are short enough for a picture."""
+    matrices = [
+        replace(
+            matrix,
+            rows=[shorten(label, MOST_LETTERS) for label in matrix.rows],
+            columns=[shorten(label, MOST_LETTERS) for label in matrix.columns],
+        )
+        for matrix in view.matrices
+    ]
+    return replace(view, title=shorten(view.title, 3 * MOST_LETTERS), matrices=matrices)
 
 
 def _figure(view: View) -> Any:
@@ -120,47 +112,3 @@ def _draw(panel: Any, matrix: Matrix, darkest: float) -> None:
         side.set_color("#bbbbbb")
     scale = f"darkest: {darkest:.2f}"
     panel.set_xlabel(" · ".join(filter(None, [matrix.caption, scale])), fontsize=8)
-
-
-def fonts_for(texts: Iterable[str]) -> tuple[list[str], str]:
-    """Return the families that show some texts together, and the characters that none has.
-
-    The default comes first: matplotlib takes each character from the first family that has it.
-    """
-    missing = {character for text in texts for character in text if character.isprintable()}
-    families = [DEFAULT]
-    missing -= _characters(DEFAULT)
-    for family in installed_fonts() if missing else ():
-        covered = missing & _characters(family)
-        if covered:
-            families.append(family)
-            missing -= covered
-        if not missing:
-            break
-    return families, "".join(sorted(missing))
-
-
-@cache
-def installed_fonts() -> dict[str, str]:
-    """Return the installed families and a file of each, the preferred ones first."""
-    from matplotlib.font_manager import fontManager
-
-    files = {entry.name: entry.fname for entry in sorted(fontManager.ttflist, key=_by_plainness)}
-    ordered = [*(name for name in PREFERRED if name in files), *sorted(files)]
-    return {name: files[name] for name in ordered}
-
-
-def _by_plainness(entry: Any) -> tuple[bool, str]:
-    """Sort the upright face last, so that it is kept."""
-    return (str(entry.style) == "normal", str(entry.fname))
-
-
-@cache
-def _characters(family: str) -> frozenset[str]:
-    """Return the characters a family has; none where its file cannot be read."""
-    from matplotlib.ft2font import FT2Font
-
-    try:
-        return frozenset(map(chr, FT2Font(installed_fonts()[family]).get_charmap()))
-    except (KeyError, OSError, RuntimeError, ValueError):
-        return frozenset()

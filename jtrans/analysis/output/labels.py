@@ -8,6 +8,7 @@ from itertools import takewhile
 
 CUT = "…"
 NAME_LETTERS = 26  # of a system beside a chart or over a column
+LONG_TEXT, TAIL = 400, 100  # letters of a sentence shown in full, and of the end of a longer one
 SEPARATORS = "/-_. "  # after one of these a shared beginning of names may end
 # Shares of the font size in DejaVu Sans, the widest of the usual faces: an estimate from above.
 SLIM, MIDDLE, CAPITAL, BROAD, SQUARE = 0.42, 0.64, 0.78, 1.0, 1.3
@@ -40,6 +41,19 @@ def shorten(text: str, most: int) -> str:
     return f"{text[: most - 1 - tail]}{CUT}{text[len(text) - tail :]}"
 
 
+def excerpt(text: str) -> str:
+    """Return a text, a long one with the number of letters left out of its middle."""
+    if len(text) <= LONG_TEXT:
+        return text
+    left_out = f"{CUT} [{len(text) - LONG_TEXT:,} characters left out] {CUT}"
+    return f"{text[: LONG_TEXT - TAIL]}{left_out}{text[-TAIL:]}"
+
+
+def isolated(text: str) -> str:
+    """Return a text whose direction does not change that of its neighbours in a line of text."""
+    return f"\u2068{text}\u2069"
+
+
 def fit(text: str, width: float, size: float = 12.0, *, bold: bool = False) -> str:
     """Cut a text in the middle until it is at most `width` wide."""
     most = min(len(text), max(3, int(width / (SLIM * size))))  # no need to measure all of it
@@ -62,6 +76,11 @@ def short_names(names: Sequence[str], most: int = NAME_LETTERS) -> list[str]:
         alike = [other for other, own in zip(names, first, strict=True) if own == short]
         result.append(_without(name, _shared(alike), most) if len(alike) > 1 else short)
     return result
+
+
+def fitted_names(names: Sequence[str], width: float, size: float = 12.0) -> list[str]:
+    """Return the names of systems as they fit a width in bold."""
+    return [fit(name, width, size, bold=True) for name in short_names(names)]
 
 
 def _shared(names: Sequence[str]) -> int:

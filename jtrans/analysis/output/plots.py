@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.analysis.figures.results import NO_DATA, Figure, Series
-from jtrans.analysis.output.scales import apart, colour, extremes, tick_labels, ticks
+from jtrans.analysis.output.fonts import drawing_style, fonts_for
+from jtrans.analysis.output.labels import fitted_names, text_width
+from jtrans.analysis.output.scales import (
+    apart,
+    colour,
+    empty_runs,
+    extremes,
+    few_note,
+    is_few,
+    text_colour,
+    tick_labels,
+    ticks,
+)
 from jtrans.files import whole_file
 
 if TYPE_CHECKING:
@@ -15,7 +27,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "png")
 MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
-INK, GREY = "#222222", "#777777"
+INK, GREY = "#222222", "#707070"
 PLAIN: Any = {
     "font.size": 9.0,
     "svg.hashsalt": "jtrans",  # the same numbers give the same bytes
@@ -23,7 +35,6 @@ PLAIN: Any = {
 }
 STYLE: Any = {
     **PLAIN,
-    "font.family": ["DejaVu Sans"],
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#666666",
@@ -36,17 +47,21 @@ STYLE: Any = {
 }
 WIDTH, HEIGHT = 5.2, 3.0  # inches: one column and a half
 MANY_BINS = 6  # more have smaller labels
+MOST_LABELS = 16  # of bins
+NAME_WIDTH, ROOM = 130.0, 240.0  # points: of a system's name, of the axis beside names
+MORE = 1.2  # inches for labels that are turned
+SHIFT = 0.08  # of a bin, from one system to the next
 LABEL_GAP = 0.075  # least distance of two labels, as a share of the axis
 
 
 def draw(figure: Figure, stem: Path) -> list[Path]:
     """Draw a figure as SVG and PNG; return the files."""
-    import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    with mpl.rc_context(STYLE):
-        canvas = Canvas(figsize=(WIDTH, HEIGHT), layout="constrained")
+    names = [series.system for series in figure.series]
+    with drawing_style(STYLE, fonts_for(names)[0]):
+        canvas = Canvas(figsize=(WIDTH, HEIGHT + MORE * _are_wide(figure)), layout="constrained")
         FigureCanvasAgg(canvas)
         axes = canvas.add_subplot()
         marks = ticks(*extremes(figure))
@@ -78,26 +93,44 @@ def save(canvas: Any, stem: Path, *, dots: int) -> list[Path]:
 def _lines(axes: Axes, figure: Figure) -> None:
     count = len(figure.series)
     for number, series in enumerate(figure.series):
-        shift = 0.08 * (number - (count - 1) / 2)  # intervals side by side, not one on another
-        _line(axes, series, shift)
-    size = 8 if len(figure.bins) > MANY_BINS else 9
-    labels = [f"{label}\n{n:,}" for label, n in zip(figure.bins, figure.counts, strict=True)]
-    axes.set_xticks(range(len(figure.bins)), labels, fontsize=size)
+        shift = SHIFT * (number - (count - 1) / 2)  # intervals side by side, not one on another
+        _line(axes, figure, series, shift)
     axes.set_xlim(-0.4, len(figure.bins) - 0.6)
-    axes.set_xlabel(f"{figure.x_label}; below: number of {figure.count_label}")
-    for place in figure.empty_bins:
-        x_data = axes.get_xaxis_transform()  # y is a share of the axis
-        axes.text(place, 0.02, NO_DATA, transform=x_data, ha="center", color=GREY, fontsize=8)
+    is_wide = _are_wide(figure)
+    glue = " · n " if is_wide else "\n"
+    labels = [f"{label}{glue}{n:,}" for label, n in zip(figure.bins, figure.counts, strict=True)]
+    every = 1 + len(labels) // MOST_LABELS
+    size = 8 if len(labels) > MANY_BINS else 9
+    axes.set_xticks(range(0, len(labels), every), labels[::every], fontsize=size)
+    axes.tick_params(axis="x", rotation=90 if is_wide else 0)
+    notes = [f"below: number of {figure.count_label}", few_note(figure)]
+    axes.set_xlabel(f"{figure.x_label}; {'; '.join(filter(None, notes))}", wrap=True)
+    for first, last in empty_runs(figure):
+        if (last - first + 1) * ROOM > len(labels) * text_width(NO_DATA, 8):
+            x_data = axes.get_xaxis_transform()  # y is a share of the axis
+            style: Any = {"ha": "center", "color": GREY, "fontsize": 8, "transform": x_data}
+            axes.text((first + last) / 2, 0.02, NO_DATA, **style)
     _end_labels(axes, figure)
 
 
-def _line(axes: Axes, series: Series, shift: float) -> None:
+def _names(figure: Figure) -> list[str]:
+    return fitted_names([series.system for series in figure.series], NAME_WIDTH, 9)
+
+
+def _are_wide(figure: Figure) -> bool:
+    """Whether the labels under the axis are turned, too wide to stand side by side."""
+    labels = figure.bins if figure.kind == "line" else _names(figure)
+    return max(text_width(label, 9) for label in labels) * len(labels) > ROOM
+
+
+def _line(axes: Axes, figure: Figure, series: Series, shift: float) -> None:
     ink = colour(series.index)
+    marker = MARKERS[series.index % len(MARKERS)]
     axes.plot(
         [x + shift for x in range(len(series.values))],
         [math.nan if y is None else y for y in series.values],  # nan interrupts the line
         color=ink,
-        marker=MARKERS[series.index % len(MARKERS)],
+        marker=marker,
         markersize=4.5,
         linewidth=1.4,
         clip_on=False,
@@ -105,38 +138,44 @@ def _line(axes: Axes, series: Series, shift: float) -> None:
     for x, (low, high) in enumerate(zip(series.low, series.high, strict=True)):
         if low is not None and high is not None:
             axes.plot([x + shift] * 2, [low, high], color=ink, linewidth=1.0, alpha=0.55)
+        value = series.values[x]
+        if is_few(figure, x) and value is not None:
+            hollow: Any = {"color": ink, "markerfacecolor": "white", "markersize": 4.5}
+            axes.plot([x + shift], [value], marker=marker, clip_on=False, **hollow)
 
 
 def _end_labels(axes: Axes, figure: Figure) -> None:
     """Write each system's name at the end of its line, moved apart where two would meet."""
     low, high = axes.get_ylim()
     ends = []
-    right = 0
-    for series in figure.series:
+    right = len(figure.bins) - 1  # beside the last bin even where that is empty
+    for name, series in zip(_names(figure), figure.series, strict=True):
         known = [place for place, value in enumerate(series.values) if value is not None]
-        right = max([right, *known])
-        ends.append((series.values[known[-1]] or 0.0 if known else low, series))
+        ends.append((series.values[known[-1]] or 0.0 if known else low, name, series.index))
     ends.sort(key=lambda end: end[0])
-    heights = apart([height for height, _ in ends], LABEL_GAP * (high - low), low, high)
-    for place, (_, series) in zip(heights, ends, strict=True):
+    heights = apart([height for height, *_ in ends], LABEL_GAP * (high - low), low, high)
+    for place, (_, name, index) in zip(heights, ends, strict=True):
         axes.annotate(
-            series.system,
-            (right + 0.12 + 0.04 * len(ends), place),
-            color=colour(series.index),
+            name,
+            (right + SHIFT * (len(ends) - 1) / 2, place),
+            (8, 0),
+            textcoords="offset points",
+            color=text_colour(index),
             va="center",
             annotation_clip=False,
         )
 
 
 def _bars(axes: Axes, figure: Figure) -> None:
-    names = [series.system for series in figure.series]
+    names = _names(figure)
     for row, series in enumerate(figure.series):
         value, low, high = series.values[0], series.low[0], series.high[0]
         ink = colour(series.index)
         if value is None:
             axes.annotate(NO_DATA, (row, 0), xycoords=("data", "axes fraction"), ha="center")
             continue
-        axes.plot([row], [value], color=ink, marker="o", markersize=7)
+        face = "white" if is_few(figure, 0) else ink
+        axes.plot([row], [value], color=ink, marker="o", markersize=7, markerfacecolor=face)
         axes.annotate(
             f"{value:.{figure.digits}f}",
             (row, value),
@@ -147,10 +186,13 @@ def _bars(axes: Axes, figure: Figure) -> None:
         )
         if low is not None and high is not None:
             axes.plot([row, row], [low, high], color=ink, linewidth=1.6)
-    axes.set_xticks(range(len(names)), names)
+    turned: Any = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(names)), names, **(turned if _are_wide(figure) else {}))
     for label, series in zip(axes.get_xticklabels(), figure.series, strict=True):
-        label.set_color(colour(series.index))
+        label.set_color(text_colour(series.index))
     axes.set_xlim(-0.6, len(names) - 0.4)
+    few = few_note(figure)
     axes.set_xlabel(
         f"{figure.x_label}: {figure.bins[0]}, {figure.counts[0]:,} {figure.count_label}"
+        + (f"; {few}" if few else "")
     )

@@ -20,9 +20,9 @@ COLOURS = [
     "#56B4E9",  # sky
     "#000000",
 ]
-PAPER, DARK_PAPER, DARK_INK = "#ffffff", "#15161a", "#e9e9ee"  # of the page
-READABLE = 4.5  # least contrast of a text, WCAG level AA
-LIGHTER = 0.28  # share of white in a colour on dark paper
+# the same where text is written in them, and on the dark page: contrast 4.5 at least
+TEXT_COLOURS = ["#0072B2", "#C25600", "#008662", "#A36186", "#9C6C00", "#3B7CA1", "#000000"]
+DARK_COLOURS = ["#4799C8", "#E18B47", "#47B99A", "#DA9FC0", "#EDBA47", "#85C9EF", "#E9E9EE"]
 FLAT = 1e-6  # of the values: a smaller range is none
 FEW = 20  # items: the value of a bin with fewer is hardly more than chance
 
@@ -32,39 +32,9 @@ def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def contrast(colour: str, other: str) -> float:
-    """Return the contrast of two colours as WCAG 2 defines it, from 1 to 21."""
-    low, high = sorted(map(_luminance, (colour, other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def readable(colour: str, paper: str) -> str:
-    """Return the colour nearest to `colour` in which text can be read on `paper`."""
-    ink = "#000000" if _luminance(paper) > 0.5 else "#ffffff"
-    mixed = (_mix(colour, ink, share / 100) for share in range(101))
-    return next(own for own in mixed if contrast(own, paper) >= READABLE)
-
-
-def dark_colour(colour: str) -> str:
-    """Return the colour of a system's marks and name on dark paper."""
-    if colour == COLOURS[-1]:  # black
-        return DARK_INK
-    return readable(_mix(colour, "#ffffff", LIGHTER), DARK_PAPER)
-
-
-def _channels(colour: str) -> list[int]:
-    return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
-
-
-def _mix(colour: str, other: str, share: float) -> str:
-    pairs = zip(_channels(colour), _channels(other), strict=True)
-    return "#" + "".join(f"{round((1 - share) * a + share * b):02X}" for a, b in pairs)
-
-
-def _luminance(colour: str) -> float:
-    parts = [value / 255 for value in _channels(colour)]
-    red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+def text_colour(index: int) -> str:
+    """Return the colour of the name of the system with this index."""
+    return TEXT_COLOURS[index % len(TEXT_COLOURS)]
 
 
 def is_few(figure: Figure, place: int) -> bool:

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from jtrans import __version__
-from jtrans.analysis.output.scales import COLOURS, PAPER, dark_colour, readable
+from jtrans.analysis.output.scales import COLOURS, DARK_COLOURS, TEXT_COLOURS
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -18,7 +18,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 def render(template: str, **values: Any) -> str:
     """Return a page; `css`, `script` and `version` are given to every one."""
     environment = _environment()
-    palette = [(own, readable(own, PAPER), dark_colour(own)) for own in COLOURS]
+    palette = list(zip(COLOURS, TEXT_COLOURS, DARK_COLOURS, strict=True))
     colours = environment.get_template("colours.css").render(palette=palette)
     css = Markup(_read("page.css") + colours)
     script = Markup(_read("explorer.js"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from plugins.listener import Listener
 
 from jtrans.analysis.attention.views import Matrix, View
-from jtrans.analysis.output import heatmaps
-from jtrans.analysis.output.heatmaps import draw_view, fonts_for
+from jtrans.analysis.output import fonts
+from jtrans.analysis.output.fonts import fonts_for
+from jtrans.analysis.output.heatmaps import draw_view
 
 
 def _view(columns: list[str], panels: int = 1) -> View:
@@ -48,8 +50,8 @@ def test_many_panels_fit_in_one_picture(tmp_path: Path) -> None:
 def test_a_missing_font_is_said_and_the_svg_is_still_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only = {heatmaps.DEFAULT: heatmaps.installed_fonts()[heatmaps.DEFAULT]}
-    monkeypatch.setattr(heatmaps, "installed_fonts", lambda: only)
+    only = {fonts.DEFAULT: fonts.installed_fonts()[fonts.DEFAULT]}
+    monkeypatch.setattr(fonts, "installed_fonts", lambda: only)
     listener = Listener()
     svg, _ = draw_view(_view(["我"]), tmp_path / "map", listener)
     assert len(listener.warnings) == 1
@@ -58,10 +60,17 @@ def test_a_missing_font_is_said_and_the_svg_is_still_right(
 
 
 def test_latin_text_needs_the_default_font_only() -> None:
-    assert fonts_for(["Übergröße", "naïve </s>"]) == ([heatmaps.DEFAULT], "")
+    assert fonts_for(["Übergröße", "naïve </s>"]) == ([fonts.DEFAULT], "")
 
 
 def test_characters_of_no_font_are_returned() -> None:
     families, missing = fonts_for(["a\ue123"])
-    assert families[0] == heatmaps.DEFAULT
+    assert families[0] == fonts.DEFAULT
     assert missing in ("", "\ue123")  # a private character some font may have
+
+
+def test_a_word_of_ten_thousand_letters_makes_no_giant_picture(tmp_path: Path) -> None:
+    svg, _ = draw_view(_view(["x" * 10_000, "short"]), tmp_path / "map", Listener())
+    height, width = re.findall(r'(?:height|width)="([\d.]+)pt"', svg.read_text("utf-8"))[:2]
+    assert float(height) < 600
+    assert float(width) < 600
