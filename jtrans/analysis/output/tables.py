@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,7 +13,6 @@ from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.evaluation.significance import p_text
 
 DIGITS = 3
-NUMBER = re.compile(r"[-+−±≤≥<>=~.,:–%*†‡()\[\]\s]*\d[-+−±≤≥<>=~.,:–%*†‡()\[\]\s\d]*")
 WEIGHT_COLUMNS = ("map", "layer", "head", "row", "row_token", "column", "column_token", "weight")
 
 
@@ -61,9 +59,14 @@ def shown_value(figure: Figure, series: Series, place: int) -> str:
     return text
 
 
-def is_numeric(cells: Iterable[str]) -> bool:
-    """Whether the cells of a column are numbers, intervals and "no data" only, without words."""
-    return all(cell == NO_DATA or NUMBER.fullmatch(cell) for cell in cells)
+def numeric_columns(item: Figure | Table) -> list[bool]:
+    """Whether each column of `shown_table` holds numbers: a translation such as "12" does not."""
+    if isinstance(item, Figure):
+        return [False, True, *(True for _ in item.series)]
+    return [
+        all(cell is None or isinstance(cell, int | float) for cell in (row[n] for row in item.rows))
+        for n in range(len(item.columns))
+    ]
 
 
 def to_csv(table: Table) -> str:

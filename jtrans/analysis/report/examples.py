@@ -6,24 +6,28 @@ import difflib
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jtrans.analysis.figures.compare import sentence_scores
+from jtrans.analysis.output.labels import shorten
 from jtrans.analysis.study.study import Study
 from jtrans.text.language import base_language
 
 EACH_WAY, RANDOM = 3, 5
 MOST_WORDS = 40  # a longer source is hard to read on a page
 SEED = 1
+MOST_UNITS = 2000  # words or letters compared: the time grows with their square
+MOST_DROPPED = 120  # letters of words that a translation lacks
 UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # compared letter by letter
 
 
 @dataclass(frozen=True)
 class TranslationPart:
-    """A span of a translation that is shared with the reference, or is not."""
+    """A span of a translation, or what the reference has there instead or besides."""
 
     text: str
-    is_shared: bool
+    is_shared: bool  # with the reference
+    is_dropped: bool = False  # text of the reference that the translation lacks
 
 
 @dataclass(frozen=True)
@@ -116,14 +120,21 @@ def compare_texts(
     """Split a translation into spans that the reference has in the same order, and other spans.
 
     Words are compared, or letters where the language writes no spaces. The spans make up the
-    text, spaces included.
+    text, spaces included; between them stand the words that only the reference has, if any are
+    shared.
     """
     own, expected = (list(_unit(is_spaced).finditer(line)) for line in (text, reference))
-    fold = [[_folded(unit[0], lowercase) for unit in units] for units in (own, expected)]
+    fold = [
+        [_folded(unit[0], lowercase) for unit in units[:MOST_UNITS]] for units in (own, expected)
+    ]
     matcher = difflib.SequenceMatcher(None, fold[0], fold[1], autojunk=False)
     parts: list[TranslationPart] = []
-    at = written = 0  # the next unit, and where its text begins
-    for start, _, length in matcher.get_matching_blocks():
+    at = other = written = 0  # the next unit of both, and where the text of the own one begins
+    for start, start_of_other, length in matcher.get_matching_blocks() if own else ():
+        if start_of_other > other:
+            dropped = reference[expected[other].start() : expected[start_of_other - 1].end()]
+            parts.append(TranslationPart(dropped, False, is_dropped=True))
+        other = start_of_other + length
         for last, is_shared in ((start, False), (start + length, True)):
             if last > at:
                 # spaces between two spans belong to the shared one: they are not marked
@@ -132,7 +143,23 @@ def compare_texts(
                     end = own[last].start()
                 parts.append(TranslationPart(text[written:end], is_shared))
                 at, written = last, end
-    return parts
+    rest = [TranslationPart(text[written:], False)] if at < len(own) else []
+    parts = [*parts, *rest]
+    if any(part.is_shared for part in parts):
+        return parts
+    return [part for part in parts if not part.is_dropped]
+
+
+def between(parts: Sequence[TranslationPart], first: int, last: int) -> list[TranslationPart]:
+    """Return the spans between two places of a translation, with the words it lacks there."""
+    result, place = [], 0
+    for part in parts:
+        start, place = place, place + len(part.text) * (not part.is_dropped)
+        text = part.text[max(0, first - start) : max(0, last - start)]
+        if part.is_dropped:
+            text = shorten(part.text, MOST_DROPPED) if first <= start < last else ""
+        result += [replace(part, text=text)] if text else []
+    return result
 
 
 def _unit(is_spaced: bool) -> re.Pattern[str]:

@@ -10,7 +10,7 @@ import base64
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from markupsafe import Markup
 from jtrans.analysis.attention.explain import Explanation, LayerMap, explain
 from jtrans.analysis.attention.pairs import ExplainedPair
 from jtrans.analysis.attention.views import kind_title
+from jtrans.analysis.output.labels import excerpt, isolated, shorten
 from jtrans.analysis.report.pages import fragment, render
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
@@ -27,6 +28,7 @@ from jtrans.text.vocabulary import UNK
 MOST_SENTENCES = 5
 MOST_LETTERS = 60  # of a sentence in the list to choose from
 PIECES = (6, 24)  # shortest and longest sentence: short ones show little, long ones are unreadable
+MOST_PIECES = 60  # of a sentence: the maps of a translation that loops fill pages with one row
 MOST_BYTES = 1_200_000  # of weights in a page, before base64 adds a third
 
 
@@ -83,14 +85,13 @@ class ExploredSentence:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for a page."""
-        start = self.source
-        if len(start) > MOST_LETTERS:
-            start = start[: MOST_LETTERS - 3] + "..."
+        start = isolated(shorten(self.source, MOST_LETTERS))
+        pairs = [{**asdict(pair), "text": excerpt(pair.text)} for pair in self.pairs]
         return {
             "label": start if self.line is None else f"{self.line + 1}: {start}",
-            "source": self.source,
-            "reference": self.reference,
-            "pairs": [asdict(pair) for pair in self.pairs],
+            "source": excerpt(self.source),
+            "reference": excerpt(self.reference),
+            "pairs": pairs,
         }
 
 
@@ -100,12 +101,20 @@ def explored_sentences(study: Study, lines: Sequence[int]) -> list[ExploredSente
     explained = [explain_lines(s.run_members[0], lines) for s in study.with_model]
     result: list[ExploredSentence] = []
     size = 0
-    for line, *pairs in zip(lines, *explained, strict=True):
+    for line, *whole in zip(lines, *explained, strict=True):
+        pairs = [
+            pair
+            if max(len(pair.source), len(pair.predicted)) <= MOST_PIECES
+            else replace(pair, maps=[])
+            for pair in whole
+        ]
+        if not any(pair.maps for pair in pairs):
+            continue
         size += sum(math.prod(item.shape) for pair in pairs for item in pair.maps)
         if size > MOST_BYTES:
             break
         texts = (study.source_lines[line], study.reference_lines[line])
-        result.append(ExploredSentence(line, *texts, list(pairs)))
+        result.append(ExploredSentence(line, *texts, pairs))
     return result
 
 
@@ -132,7 +141,7 @@ def attention_page(pairs: Sequence[Sequence[ExplainedPair]]) -> str:
         compact = [CompactExplanation.of(p.explanation, p.text) for p in same]
         sentences.append(ExploredSentence(same[0].line, same[0].source, "", compact))
     systems = [(name, number) for number, name in enumerate(names)]
-    title = f"Attention of {' and '.join(names)}"
+    title = f"Attention of {' and '.join(map(isolated, names))}"
     return render("attention.html", title=title, explorer=explorer(systems, sentences))
 
 

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from jtrans.analysis.figures.results import NO_DATA, Figure, Table
 from jtrans.analysis.output.labels import short_names, shorten
-from jtrans.analysis.output.tables import is_numeric, shown_table
+from jtrans.analysis.output.tables import numeric_columns, shown_table
 
 WORD_LETTERS = 12  # more in a cell need a column with room to break lines
 CELL_LETTERS = 80  # of a text in a table
@@ -38,7 +38,7 @@ def page_table(item: Figure | Table) -> PageTable:
     """Arrange a figure's numbers or a table."""
     columns, rows = shown_table(item)
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-    numeric = [is_numeric(own) for own in cells]
+    numeric = numeric_columns(item)
     constant = [
         len(rows) > 1 and not number and len(set(own)) == 1
         for own, number in zip(cells, numeric, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.results import as_json as item_json
 from jtrans.analysis.output.charts import draw, draw_curves
 from jtrans.analysis.output.files import is_written, write_results
+from jtrans.analysis.output.labels import LONG_TEXT, TAIL
 from jtrans.analysis.report.content import ReportData, gather
+from jtrans.analysis.report.examples import TranslationPart, between
 from jtrans.analysis.report.explorer import explorer
 from jtrans.analysis.report.page_tables import NameMarker, page_table
 from jtrans.analysis.report.pages import render
@@ -22,6 +25,7 @@ from jtrans.files import write_text
 from jtrans.progress import Progress
 
 PAGE = "report.html"
+MOST_HIDDEN = 4_000  # letters of a long text that can be opened
 SENTENCES = "compare-sentences"
 LANGUAGES = {
     "cs": "Czech",
@@ -71,6 +75,9 @@ def page(data: ReportData) -> str:
         names=[(system.name, system.index) for system in data.systems],
         metrics=[(metric, TITLES[metric]) for metric in ALL_METRICS],
         verdicts=verdicts(data),
+        between=between,
+        plain=partial(TranslationPart, is_shared=True),
+        limits={"shown": LONG_TEXT, "tail": TAIL, "hidden": MOST_HIDDEN},
         curves=_curves(data),
         sections=[
             {

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plugins.random_runs import ON_CPU
 
 from jtrans.analysis.report.content import gather
 from jtrans.analysis.report.report import page
+from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.study import Study
 from jtrans.progress import Silent
 
@@ -88,8 +90,9 @@ READER = """
 
 
 @pytest.fixture
-def report(study: Study, tmp_path: Path) -> Path:
-    """The page with a reader in it."""
+def report(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page with a reader in it; random weights write long translations."""
+    monkeypatch.setattr("jtrans.analysis.report.explorer.MOST_PIECES", 200)
     path = tmp_path / "read.html"
     path.write_text(page(gather(study, Silent())).replace("</body>", READER + "</body>"), "utf-8")
     return path
@@ -136,3 +139,113 @@ def test_a_narrow_window_shows_narrow_charts_and_does_not_scroll_sideways(
     assert "CONSOLE" not in log
     assert (seen["wide"], seen["narrow"]) == ("none", "block")
     assert seen["overflow"] <= 0
+
+
+# Runs in a window as wide as a phone or a desktop: what is too wide, touches, or cannot be read.
+MEASURE = """
+<script>
+addEventListener("load", () => {
+  const seen = {}, root = document.documentElement;
+  document.querySelectorAll("details").forEach((item) => { item.open = true; });
+  seen.width = innerWidth;
+  seen.overflow = root.scrollWidth - root.clientWidth;
+  seen.cut = Array.from(document.querySelectorAll("#summary .scroll, #compare .scroll"))
+    .filter((box) => box.scrollWidth > box.clientWidth + 1).map((box) => box.textContent);
+  seen.touching = [];
+  seen.outside = [];
+  for (const chart of document.querySelectorAll("svg.chart")) {
+    const edge = chart.getBoundingClientRect();
+    if (!edge.width) continue;
+    const texts = Array.from(chart.querySelectorAll("text"), (text) =>
+      [text.textContent, text.getBoundingClientRect()]);
+    for (const [text, box] of texts) {
+      if (box.left < edge.left - 1 || box.right > edge.right + 1 || box.bottom > edge.bottom + 1)
+        seen.outside.push(text);
+    }
+    texts.forEach(([text, a], n) => {
+      for (const [other, b] of texts.slice(n + 1)) {
+        const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        if (wide > 0.5 && high > 3) seen.touching.push(text + " / " + other);
+      }
+    });
+  }
+  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    context.clearRect(0, 0, 1, 1);
+    context.fillStyle = colour;
+    context.fillRect(0, 0, 1, 1);
+    return context.getImageData(0, 0, 1, 1).data;
+  };
+  const light = (colour) => [0.2126, 0.7152, 0.0722].reduce((sum, share, n) => {
+    const part = colour[n] / 255;
+    return sum + share * (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  }, 0);
+  const paper = (node) => {
+    const layers = [];
+    for (; node; node = node.parentElement) {
+      layers.unshift(rgba(getComputedStyle(node).backgroundColor));
+      if (layers[0][3] === 255) break;
+    }
+    return layers.reduce((below, own) =>
+      below.map((part, n) => part + (own[n] - part) * own[3] / 255), [255, 255, 255]);
+  };
+  const pale = new Set(), walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  seen.texts = 0;
+  while (walker.nextNode()) {
+    const node = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || !node.getClientRects().length) continue;
+    const style = getComputedStyle(node);
+    const shades = [rgba(node.closest("svg") ? style.fill : style.color), paper(node)].map(light);
+    const contrast = (Math.max(...shades) + 0.05) / (Math.min(...shades) + 0.05);
+    seen.texts += 1;
+    if (contrast < 4.5) pale.add(node.tagName + "." + node.getAttribute("class") + contrast);
+  }
+  seen.pale = Array.from(pale);
+  parent.document.body.dataset.seen = JSON.stringify(seen);
+});
+</script>
+"""
+LONG = "Donaudampfschiff" * 625
+NAMES = [
+    "W" * 120 + ".en",
+    "نظام عربي (3) 🎉.en",
+    "系统名称" * 10 + ".en",
+    "experiment-2026-11-large-vocabulary-and-much-more.en",
+    "experiment-2026-11-small-vocabulary-and-much-more.en",
+]
+
+
+@pytest.fixture
+def hostile(study: Study, tmp_path: Path) -> Study:
+    """Seven systems with long names in many scripts, endless words and looping translations."""
+    for number, name in enumerate(NAMES):
+        lines = [f"{line} قال {LONG} (3) 我喜欢 🎉" for line in study.reference_lines]
+        lines[number] = "the cat " * 2000
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    for update in range(0, 1_000_000, 50_000):
+        study.runs[0].log({"event": "validation", "update": update, "valid_loss": 2.0, "bleu": 1.5})
+    hypotheses = [tmp_path / name for name in NAMES]
+    return load_study(study.runs, "test", ON_CPU, hypotheses=hypotheses)
+
+
+def test_no_word_script_or_name_widens_the_page_or_hides_a_number(
+    hostile: Study, tmp_path: Path
+) -> None:
+    text = page(gather(hostile, Silent())).replace("</body>", MEASURE + "</body>")
+    assert len(text.encode()) < 600_000
+    for width in (390, 1200):
+        frame = tmp_path / f"{width}.html"
+        style = f"width: {width}px; height: 900px; border: 0"
+        frame.write_text(f'<iframe style="{style}" srcdoc="{html.escape(text)}">', "utf-8")
+        for scheme in ([], ["--force-dark-mode"]):
+            profile = tmp_path / f"profile-{width}-{len(scheme)}"
+            seen, log = _browse(frame, profile, "--window-size=1300,1000", *scheme)
+            assert "CONSOLE" not in log
+            assert seen["width"] == width
+            assert seen["overflow"] <= 0
+            assert seen["cut"] == []
+            assert seen["touching"] == []
+            assert seen["outside"] == []
+            assert seen["texts"] > 300
+            assert seen["pale"] == []

@@ -12,6 +12,7 @@ import pytest
 import safetensors.torch
 from plugins.random_runs import ON_CPU
 
+from jtrans.analysis.report import explorer
 from jtrans.analysis.report.explorer import explain_lines
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.members import Member
@@ -80,3 +81,18 @@ def test_pieces_of_a_run_with_other_words_are_its_own(
     [item, _] = _explain(study)
     words = study.subjects[1].run_members[0].translation.words[LINES[0]]
     assert item["predicted"] == [*target.split(words), "</s>"]
+
+
+def test_a_translation_that_loops_has_no_grid(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explorer, "MOST_PIECES", 1)
+    assert explorer.explored_sentences(study, LINES) == []
+
+
+def test_long_text_is_cut_and_keeps_its_direction() -> None:
+    sentence = explorer.ExploredSentence(4, "قال " * 2000, "x" * 10_000, [])
+    shown = sentence.to_json()
+    assert shown["label"].startswith("5: \u2068قال")
+    assert "7,600 characters left out" in shown["source"]
+    assert "9,600 characters left out" in shown["reference"]

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -19,7 +20,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.report.content import ReportData, gather
-from jtrans.analysis.report.examples import choose_examples, compare_texts
+from jtrans.analysis.report.examples import between, choose_examples, compare_texts
 from jtrans.analysis.report.pages import json_for_page
 from jtrans.analysis.report.report import PAGE, page, write_report
 from jtrans.analysis.study.load import load_study
@@ -32,6 +33,12 @@ from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline
 
 RunOn = Callable[..., Run]
+
+
+@pytest.fixture(autouse=True)
+def _long_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random weights write long translations."""
+    monkeypatch.setattr("jtrans.analysis.report.explorer.MOST_PIECES", 200)
 
 
 def _again(study: Study) -> Study:
@@ -257,14 +264,78 @@ def test_what_leaves_the_reference_is_marked(
     text: str, reference: str, is_spaced: bool, expected: list[tuple[str, bool]]
 ) -> None:
     parts = compare_texts(text, reference, is_spaced=is_spaced)
-    assert [(part.text, part.is_shared) for part in parts] == expected
+    assert [(part.text, part.is_shared) for part in parts if not part.is_dropped] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "is_spaced", "expected"),
+    [
+        ("the dog runs", "the big dog runs", True, "the {big}dog runs"),
+        ("the dog", "the dog runs fast", True, "the dog{runs fast}"),
+        ("a X dog", "a Y dog", True, "a {Y}[X] dog"),
+        ("no shared word", "something else", True, "[no shared word]"),
+        ("我好", "我很好", False, "我{很}好"),
+        ("", "a", True, ""),
+    ],
+)
+def test_words_that_a_translation_lacks_are_marked_where_they_are_missing(
+    text: str, reference: str, is_spaced: bool, expected: str
+) -> None:
+    parts = compare_texts(text, reference, is_spaced=is_spaced)
+    marked = [
+        f"{{{part.text}}}" if part.is_dropped else part.text if part.is_shared else f"[{part.text}]"
+        for part in parts
+    ]
+    assert "".join(marked) == expected
+
+
+@given(
+    text=st.text("ab ", max_size=200),
+    reference=st.text("ab ", max_size=90),
+    first=st.integers(0, 90),
+    last=st.integers(0, 90),
+)
+def test_the_parts_of_a_cut_translation_make_up_the_whole(
+    text: str, reference: str, first: int, last: int
+) -> None:
+    parts = compare_texts(text, reference)
+    ends = sorted([0, min(first, len(text)), min(last, len(text)), len(text) + 1])
+    cut = [between(parts, a, b) for a, b in pairwise(ends)]
+    whole = "".join(part.text for own in cut for part in own if not part.is_dropped)
+    assert whole == (text if text.strip() else "")
+    assert sum(part.is_dropped for own in cut for part in own) == sum(
+        part.is_dropped for part in parts
+    )
+
+
+def test_the_page_shows_a_looping_translation_cut_and_names_in_any_script(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    path = tmp_path / "نظام <b>.en"
+    path.write_text(("the cat " * 100 + f"end\n{'x' * 10_000} Dog\n") * 6, encoding="utf-8")
+    study = load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[path])
+    html = page(gather(study, Silent()))
+    assert 'class="rest"><summary><bdi dir="ltr">… 403 characters …</bdi></summary>' in html
+    assert "9,604 characters left out" in html
+    assert "x" * 500 not in html
+    assert html.count("<bdi>نظام &lt;b&gt;.en</bdi>") > 5
+    assert "<b>.en" not in html
+    assert 'dir="auto" lang="de"' in html
+
+
+def test_every_heading_of_a_table_says_what_it_heads(study: Study) -> None:
+    html = page(gather(study, Silent()))
+    headings = re.findall(r"<th\b[^>]*>", html)
+    assert len(headings) > 30
+    assert all(re.search(r'scope="(col|row|rowgroup)"', heading) for heading in headings)
 
 
 @pytest.mark.parametrize("is_spaced", [True, False])
 @given(text=st.text("ab 我 "), reference=st.text("ab 我 "))
 def test_the_spans_make_up_the_text(text: str, reference: str, is_spaced: bool) -> None:
     parts = compare_texts(text, reference, is_spaced=is_spaced)
-    assert "".join(part.text for part in parts) == (text if text.strip() else "")
+    own = [part.text for part in parts if not part.is_dropped]
+    assert "".join(own) == (text if text.strip() else "")
 
 
 def test_the_score_of_an_example_is_that_of_its_text(corpus: PreparedCorpus, run_on: RunOn) -> None:
@@ -276,7 +347,7 @@ def test_the_score_of_an_example_is_that_of_its_text(corpus: PreparedCorpus, run
     references = [study.reference_lines[example.line] for example in drawn]
     for example, reference in zip(drawn, references, strict=True):
         [shown] = example.translations
-        text = "".join(part.text for part in shown.parts)
+        text = "".join(part.text for part in shown.parts if not part.is_dropped)
         assert shown.score == pytest.approx(CHRF().sentence_score(text, [reference]).score)
 
 

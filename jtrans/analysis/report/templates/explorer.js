@@ -9,6 +9,7 @@
   const BETWEEN = "target source", SELF_SOURCE = "source source", SELF_TARGET = "target target";
   const ALONG_SOURCE = "target source source", ALONG_TARGET = "source target target";
   const CELL = "cell";
+  const LONGEST = 24; /* letters of a token */
   const HELP = {
     [CELL]: "Row of the selected cell: its attention over the source. Column: its attention over " +
       "the target tokens read so far. Background: the weight of each source token in the prediction.",
@@ -41,18 +42,28 @@
     return node;
   }
 
+  /* text of the corpus: cut if long, and of a direction of its own */
+  function isolated(label, name) {
+    const letters = Array.from(label);
+    const text = letters.length > LONGEST
+      ? letters.slice(0, LONGEST - 8).join("") + "…" + letters.slice(-7).join("") : label;
+    return element(name || "bdi", text === label ? { dir: "auto" } : { dir: "auto", title:
+      letters.length.toLocaleString("en") + " letters" }, text);
+  }
+
   function percent(value) {
     return value > 0 && value < 0.01 ? "<1 %" : Math.round(100 * value) + " %";
   }
 
   function strongest(values, labels, most) {
-    return values
+    const items = values
       .map((value, n) => [value, n])
       .filter((item) => item[0] > 0 && item[1] < labels.length)
       .sort((a, b) => b[0] - a[0] || a[1] - b[1])
-      .slice(0, most)
-      .map((item) => labels[item[1]] + " " + percent(item[0]))
-      .join(" · ") || "nothing";
+      .slice(0, most);
+    if (!items.length) return ["nothing"];
+    return items.flatMap((item, n) =>
+      [n ? " · " : "", isolated(labels[item[1]]), " " + percent(item[0])]);
   }
 
   /* Chinese and Japanese stay upright, letter above letter; short labels need no turning */
@@ -172,15 +183,15 @@
       part("readout").replaceChildren(...readout(row, column, shown, axes));
     }
 
-    function line(name, text, kind) {
+    function line(name, parts, kind) {
       const paragraph = element("p");
-      paragraph.append(element("span", { "class": "key " + (kind || "") }, name), " " + text);
+      paragraph.append(element("span", { "class": "key " + (kind || "") }, name), " ", ...parts);
       return paragraph;
     }
 
     function readout(row, column, shown, axes) {
       const here = pair();
-      const bold = (text) => element("b", {}, text);
+      const bold = (text) => isolated(text, "b");
       const lead = element("p");
       const lines = [lead];
       const shape = axesOf(state.view);
@@ -192,7 +203,7 @@
           lines.push(line("attends to target", strongest(axes.target, read(), 4), "target"));
         }
         if (shape === CELL && kindOf(BETWEEN)) {
-          lines.push(line("weight of this source token", percent(shown.values[row][column])));
+          lines.push(line("weight of this source token", [percent(shown.values[row][column])]));
         }
       } else if (shape === ALONG_TARGET) {
         lead.append("Predicting ", bold(here.predicted[state.row]), " at source token ",
@@ -212,8 +223,14 @@
 
     function rowOf(label, r, shown) {
       const row = element("tr");
-      if (shown.read) row.append(element("td", { "class": "read", "data-r": r }, shown.read[r]));
-      row.append(element("th", { "class": "side", "data-r": r, "scope": "row" }, label));
+      if (shown.read) {
+        const read = element("td", { "class": "read", "data-r": r });
+        read.append(isolated(shown.read[r]));
+        row.append(read);
+      }
+      const side = element("th", { "class": "side", "data-r": r, "scope": "row" });
+      side.append(isolated(label));
+      row.append(side);
       shown.columns.forEach((_, c) => {
         row.append(element("td", { "class": "cell", "data-r": r, "data-c": c }));
       });
@@ -222,11 +239,14 @@
 
     function drawTable(shown) {
       const head = element("tr");
-      if (shown.read) head.append(element("th", { "class": "corner" }, "reads"));
-      head.append(element("th", { "class": "corner" }, shown.read ? "predicts" : ""));
+      const corner = { "class": "corner", "scope": "col" };
+      if (shown.read) head.append(element("th", corner, "reads"));
+      head.append(shown.read ? element("th", corner, "predicts") : element("td"));
       shown.columns.forEach((label, c) => {
         const cell = element("th", { "class": "top", "data-c": c, "scope": "col" });
-        cell.append(element("span", { "class": labelClass(label) }, label));
+        const text = isolated(label, "span");
+        if (labelClass(label)) text.className = labelClass(label);
+        cell.append(text);
         head.append(cell);
       });
       const top = element("thead"), body = element("tbody");
@@ -258,7 +278,7 @@
       part("layer").value = Math.min(state.layer, layers - 1) + 1;
       part("layer-number").textContent = "layer " + part("layer").value + " of " + layers;
       part("help").textContent = names.length ? HELP[axesOf(state.view)] || ""
-        : "This system has no attention to show.";
+        : "No attention to show for this translation of " + here.predicted.length + " tokens.";
       table.replaceChildren();
       part("readout").replaceChildren();
       if (!names.length) return;
