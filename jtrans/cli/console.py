@@ -112,10 +112,12 @@ def print_table(
     """
     if is_plain(sys.stdout):
         cells = [list(columns), *[list(row) for row in rows]]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+        from rich.cells import cell_len  # a Chinese letter takes two columns
+
+        widths = [max(cell_len(row[i]) for row in cells) for i in range(len(columns))]
         for row in cells:
             padded = [
-                cell.rjust(width) if name in right else cell.ljust(width)
+                f"{cell:{'>' if name in right else '<'}{width - cell_len(cell) + len(cell)}}"
                 for cell, width, name in zip(row, widths, columns, strict=True)
             ]
             print("  ".join(padded).rstrip())
@@ -129,7 +131,7 @@ def print_table(
         side: Literal["left", "right"] = "right" if name in right else "left"
         # names, in the first column, are meant to be copied: do not wrap them if there is room
         min_width = min(24, max(len(row[0]) for row in [columns, *rows])) if i == 0 else None
-        table.add_column(name, justify=side, overflow="fold", min_width=min_width)
+        table.add_column(Text(name), justify=side, overflow="fold", min_width=min_width)
     for line in rows:
         table.add_row(*[Text(cell) for cell in line])
     rich_console().print(table)

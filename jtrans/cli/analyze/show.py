@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
     from jtrans.cli.analyze.options import OutputOptions
 
-CELL_LIMIT = 60  # characters of a sentence in a table on the terminal
+CELL_LIMIT = 60  # characters of a sentence in a table
+TEXTS = 4  # columns of sentences: source, reference, two translations
+RECORD_LIMIT = 400  # characters of a sentence that has lines of its own
 
 
 def show(
@@ -52,15 +55,16 @@ def show(
         )
         return
     for number, item in enumerate(items):
-        _print(item, first=number == 0)
+        print_item(item, first=number == 0)
     console.talk(f"{'Written':<12} {len(files)} files in {folder}")
     names = " ".join(run.folder.as_posix() for run in study.runs)
     console.next_step(f"jtrans analyze report {names}")
 
 
-def _print(item: Figure | Table, *, first: bool) -> None:
+def print_item(item: Figure | Table, *, first: bool) -> None:
+    """Write a figure's numbers or a table to stdout, below a blank line unless it is the first."""
     from jtrans.analysis.figures.results import Figure
-    from jtrans.analysis.output.tables import is_numeric, shown_table
+    from jtrans.analysis.output.tables import numeric_columns, shown_table
 
     if not first:
         print()
@@ -69,10 +73,28 @@ def _print(item: Figure | Table, *, first: bool) -> None:
     if not rows:
         print("no data")
         return
-    numeric = [is_numeric(cells) for cells in zip(*rows, strict=True)]
-    right = [name for name, is_number in zip(columns[1:], numeric[1:], strict=True) if is_number]
+    numeric = numeric_columns(item)
+    if numeric.count(False) >= TEXTS and not console.is_plain(sys.stdout):
+        _print_records(columns, rows, numeric)
+        return
+    words = {name for name, is_number in zip(columns, numeric, strict=True) if not is_number}
+    right = [name for name in columns[1:] if name not in words]
     console.print_table(columns, [[_cut(cell) for cell in row] for row in rows], right=right)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= CELL_LIMIT else text[: CELL_LIMIT - 3] + "..."
+def _print_records(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]
+) -> None:
+    """Write each row as a table of its texts: side by side they would be too narrow to read."""
+    for row in rows:
+        cells = list(zip(columns, row, numeric, strict=True))
+        first, *numbers = [f"{name} {cell}" for name, cell, is_number in cells if is_number]
+        texts = [
+            [name, _cut(cell, RECORD_LIMIT)] for name, cell, is_number in cells if not is_number
+        ]
+        print()
+        console.print_table([first, ", ".join(numbers)], texts)
+
+
+def _cut(text: str, limit: int = CELL_LIMIT) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,69 @@
+"""Tables on a terminal: numbers to the right, translations to the left and as wide as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+
+import pytest
+
+from jtrans.analysis.figures.results import Table
+from jtrans.analysis.output.tables import numeric_columns
+from jtrans.cli import console
+from jtrans.cli.analyze.show import print_item
+
+SENTENCES = Table(
+    "compare-sentences",
+    "Sentences",
+    ["line", "source", "reference", "one", "two", "chrF difference"],
+    [
+        [1, "12", "3 dogs run in the park and the children laugh", "3", "- 3", 0.5],
+        [2, "13", "4 cats sleep", "4", "-4", 0.25],
+    ],
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return Terminal()
+
+
+def test_translations_that_look_like_numbers_are_text() -> None:
+    assert numeric_columns(SENTENCES) == [True, False, False, False, False, True]
+
+
+def test_translations_have_lines_of_their_own_on_a_terminal(terminal: Terminal) -> None:
+    with contextlib.redirect_stdout(terminal):
+        print_item(SENTENCES, first=True)
+    lines = [
+        line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
+    ]
+    assert "reference  3 dogs run in the park and the children laugh" in lines
+    assert "two        - 3" in lines
+    assert "line 1     chrF difference 0.500" in lines
+
+
+def test_translations_are_left_aligned_in_plain_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    print_item(SENTENCES, first=True)
+    header, first, second = capsys.readouterr().out.splitlines()[1:]
+    assert header.index("two") == first.index("- 3") == second.index("-4")
+
+
+def test_chinese_letters_take_two_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    console.print_table(["a", "b"], [["我们", "x"], ["e\u0301", "y"]])
+    assert capsys.readouterr().out.splitlines() == ["a     b", "我们  x", "e\u0301     y"]
+
+
+def test_brackets_in_a_name_are_no_markup(terminal: Terminal) -> None:
+    with contextlib.redirect_stdout(terminal):
+        console.print_table(["[red]name", "n"], [["a", "1"]])
+    assert "[red]name" in terminal.getvalue()
