@@ -126,7 +126,7 @@ def make_metric(
 ) -> Metric:
     """Build a sacreBLEU metric of `METRICS` with cached references, for any systems."""
     if name == "bleu":
-        # force: no warning about text that looks tokenised: some languages look like that
+        # force: no warning in the log; `leftovers.tokenised_warning` gives it
         tokenizer = tokenizer_name(target_language)
         return BLEU(lowercase=lowercase, tokenize=tokenizer, force=True, references=references)
     if name == "chrf":
