@@ -24,8 +24,7 @@ def dropout_mask(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
     """
     shape = torch.Size(shape)
     if like.device.type != "cpu" or torch.compiler.is_compiling():
-        mask = torch.empty(shape, dtype=like.dtype, device=like.device)
-        return mask.bernoulli_(1.0 - rate).div_(1.0 - rate)
+        return mask_of_draws(shape, rate, like)
     # four 16-bit draws from each random 64-bit number: a third of the time of bernoulli_, with a
     # rate exact to 1/65536
     count = shape.numel()
@@ -33,6 +32,15 @@ def dropout_mask(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
     draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     is_kept = draws.view(torch.int16)[:count].view(shape) >= threshold
     return is_kept.to(like.dtype).mul_(1.0 / (1.0 - rate))
+
+
+def mask_of_draws(shape: Sequence[int], rate: float, like: Tensor) -> Tensor:
+    """Compute `dropout_mask` from one draw per value, in a form that torch compiles correctly.
+
+    The compiler of torch 2.13 gives nan for `bernoulli_` where it leaves the drawing to torch.
+    """
+    is_kept = torch.rand(tuple(shape), device=like.device) >= rate
+    return is_kept.to(like.dtype) * (1.0 / (1.0 - rate))
 
 
 class SharedDropout(nn.Module):

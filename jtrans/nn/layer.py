@@ -79,8 +79,15 @@ def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "ind
 
     All sizes are dynamic from the beginning, and equal ones are kept apart: otherwise a first batch
     with S = T would force a second compilation later.
+
+    Dropout masks are drawn by torch's own functions, not by generated code (`fallback_random`): in
+    torch 2.13 that may draw another mask in the backward pass than in the forward pass (pytorch
+    issue 198333). On a GPU they are then also the masks of layers that are not compiled.
     """
+    options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     torch.fx.experimental._config.use_duck_shape = False
     for module in model.modules():
         if isinstance(module, Layer):
-            module.compiled = torch.compile(module.forward, dynamic=True, backend=backend)
+            module.compiled = torch.compile(
+                module.forward, dynamic=True, backend=backend, options=options
+            )

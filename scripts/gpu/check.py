@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], list[Row]]]:
     """Return the parts of the check by title, in order."""
-    from scripts.gpu import correctness, questions, speed
+    from scripts.gpu import correctness, devices, questions, speed
     from scripts.gpu.timing import Scale, machine_rates
 
     scale = Scale.of(device, quick=quick)
@@ -57,6 +57,8 @@ def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], lis
     parts: dict[str, Callable[[], list[Row]]] = {
         "functions": lambda: questions.functions(scale),
         "correctness": lambda: correctness.correctness(scale),
+        "correctness, devices": lambda: devices.devices(scale),
+        "correctness, dropout": lambda: devices.check_dropout(scale),
         "ceilings": measure,
         "attention (times the copy)": lambda: questions.attention(scale),
         f"training, E = {first}": lambda: speed.training(scale, rates, first),

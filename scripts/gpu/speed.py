@@ -12,6 +12,7 @@ import torch
 from jtrans.data.batch import Batch
 from jtrans.data.bucketing import BatchSampler
 from jtrans.decoding.beam import beam_search
+from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.options import SearchOptions
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
@@ -214,7 +215,7 @@ def decoding(scale: Scale) -> list[Row]:
 
 
 def _decoding_work(system: str, batch: Batch, options: SearchOptions, scale: Scale) -> Work:
-    model = make_model(system, scale.widths[0], scale).eval()
+    model = with_bf16_products(make_model(system, scale.widths[0], scale).eval())
 
     def work(_: int) -> float:
         with autocast(model.device, PRECISION):

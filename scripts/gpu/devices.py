@@ -1,0 +1,196 @@
+"""What only a GPU can show about devices: a second one, waiting, dropout, bf16, too little memory.
+
+A part of section 1 of `check.py`. Without a GPU the same code runs on tiny models, memory failures
+are made up, and what needs a GPU says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jtrans.decoding import translator
+from jtrans.decoding.beam import beam_search
+from jtrans.decoding.half_precision import with_bf16_products
+from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.translator import translate_ids
+from jtrans.errors import WorkError
+from jtrans.models.base import TranslationModel
+from jtrans.nn.layer import Recompute, set_recompute
+from jtrans.training.checkpoint import _generator
+from jtrans.training.objective import Objective, batch_loss
+from scripts.gpu import speed
+from scripts.gpu.correctness import SYSTEMS, distance
+from scripts.gpu.models import Pairs, compile_layers, make_model
+from scripts.gpu.timing import Row, Scale
+
+POLICIES: tuple[Recompute, ...] = ("none", "hidden", "layer")
+
+
+def check_second_gpu(scale: Scale) -> list[Row]:
+    """Compute on the last GPU while the first one is the current one, as `--device cuda:1` does."""
+    name = "another GPU than the current one"
+    if torch.cuda.device_count() < 2:
+        return [{"check": name, "error": "needs two GPUs", "ok": True}]
+    device = torch.device("cuda", torch.cuda.device_count() - 1)
+    rows = []
+    for system in SYSTEMS:
+        here = make_model(system, scale.widths[0], scale, dropout=0.0)
+        batch = _pairs(scale).batch(np.arange(3), scale.device)
+        expected, _ = batch_loss(here, batch, Objective(0.1))
+        ours, _ = batch_loss(here.to(device), batch.to(device), Objective(0.1))
+        ours.backward()
+        error = distance(ours, expected)
+        rows.append({"check": f"{name}: {system}", "error": error, "ok": error < 1e-5})
+    generator = _generator(device)
+    assert generator is not None
+    state = generator.get_rng_state(device)
+    drawn = torch.rand(9, device=device)
+    generator.set_rng_state(state, device)
+    same = torch.equal(drawn, torch.rand(9, device=device))
+    return [*rows, {"check": f"{name}: random state", "error": float(not same), "ok": same}]
+
+
+def check_waiting(scale: Scale) -> list[Row]:
+    """Check that the second update on a batch never makes the CPU wait for the GPU."""
+    rows = []
+    for system in SYSTEMS:
+        model = make_model(system, scale.widths[0], scale, attention_dropout=0.1).train()
+        optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+        pairs, here = _pairs(scale), scale.device
+
+        def update(
+            model: TranslationModel = model, optimiser: torch.optim.Optimizer = optimiser
+        ) -> None:
+            speed.update(model, optimiser, pairs.batch(np.arange(3), here))  # noqa: B023
+
+        update()
+        rows.append(_raises_nothing(f"{system}: an update without waiting", update, here))
+    return rows
+
+
+def _raises_nothing(name: str, work: Callable[[], object], device: torch.device) -> Row:
+    if device.type == "cuda":
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        work()
+    except RuntimeError as error:
+        return {"check": name, "error": str(error).splitlines()[0][:80], "ok": False}
+    finally:
+        if device.type == "cuda":
+            torch.cuda.set_sync_debug_mode("default")
+    return {"check": name, "error": 0.0, "ok": True}
+
+
+def check_dropout(scale: Scale) -> list[Row]:
+    """Compare gradients with dropout of compiled and recomputed layers, masks drawn alike.
+
+    On a GPU plain layers are the standard; on a CPU, where these draw other masks, compiled ones.
+    """
+    rows = []
+    for system in ("reformer-fast",) if scale.is_tiny else SYSTEMS:
+        torch._dynamo.reset()
+        model = make_model(system, scale.widths[0], scale, dropout=0.3, attention_dropout=0.2)
+        model.train()
+        exact: Tensor | None = None if scale.is_tiny else _gradient(model, scale)
+        for kind in ("compiled",) if scale.is_tiny else ("plain", "compiled"):
+            if kind == "compiled":
+                compile_layers(model, scale)
+            for policy in POLICIES:
+                set_recompute(model, policy)
+                gradient = _gradient(model, scale)
+                exact = gradient if exact is None else exact
+                error = distance(gradient, exact)
+                name = f"{system}, {kind}, recompute {policy}: gradients with dropout"
+                rows.append({"check": name, "error": error, "tolerance": 1e-4, "ok": error < 1e-4})
+    return rows
+
+
+def _gradient(model: TranslationModel, scale: Scale) -> Tensor:
+    batch = _pairs(scale).batch(np.arange(3), scale.device)
+    model.zero_grad()
+    torch.manual_seed(3)
+    batch_loss(model, batch, Objective(0.1))[0].backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+def check_bf16_decoding(scale: Scale) -> list[Row]:
+    """Compare a search with weights converted once with one under autocast: exactly the same."""
+    rows = []
+    options = SearchOptions(beam=3, max_length="9", min_length=5)
+    for system in SYSTEMS:
+        model = make_model(system, scale.widths[0], scale).eval().requires_grad_(False)
+        batch = _pairs(scale).batch(np.arange(3), scale.device)
+        found = []
+        for each in (model, with_bf16_products(model)):
+            with torch.autocast(scale.device.type, torch.bfloat16):
+                found.append(beam_search([each], batch.source, batch.source_mask, options))
+        same = found[0] == found[1]
+        rows.append({"check": f"{system}: bf16 search", "error": float(not same), "ok": same})
+    return rows
+
+
+def check_little_memory(scale: Scale) -> list[Row]:
+    """Search with too little memory: in halves with the same tokens, at last a refusal."""
+    model = make_model("reformer-fast", scale.widths[0], scale).eval().requires_grad_(False)
+    length, count = (9, 6) if scale.is_tiny else (60, 256)
+    pairs = Pairs(np.full((2, count), length), scale.vocabulary)
+    sources = [pairs.source[index] for index in range(count)]
+    options = SearchOptions(beam=2, max_length=str(length), min_length=length)
+    search = functools.partial(translate_ids, [model], sources, options, batch_tokens=10**9)
+    expected = translate_ids([model], sources, options, batch_tokens=4 * length)
+    rows = []
+    with _little_memory(scale, sentences=2):
+        tokens = [[best[0].tokens for best in found] for found in (search(), expected)]
+        equal = sum(a == b for a, b in zip(*tokens, strict=True)) / count
+        # batches of other sizes round differently, which may turn a near tie
+        rows.append(
+            {"check": "search in halves: same tokens", "error": 1 - equal, "ok": equal > 0.9}
+        )
+    with _little_memory(scale, sentences=0):
+        try:
+            search()
+            kind = "no refusal"
+        except WorkError as error:
+            kind = error.kind
+    ok = kind == "work.memory"
+    return [*rows, {"check": "a sentence that does not fit", "error": kind, "ok": ok}]
+
+
+@contextlib.contextmanager
+def _little_memory(scale: Scale, sentences: int) -> Iterator[None]:
+    """Let only so many sentences fit: on a GPU some memory, or none; else by failing on purpose."""
+    if not scale.is_tiny:
+        torch.cuda.empty_cache()
+        total = torch.cuda.get_device_properties(scale.device).total_memory
+        used = torch.cuda.memory_reserved(scale.device)
+        torch.cuda.set_per_process_memory_fraction((used + sentences * 2**29) / total, scale.device)
+        try:
+            yield
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0, scale.device)
+        return
+
+    def limited(models: object, source: Tensor, *rest: object) -> object:
+        if len(source) > sentences:
+            raise torch.OutOfMemoryError("made up")
+        return beam_search(models, source, *rest)  # type: ignore[arg-type]
+
+    with mock.patch.object(translator, "beam_search", limited):
+        yield
+
+
+def _pairs(scale: Scale) -> Pairs:
+    return Pairs(np.array([[9, 5, 7], [6, 8, 3]]), scale.vocabulary)
+
+
+def devices(scale: Scale) -> list[Row]:
+    """Run every check but that of dropout, which compiles."""
+    checks = (check_second_gpu, check_waiting, check_bf16_decoding, check_little_memory)
+    return [row for check in checks for row in check(scale)]
