@@ -163,7 +163,7 @@ class Jieba(Segmenter):
     def _is_word(self, word: str, position: int) -> bool:
         if _is_spaced(word[position]):
             return True
-        return word[0] in "#@" or (_is_spaced(word[0]) and bool(PROTECTED.fullmatch(word)))
+        return word[0] in "#@_" or (_is_spaced(word[0]) and bool(PROTECTED.fullmatch(word)))
 
 
 class Whitespace(Segmenter):
