@@ -61,13 +61,19 @@ def gigabytes(size: int) -> str:
 def available_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes that this process can still use; None if the system does not say.
 
-    The least of the machine's memory and swap and what the control groups of the process (a
-    container, a batch job) allow. Files that the system only caches count as available.
+    The least of the machine's memory and swap, what the control groups of the process (a
+    container, a batch job) allow, and its own limit (`ulimit -v`). Files that the system only
+    caches count as available.
     """
     machine = _numbers(root / "proc/meminfo")
     if "MemAvailable" not in machine:
         return None
+    import resource  # not on Windows, which was left above
+
     limits = [1024 * (machine["MemAvailable"] + machine.get("SwapFree", 0))]
+    own, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if own != resource.RLIM_INFINITY:
+        limits.append(own - 1024 * _numbers(root / "proc/self/status").get("VmSize", 0))
     for group, limit, usage in _control_groups(root):
         limits += _left(group, limit, usage)
     return max(0, min(limits))

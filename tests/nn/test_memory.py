@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,12 @@ def test_groups_of_version_1_are_read(machine: Path) -> None:
     write(folder / "memory.usage_in_bytes", "4000000")
     write(folder / "memory.stat", "inactive_file 1\ntotal_inactive_file 200000\n")
     assert memory.available_memory(machine) == 1_200_000
+
+
+def test_the_own_limit_of_the_process_holds(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(machine / "proc/self/status", "Name: python\nVmSize:\t 1000 kB\n")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (5_000_000, -1))
+    assert memory.available_memory(machine) == 5_000_000 - 1_024_000
 
 
 def test_a_system_that_does_not_say_is_not_asked_again(tmp_path: Path) -> None:
