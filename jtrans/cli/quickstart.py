@@ -23,7 +23,7 @@ CORPUS = "grammar-de-en"
 DATA = "data"  # the prepared corpus in the folder of a quickstart
 # Recipe, and its share of the time. The models have the same size; an update of a joint model
 # takes longer, so the time that each had is shown beside its scores.
-RECIPES = {"demo/transformer": 0.20, "demo/reformer-fast": 0.60}
+RECIPES = {"demo/transformer-small": 0.20, "demo/reformer-fast": 0.60}
 EXAMPLES = 3
 
 

@@ -17,7 +17,7 @@ SYSTEMS += ["reformer-fast-scaled"]
 CORPORA = ["iwslt14-de-en", "iwslt14-en-de", "iwslt15-vi-en", "nist-zh-en"]
 NAMES = [f"{corpus}/{system}" for corpus in CORPORA for system in SYSTEMS]
 NAMES += ["demo/transformer", "demo/reformer-base", "demo/reformer-fast"]
-NAMES += ["demo/dlcl"]
+NAMES += ["demo/dlcl", "demo/transformer-small"]
 DEEP = ["transformer-post-6", "transformer-pre-20", "dlcl-post-6", "dlcl-post-25", "dlcl-pre-6"]
 DEEP += ["dlcl-pre-30"]
 NAMES += [f"wmt14-en-de/{name}" for name in DEEP]
@@ -61,7 +61,7 @@ def test_a_recipe_is_for_its_corpus_and_system(name: str) -> None:
     corpus, _, system = name.partition("/")
     config = load_config(name, system_configs())
     assert config.data.corpus == ("grammar-de-en" if corpus == "demo" else corpus)
-    assert config.model.system == re.sub("-(scaled|(pre|post)-[0-9]+)$", "", system)
+    assert config.model.system == re.sub("-(scaled|small|(pre|post)-[0-9]+)$", "", system)
 
 
 @pytest.mark.parametrize("name", SIZES)
