@@ -15,6 +15,7 @@ text/SPLIT.alignments.txt, text/SPLIT.source.tags.txt     if the corpus has gold
 from __future__ import annotations
 
 import logging
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -221,17 +222,21 @@ class PreparedCorpus:
         """Check that all its files are there and as they were written.
 
         Raises:
-            CorpusError: a file is missing or was changed.
+            CorpusError: a file is missing or was changed; of the kind "corpus.edited" if text was
+                changed that is still whole.
         """
-        for name, expected in self.info.get("files", {}).items():
-            path = self.folder / name
-            size = path.stat().st_size if path.is_file() else None
-            if size is None:
-                raise _damaged(self.folder, f"{name} is missing")
-            if size != expected["bytes"]:
-                raise _damaged(self.folder, f"{name} has {size:,} bytes, not {expected['bytes']:,}")
-            if file_digest(path) != expected["sha256"]:
-                raise _damaged(self.folder, f"{name} was changed")
+        faults = [
+            (name, fault)
+            for name, expected in self.info.get("files", {}).items()
+            if (fault := _fault(self.folder / name, expected))
+        ]
+        for name, _ in faults:
+            if name.startswith("text/") and _is_whole_text(self.folder / name):
+                error = _damaged(self.folder, f"{name} was changed")
+                error.kind = "corpus.edited"
+                raise error
+        if faults:
+            raise _damaged(self.folder, " ".join(faults[0]))
         for name in self.splits:
             self.pairs(name)
             if name != "train":
@@ -300,7 +305,7 @@ def read_info(folder: Path) -> dict[str, Any]:
     if version != FORMAT:
         raise CorpusError(
             f"{folder} has format {version!r}, this jtrans reads format {FORMAT}",
-            hint="prepare it again: jtrans prepare --force",
+            hint=_repair_hint(folder),
             kind="corpus.format",
         )
     if not {"name", "languages", "splits", "options", "pipeline_sha256"} <= set(info):
@@ -312,7 +317,8 @@ def _load(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise _damaged(path.parent, f"cannot read {path.name}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise _damaged(path.parent, f"cannot read {path.name}: {reason}") from error
     _log.info("read %s", path)
     if array.dtype != dtype or array.ndim != 1:
         raise _damaged(path.parent, f"{path.name} does not hold a list of {dtype}")
@@ -322,6 +328,36 @@ def _load(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
 def _damaged(folder: Path, fault: str) -> CorpusError:
     return CorpusError(
         f"the prepared corpus in {folder} is damaged: {fault}",
-        hint="prepare it again: jtrans prepare --force",
+        hint=_repair_hint(folder),
         kind="corpus.damaged",
     )
+
+
+def _fault(path: Path, expected: Mapping[str, Any]) -> str:
+    """Say how a file differs from its record in corpus.json; empty where it does not."""
+    if not path.is_file():
+        return "is missing"
+    size = path.stat().st_size
+    if size != expected["bytes"]:
+        return f"has {size:,} bytes, not {expected['bytes']:,}"
+    return "" if file_digest(path) == expected["sha256"] else "was changed"
+
+
+def _is_whole_text(path: Path) -> bool:
+    """Return whether a file ends in a whole line of UTF-8, as one that somebody edited does."""
+    try:
+        data = path.read_bytes()
+        return data.endswith(b"\n") and b"\0" not in data and bool(data.decode("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _repair_hint(folder: Path) -> str:
+    """Say how to prepare a damaged corpus again: by the command in its provenance, if any."""
+    try:
+        command = str(read_json(folder / "corpus.json")["provenance"]["command"])
+    except (JtransError, OSError, LookupError, TypeError):
+        command = ""
+    if not command:
+        return "run the jtrans prepare command that made it again, with --force"
+    return f"prepare it again: {command} --out {shlex.quote(str(folder))} --force"

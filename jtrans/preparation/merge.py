@@ -95,7 +95,7 @@ def merge_prepared(
     request = _request(corpora)
     counts = (f"{part.folder} {part.info['splits']['train']['pairs']:,}" for part in corpora)
     progress.say("Reading", " · ".join(counts))
-    if is_up_to_date(folder, request, force=force):
+    if is_up_to_date(folder, request, progress, force=force):
         progress.say("Unchanged", f"{folder} holds these parts")
         return PreparedCorpus.open(folder)
     with WorkFolder(folder, request_key(request)).opened() as work:

@@ -73,7 +73,7 @@ def prepare(
     counts = (f"{name} {len(text):,}" for name, text in corpus.splits.items())
     progress.say("Reading", " · ".join(counts))
     step("reading")
-    if is_up_to_date(folder, request.record, force=force):
+    if is_up_to_date(folder, request.record, progress, force=force):
         progress.say("Unchanged", f"{folder} holds this text prepared with these options")
         return PreparedCorpus.open(folder)
     with WorkFolder(folder, request_key(request.record)).opened() as work:

@@ -235,13 +235,16 @@ def _has_text(text: ParallelText) -> bool:
     return any(source.strip() and target.strip() for source, target in pairs)
 
 
-def is_up_to_date(folder: Path, record: Mapping[str, Any], *, force: bool) -> bool:
+def is_up_to_date(
+    folder: Path, record: Mapping[str, Any], progress: Progress, *, force: bool
+) -> bool:
     """Return whether `folder` holds the requested corpus (see `Request`), whole and readable.
 
-    With `force` another prepared corpus there may be replaced.
+    With `force` another prepared corpus there may be replaced, without it the same one if it is
+    damaged.
 
     Raises:
-        CorpusError: the folder holds something else.
+        CorpusError: the folder holds something else, or text that was edited.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         _check_place(folder)
@@ -256,14 +259,28 @@ def is_up_to_date(folder: Path, record: Mapping[str, Any], *, force: bool) -> bo
     if force:
         _check_place(folder)
         return False
-    changes = _changes(read_info(folder), record)
+    info = read_info(folder)
+    changes = _changes(info, record)
     if changes:
         raise CorpusError(
             f"{folder} holds another prepared corpus: different {' and '.join(changes)}",
             hint="replace it with --force, or choose another --out",
             kind="corpus.exists",
         )
-    PreparedCorpus.open(folder).check_files()
+    is_earlier = info["options"].get("drop_leaked") is True
+    try:
+        PreparedCorpus.open(folder).check_files()
+    except CorpusError as error:
+        if is_earlier or error.kind == "corpus.edited":
+            raise
+        progress.warn(f"{error.message}; preparing it again")
+        return False
+    if is_earlier:
+        progress.say(
+            "Note",
+            "only exactly equal pairs of valid and test were dropped then; --force prepares the "
+            "corpus by today's rules, which ignore case, punctuation and spaces",
+        )
     return True
 
 
@@ -295,12 +312,12 @@ def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
         changes.append("text")
     if any(info.get(key) != record.get(key) for key in ("valid_every", "valid_size")):
         changes.append("share of train for valid")
-    before, now = info["options"], record["options"]
+    before, now = _today(info["options"]), _today(record["options"])
     is_other = info.get("pipeline_digest") != record.get("pipeline_digest")
     if is_other:
         changes.append("text pipeline")
     changes += [
-        f"{name} ({before.get(name)}, now {value})"
+        f"{name} ({_show(before.get(name, False))}, now {_show(value)})"
         for name, value in now.items()
         # what did not exist then was off
         if before.get(name, False) != value and not (is_other and name in PIPELINE_OPTIONS)
@@ -309,6 +326,17 @@ def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
         if info.get(key) != record.get(key) and not changes:
             changes.append(f"contents of the {key.removesuffix('_digest')}")
     return changes
+
+
+def _today(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as they are recorded today."""
+    return {**options, **({"drop_leaked": "pair"} if options.get("drop_leaked") is True else {})}
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) or "none"
 
 
 def _given_digests(version: Mapping[str, Any]) -> dict[str, Any]:

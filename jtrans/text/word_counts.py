@@ -46,6 +46,6 @@ def read_word_counts(path: Path) -> Counter[str] | None:
         raise CorpusError(
             f"the word counts are damaged: {error}",
             where=str(path),
-            hint="prepare the corpus again: jtrans prepare --force, or delete this file",
+            hint="delete this file, or prepare the corpus again with --force",
             kind="corpus.damaged",
         ) from error

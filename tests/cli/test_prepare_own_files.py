@@ -266,6 +266,31 @@ def test_only_the_text_and_the_options_decide_what_is_up_to_date(jtrans: Jtrans)
     assert "Unchanged" in jtrans("prepare", "--train", *other).err
 
 
+def test_a_corpus_prepared_when_fewer_options_existed_is_recognised(jtrans: Jtrans) -> None:
+    plain = ["--keep-invisible", "--no-protect", "--no-spell"]
+    assert jtrans(*OWN, *plain).code == 0
+    info = json.loads(Path("out/corpus.json").read_bytes())
+    for name in ("strip_invisible", "protect", "spell"):
+        del info["options"][name]
+    info["options"]["drop_leaked"] = True
+    for name in ("provenance", "overlap", "files"):
+        del info[name]
+    Path("out/corpus.json").write_text(json.dumps(info), encoding="utf-8")
+    result = jtrans(*OWN, *plain)
+    assert result.code == 0
+    assert "Unchanged" in result.err
+    assert "--force prepares the corpus by today's rules" in result.err
+    result = jtrans(*OWN)
+    assert result.code == 2
+    assert "different strip_invisible (off, now on)" in result.err
+    assert "drop_leaked" not in result.err
+    # what may have been prepared by other rules is not replaced without being asked to
+    Path("out/train.source.npy").unlink()
+    assert jtrans(*OWN, *plain).code == 2
+    assert jtrans(*OWN, *plain, "--force").code == 0
+    assert "Note" not in jtrans(*OWN, *plain).err
+
+
 def test_merged_corpora_have_the_provenance_of_their_parts(jtrans: Jtrans) -> None:
     assert jtrans(*OWN).code == 0
     again = ["prepare", "--train", "news", "--valid", "valid", "--languages", "de-en"]

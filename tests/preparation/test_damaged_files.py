@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -10,13 +9,16 @@ from pathlib import Path
 
 import pytest
 from plugins.folders import contents
+from plugins.listener import Listener
 from plugins.sentence_pairs import PAIRS, parallel_text
 
 from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.preparation.work_folder import WorkFolder
+from jtrans.progress import Progress
 
 BLANKS = 6 * "\t_"  # the columns of CoNLL-U that are not read
 OPTIONS = PrepareOptions(bpe_merges=30, truecase=True, labels="conllu:tags.conllu")
@@ -30,8 +32,8 @@ def make_corpus() -> Corpus:
     return Corpus("mine", ("de", "en"), splits)
 
 
-def run(folder: Path, *, force: bool = False) -> dict[str, bytes]:
-    prepare(make_corpus(), folder, options=OPTIONS, workers=1, force=force)
+def run(folder: Path, *, force: bool = False, progress: Progress | None = None) -> dict[str, bytes]:
+    prepare(make_corpus(), folder, options=OPTIONS, workers=1, force=force, progress=progress)
     return contents(folder)
 
 
@@ -96,22 +98,56 @@ def flip(data: bytes) -> bytes:
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-def test_a_finished_corpus_with_any_file_damaged_is_not_up_to_date(place: Path) -> None:
+def halve(data: bytes) -> bytes:
+    return data[: len(data) // 2].rstrip(b"\n")
+
+
+@pytest.mark.parametrize("damage", [None, flip, halve])
+def test_a_finished_corpus_with_any_file_damaged_is_prepared_again(
+    place: Path, damage: Callable[[bytes], bytes] | None
+) -> None:
     expected = run(place / "whole")
-    for name, is_gone in itertools.product(["text", *expected], (True, False)):
-        if name == "corpus.json" or (name == "text" and not is_gone):
+    for name in ["text", *expected]:
+        is_text = name.startswith("text/")
+        if name == "corpus.json" or (damage and name == "text") or (damage is flip and is_text):
             continue
         path = shutil.copytree(place / "whole", place / "out") / name
-        if is_gone:
+        if damage is None:
             path.rename(place / "gone")
         else:
-            path.write_bytes(flip(path.read_bytes()))
-        with pytest.raises(CorpusError, match="is damaged") as caught:
-            run(place / "out")
-        assert "--force" in str(caught.value.hint), name
-        assert run(place / "out", force=True) == expected
+            path.write_bytes(damage(path.read_bytes()))
+        progress = Listener()
+        assert run(place / "out", progress=progress) == expected, name
+        assert any(
+            "is damaged" in text and text.endswith("; preparing it again")
+            for text in progress.warnings
+        )
         shutil.rmtree(place / "out")
         shutil.rmtree(place / "gone", ignore_errors=True)
+
+
+def test_edited_text_of_a_finished_corpus_is_not_lost(place: Path) -> None:
+    expected = run(place / "out")
+    path = place / "out/text/test.0.en"
+    path.write_text(path.read_text("utf-8") + "An added line\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"text/test\.0\.en was changed") as caught:
+        run(place / "out")
+    assert "--force" in str(caught.value.hint)
+    assert run(place / "out", force=True) == expected
+
+
+@pytest.mark.parametrize("command", ["", "jtrans prepare --train 'my text'"])
+def test_the_hint_to_prepare_again_can_be_pasted(place: Path, command: str) -> None:
+    folder = place / "the corpus"
+    prepare(make_corpus(), folder, options=OPTIONS, workers=1, command=command)
+    (folder / "train.source.npy").unlink()
+    with pytest.raises(CorpusError) as caught:
+        PreparedCorpus.open(folder).check_files()
+    assert caught.value.hint == (
+        f"prepare it again: jtrans prepare --train 'my text' --out '{folder}' --force"
+        if command
+        else "run the jtrans prepare command that made it again, with --force"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "valid.de", "test.1.en", "test.tok.de"])
@@ -123,5 +159,7 @@ def test_a_corpus_without_digests_needs_its_text_too(place: Path, name: str) -> 
     run(place / "out")
     path = place / "out/text" / name
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with pytest.raises(CorpusError, match="is damaged"):
-        run(place / "out")
+    progress = Listener()
+    run(place / "out", progress=progress)
+    assert any("is damaged" in text for text in progress.warnings)
+    assert (place / "out/text" / name).exists()
