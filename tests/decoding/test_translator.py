@@ -33,7 +33,8 @@ LINES = [
 
 @pytest.fixture
 def translator(make_run: MakeRun) -> Translator:
-    return Translator.load([Run.open(make_run())], ON_CPU)
+    # with these random weights no translation has filler, whose text is read as <unk>
+    return Translator.load([Run.open(make_run(weights_seed=2))], ON_CPU)
 
 
 def test_order_and_empty_lines_are_kept(translator: Translator) -> None:

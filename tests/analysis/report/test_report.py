@@ -203,7 +203,7 @@ def test_a_significant_difference_is_marked_in_the_table(
     data = gather(load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[perfect]), Silent())
     assert data.scores.systems[1]["bleu"].mark == "*"
     html = page(data)
-    assert "</b>*" in html
+    assert '</b><span class="sign">*</span>' in html
     assert "p &lt;= 0.001" in html
 
 
