@@ -140,6 +140,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
 
 def _score_files(options: ScoreOptions) -> ScoreReport:
     from jtrans.cli.score_report import ScoreReport
+    from jtrans.evaluation.leftovers import check_plain_text
     from jtrans.evaluation.names import distinct_names
     from jtrans.evaluation.systems import SystemOutput, evaluate
     from jtrans.evaluation.target import find_target
@@ -152,10 +153,11 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     given = None if options.languages is None else split_languages(options.languages)[1]
     target = find_target(given, [*ref, *hyp], [*references, *hypotheses])
     if not options.as_is:
-        for name, lines in zip(ref, references, strict=True):
-            _check_leftover(name, lines)
+        checked = [check_plain_text(*text) for text in zip(ref, references, strict=True)]
         for name, lines in zip(hyp, hypotheses, strict=True):
-            _check_leftover(name, lines, references)
+            checked.append(check_plain_text(name, lines, references))
+        for warning in filter(None, checked):
+            console.warn(warning)
     names = distinct_names([Path(name).name for name in hyp], [Path(name) for name in hyp])
     words = [_split(lines) for lines in references]
     outputs = [
@@ -176,25 +178,6 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
 def _split(lines: Sequence[str]) -> list[list[str]]:
     """Split at ASCII white space only, as multi-bleu.perl does."""
     return [[word.decode() for word in line.encode().split()] for line in lines]
-
-
-def _check_leftover(
-    name: str, lines: Sequence[str], references: Sequence[Sequence[str]] = ()
-) -> None:
-    """Refuse lines with BPE pieces or escaped characters, unless they may be an accident."""
-    from jtrans.evaluation.leftovers import find_leftover
-
-    leftover = find_leftover(lines, references)
-    if leftover is None:
-        return
-    many = "a line" if leftover.lines == 1 else f"{leftover.lines:,} lines"
-    text = f"{name} has {leftover.kind} in {many}, such as {leftover.example}"
-    where = f"{name}:{leftover.first}"
-    if not leftover.is_certain:
-        console.warn(f"{text} (line {leftover.first:,})")
-        return
-    hint = "undo them, as jtrans translate and sacremoses detokenize do; or score them with --as-is"
-    raise CorpusError(text, where=where, hint=hint, kind="corpus.not-plain-text")
 
 
 def _read_aligned(names: Sequence[str]) -> list[list[str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
+from jtrans.evaluation.scores import interval_text
 from jtrans.evaluation.significance import LEGEND
 from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup, SystemScores
 from jtrans.evaluation.target import TargetLanguage
@@ -144,8 +145,7 @@ class ScoreReport:
         evaluation, group = self.evaluation, self.evaluation.groups[index]
         marks = {pair.metric: pair.mark for pair in evaluation.paired if pair.index == index}
         cells = [
-            f"{_shown(group.mean(name), group.interval(name))} {marks.get(TITLES[name], '')}"
-            for name in evaluation.metrics
+            f"{_shown(group, name)} {marks.get(TITLES[name], '')}" for name in evaluation.metrics
         ]
         numbers = [n for n, system in enumerate(evaluation.systems) if system in group.members]
         if len(numbers) == 1:
@@ -153,7 +153,7 @@ class ScoreReport:
         rows = [[group.name, *cells, *("" for _ in known)]]
         for number in numbers:
             system = evaluation.systems[number]
-            own = [_shown(system.value(name), system.interval(name)) for name in evaluation.metrics]
+            own = [_shown(SeedGroup(system.name, [system]), name) for name in evaluation.metrics]
             rows.append([f"  {system.name}", *own, *self._run_cells(number, known)])
         return rows
 
@@ -231,8 +231,9 @@ def _bands(members: Sequence[Member], evaluation: Evaluation) -> list[Band]:
     return bands
 
 
-def _shown(value: float, interval: float | None) -> str:
-    return f"{value:.1f}" + ("" if interval is None else f" ± {interval:.1f}")
+def _shown(group: SeedGroup, metric: str) -> str:
+    value = group.mean(metric)
+    return f"{value:.1f} {interval_text(value, group.interval(metric), metric)}".rstrip()
 
 
 def _key(metric: str) -> str:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jtrans.errors import CorpusError
+
 MANY_LINES, MANY_SHARE = 3, 0.01  # lines, or their share, that are no accident
 TOKENISED = 100  # lines that end in a separate period, as in sacreBLEU's own check
 
@@ -51,6 +53,29 @@ def find_leftover(
             is_certain = is_many or max(map(len, new)) > 1
             return Leftover(kind, len(found), found[0] + 1, min(new[found[0]]), is_certain)
     return None
+
+
+def check_plain_text(
+    name: str, lines: Sequence[str], references: Sequence[Sequence[str]] = ()
+) -> str | None:
+    """Refuse lines with subword pieces or escaped characters.
+
+    Returns:
+        a warning where they may be an accident, None where there are none.
+
+    Raises:
+        CorpusError: there are too many for an accident.
+    """
+    leftover = find_leftover(lines, references)
+    if leftover is None:
+        return None
+    many = "a line" if leftover.lines == 1 else f"{leftover.lines:,} lines"
+    text = f"{name} has {leftover.kind} in {many}, such as {leftover.example}"
+    if not leftover.is_certain:
+        return f"{text} (line {leftover.first:,})"
+    hint = "undo them, as jtrans translate and sacremoses detokenize do; or score them with --as-is"
+    where = f"{name}:{leftover.first}"
+    raise CorpusError(text, where=where, hint=hint, kind="corpus.not-plain-text")
 
 
 def tokenised_warning(name: str, lines: Sequence[str]) -> str | None:

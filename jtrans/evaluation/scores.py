@@ -8,6 +8,7 @@ References always come as a list of reference sets, each as long as the hypothes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -24,6 +25,7 @@ from jtrans.evaluation.bootstrap import SAMPLES, SEED, Bootstrap, half_width
 from jtrans.text.language import base_language
 
 METRICS = ("bleu", "chrf", "ter")
+HIGHEST = {"bleu": 100.0, "chrf": 100.0}  # TER can exceed 100
 
 # Written without spaces between words: 13a would count a whole clause as one word.
 _TOKENIZERS = {"zh": "zh", "th": "char", "lo": "char", "km": "char", "my": "char"}
@@ -54,6 +56,22 @@ class Score:
     def interval(self) -> float:
         """Half the width of the 95 % bootstrap interval, as sacreBLEU reports it."""
         return half_width(self.drawn)
+
+
+def interval_text(value: float, half: float | None, metric: str) -> str:
+    """Return the interval of a score as text: ``± 1.2``, or its ends where these are cut off.
+
+    Args:
+        value: the score.
+        half: half the width of its interval, None for none.
+        metric: name out of `METRICS`, whose range the interval does not leave.
+    """
+    if half is None:
+        return ""
+    highest = HIGHEST.get(metric, math.inf)
+    low, high = max(value - half, 0.0), min(value + half, highest)
+    is_cut = f"{high - low:.1f}" != f"{2 * half:.1f}"
+    return f"[{low:.1f}, {high:.1f}]" if is_cut else f"± {half:.1f}"
 
 
 def sacrebleu_scores(

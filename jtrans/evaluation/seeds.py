@@ -143,7 +143,7 @@ def _with_seeds(
     *,
     is_borrowed: bool = False,
 ) -> NDArray[np.float64]:
-    """Return the deviations over sentences and seeds.
+    """Return the deviations over sentences and seeds, twice as many as `drawn` if there are seeds.
 
     Args:
         drawn: deviations on drawn test sets, [samples].
@@ -159,8 +159,9 @@ def _with_seeds(
     if not sum(variances):
         return drawn
     squares = [part**2 / own.freedom for part, (_, own) in zip(variances, terms, strict=True)]
-    noise = _t_quantiles(sum(variances) ** 2 / sum(squares), drawn.size)
-    return math.sqrt(share) * drawn + math.sqrt(sum(variances)) * noise
+    noise = math.sqrt(sum(variances)) * _t_quantiles(sum(variances) ** 2 / sum(squares), drawn.size)
+    # of either sign, so that the two systems of a comparison can change places
+    return np.concatenate([math.sqrt(share) * drawn + sign * noise for sign in (1, -1)])
 
 
 def _seed_variance(sample: SeedSample) -> _SeedVariance | None:

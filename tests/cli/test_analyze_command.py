@@ -128,3 +128,16 @@ def test_bad_input_is_refused(
     assert (result.code, result.out) == (2, "")
     assert message in result.err
     assert not (runs[0] / "reports").exists()
+
+
+@pytest.mark.parametrize("line", ["a d@@ o@@ g", "\u2581a \u2581dog", "a dog&apos;s &apos;"])
+def test_pieces_and_escapes_in_a_file_are_refused_unless_told(
+    jtrans: Jtrans, runs: list[Path], line: str
+) -> None:
+    Path("other.en").write_text(f"{line}\n" * 12, encoding="utf-8")
+    options = ("analyze", "length", runs[0], "--hyp", "other.en")
+    result = jtrans(*options)
+    assert (result.code, result.out) == (2, "")
+    assert "other.en:1" in result.err
+    assert "--as-is" in result.err
+    assert jtrans(*options, "--as-is").code == 0

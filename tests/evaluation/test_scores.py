@@ -16,6 +16,7 @@ from jtrans.evaluation import scores
 from jtrans.evaluation.scores import (
     METRICS,
     corpus_bleu,
+    interval_text,
     make_metric,
     sacrebleu_scores,
     tokenizer_name,
@@ -207,3 +208,21 @@ def test_sets_that_do_not_fit_are_refused_with_their_counts(
         sacrebleu_scores(hypotheses, references, target_language="en")
     with pytest.raises(CorpusError, match=message):
         corpus_bleu(hypotheses, references, target_language="en")
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "metric", "text"),
+    [
+        (41.5, 3.26, "bleu", "± 3.3"),
+        (2.0, 13.0, "bleu", "[0.0, 15.0]"),
+        (99.0, 2.0, "chrf", "[97.0, 100.0]"),
+        (100.0, 0.0, "bleu", "± 0.0"),
+        (99.0, 2.0, "ter", "± 2.0"),
+        (1.0, 2.0, "ter", "[0.0, 3.0]"),
+        (1.0, None, "multi-bleu", ""),
+    ],
+)
+def test_intervals_are_shown_within_the_range_of_their_metric(
+    value: float, half: float | None, metric: str, text: str
+) -> None:
+    assert interval_text(value, half, metric) == text

@@ -122,3 +122,14 @@ def test_drawn_sets_without_a_value_are_left_out() -> None:
     nothing = SeedSample(np.array([np.nan]), np.full((1, 1000), np.nan))
     assert compare_means(first, nothing, sentences=100).p_value == 1
     assert nothing.ends() is None
+
+
+@pytest.mark.parametrize("runs", [(3, 3), (2, 3), (3, 1)])
+def test_the_two_systems_of_a_comparison_can_change_places(runs: tuple[int, int]) -> None:
+    generator = np.random.default_rng(3)
+    for first, other in zip(*(systems(number, 1.0, generator, 20) for number in runs), strict=True):
+        one, back = (
+            compare_means(*pair, sentences=SENTENCES) for pair in ((first, other), (other, first))
+        )
+        assert one.p_value == back.p_value
+        assert one.difference == -back.difference

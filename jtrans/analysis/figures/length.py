@@ -92,6 +92,7 @@ def _ratio_figure(study: Study) -> Figure:
         f"length.{study.words.note}",
         kind="bars",
         baseline=1.0,
+        highest=None,
         count_label="sentences",
     )
 
@@ -134,6 +135,7 @@ def _bleu_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
         note="Corpus BLEU of the sentences of each bin (sacreBLEU, tokenizer "
         f"{tokenizer_name(study.target_language)}, {case}). {NO_FOUR_GRAMS}",
         digits=1,
+        highest=100.0,
         count_label="sentences",
     )
 

@@ -44,6 +44,7 @@ class Figure:
     baseline: float | None = None  # a reference value, drawn as a line, such as a length ratio of 1
     digits: int = 3  # after the decimal point, in tables
     count_label: str = "items"  # the unit of `counts`
+    highest: float | None = 1.0  # possible value, None without limit; the lowest is 0
 
     @property
     def empty_bins(self) -> list[int]:

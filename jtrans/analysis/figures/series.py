@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -56,6 +57,7 @@ def binned_figure(
     *,
     score: Score = ratio,
     sentence: NDArray[Any] | None = None,
+    highest: float | None = 1.0,
     **words: Any,
 ) -> Figure:
     """Return a figure with a series per system from the counts of every item.
@@ -67,20 +69,32 @@ def binned_figure(
         bins: their labels.
         score: turns sums into values, [..., columns] -> [...].
         sentence: the sentence of each item; None if the items are the sentences.
+        highest: possible value, None without limit.
         words: the other fields of the figure.
     """
     sentence = np.arange(len(study)) if sentence is None else sentence
     shape = (len(study), len(bins))
     series = [
-        pooled_series(study, subject, [by_bin(v, sentence, place, shape) for v in seeds], score)
+        pooled_series(
+            study,
+            subject,
+            [by_bin(v, sentence, place, shape) for v in seeds],
+            score,
+            highest=highest,
+        )
         for subject, seeds in values
     ]
     counts = np.bincount(place[place >= 0], minlength=len(bins)).tolist()
-    return Figure(bins=bins, counts=counts, series=series, **words)
+    return Figure(bins=bins, counts=counts, series=series, highest=highest, **words)
 
 
 def pooled_series(
-    study: Study, subject: Subject, sums: Sequence[NDArray[Any]], score: Score
+    study: Study,
+    subject: Subject,
+    sums: Sequence[NDArray[Any]],
+    score: Score,
+    *,
+    highest: float | None = 1.0,
 ) -> Series:
     """Return the series of a system, over its seeds.
 
@@ -90,18 +104,21 @@ def pooled_series(
         sums: per seed, [sentences, bins, columns]; a column after the first is above 0 if a
             sentence has an item in a bin.
         score: turns sums into values, [..., columns] -> [...]; nan without items.
+        highest: possible value: seeds that vary much do not widen an interval beyond it, nor
+            below 0.
     """
     values = np.stack([score(own.sum(axis=0)) for own in sums])  # [seeds, bins]
     drawn = np.stack([score(study.bootstrap.sums(own)) for own in sums])  # [seeds, samples, bins]
     sentences = (sums[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0)
     means, low, high, spread = Values(), Values(), Values(), Values()
+    limit = math.inf if highest is None else highest
     for place, count in enumerate(sentences):
         sample = SeedSample(values[:, place], drawn[:, :, place])
         is_known = bool(np.isfinite(sample.mean))
         ends = sample.ends() if is_known and count >= FEWEST else None
         means.append(sample.mean if is_known else None)
-        low.append(None if ends is None else ends[0])
-        high.append(None if ends is None else ends[1])
+        low.append(None if ends is None else max(0.0, ends[0]))
+        high.append(None if ends is None else min(ends[1], limit))
         if len(sums) > 1:
             spread.append(sample.deviation if is_known else None)
     return Series(subject.name, means, low, high, subject.index, spread)

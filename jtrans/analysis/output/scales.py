@@ -61,21 +61,28 @@ def empty_runs(figure: Figure) -> list[tuple[int, int]]:
 
 
 def extremes(figure: Figure) -> tuple[float, float]:
-    """Return the lowest and the highest number of a figure, ends of intervals included."""
+    """Return the ends of a figure's axis: all its numbers lie between them."""
     values = [
         value
         for series in figure.series
         for value in (*series.values, *series.low, *series.high, figure.baseline)
         if value is not None
     ]
-    return (min(values), max(values)) if values else (0.0, 1.0)
+    return widened(min(values), max(values), figure.highest) if values else (0.0, 1.0)
+
+
+def widened(low: float, high: float, highest: float | None = None) -> tuple[float, float]:
+    """Return a range that is not empty, nor goes below 0 or above the highest possible value."""
+    if high - low >= FLAT * max(1.0, abs(low), abs(high)):
+        return low, high
+    half = abs(low) / 2 if abs(low) > FLAT else 0.5
+    least = max(low - half, 0.0) if low >= 0 else low - half
+    return least, high + half if highest is None else min(high + half, highest)
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Return round numbers from at most `low` to at least `high`."""
-    if high - low < FLAT * max(1.0, abs(low), abs(high)):
-        half = abs(low) / 2 if abs(low) > FLAT else 0.5
-        low, high = low - half, low + half
+    low, high = widened(low, high)
     raw = (high - low) / (most - 1)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999)

@@ -20,6 +20,7 @@ from jtrans.analysis.report.explorer import explorer
 from jtrans.analysis.report.page_tables import NameMarker, page_table
 from jtrans.analysis.report.pages import render
 from jtrans.analysis.study.study import Study
+from jtrans.evaluation.scores import interval_text
 from jtrans.evaluation.systems import ALL_METRICS, TITLES
 from jtrans.files import write_text
 from jtrans.progress import Progress
@@ -74,6 +75,7 @@ def page(data: ReportData) -> str:
         language_name=" → ".join(LANGUAGES.get(code, code) for code in languages),
         names=[(system.name, system.index) for system in data.systems],
         metrics=[(metric, TITLES[metric]) for metric in ALL_METRICS],
+        interval_text=interval_text,
         verdicts=verdicts(data),
         between=between,
         plain=partial(TranslationPart, is_shared=True),

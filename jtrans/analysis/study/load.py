@@ -13,6 +13,7 @@ from jtrans.analysis.study.words import StudyWords
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import ConfigError, CorpusError
+from jtrans.evaluation.leftovers import check_plain_text
 from jtrans.evaluation.names import distinct_names, group_names
 from jtrans.models.zoo import system_configs
 from jtrans.progress import Progress, Silent
@@ -27,6 +28,7 @@ def load_study(
     data: Path | None = None,
     hypotheses: Sequence[Path] = (),
     lowercase: bool | None = None,
+    as_is: bool = False,
     progress: Progress = Silent(),
 ) -> Study:
     """Gather runs and files of translations for analysis; nothing is computed yet.
@@ -38,11 +40,12 @@ def load_study(
         data: a prepared corpus to use instead of each run's own.
         hypotheses: files of translations by other tools.
         lowercase: compare words and scores without case; None: if a run writes lower case.
+        as_is: take files with subword pieces or escaped characters as they are.
         progress: receives the progress of the work.
 
     Raises:
         JtransError: no corpus, no such split, an empty one, different texts, no checkpoint,
-            or a run given twice.
+            a run given twice, or a file that is not plain text.
     """
     if not runs:
         raise ConfigError("no run to analyse", hint="jtrans analyze length RUN")
@@ -60,14 +63,21 @@ def load_study(
     runs_by_settings: dict[str, list[Member | FileMember]] = {}
     for member in members:
         runs_by_settings.setdefault(all_but_seed(member.run), []).append(member)
-    files = zip(names[len(runs) :], hypotheses, strict=True)
+    files = [
+        FileMember(name, path, text, words)
+        for name, path in zip(names[len(runs) :], hypotheses, strict=True)
+    ]
+    checked = [
+        None if as_is else check_plain_text(str(path), file.hypotheses, text.references)
+        for path, file in zip(hypotheses, files, strict=True)
+    ]
     groups = list(runs_by_settings.values())
-    groups += [[FileMember(name, path, text, words)] for name, path in files]
+    groups += [[file] for file in files]
     subjects = [
         Subject(name, group, index)
         for index, (name, group) in enumerate(zip(seed_group_names(groups), groups, strict=True))
     ]
-    return Study(subjects, text, corpus, words, _warnings(members))
+    return Study(subjects, text, corpus, words, [*_warnings(members), *filter(None, checked)])
 
 
 def open_members(

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from jtrans.analysis.study.study import Study
 
 OUTPUT = "Output"
-TRANSLATING = ("hyp", "beam", "batch_tokens", "lowercase")  # for commands that do not translate
+# for commands that do not translate
+TRANSLATING = ("hyp", "as_is", "beam", "batch_tokens", "lowercase")
 
 
 def out_option(shown: str) -> Any:
@@ -50,6 +51,7 @@ class StudyOptions:
     hyp: list[Path] | None = option(
         "Translations of the split by another tool; may repeat.", "FILE"
     )
+    as_is: bool = flag("--as-is", "Take BPE pieces and escaped characters of --hyp as they are.")
     lowercase: bool | None = flag(
         "--lowercase/--cased",
         "Compare words and scores without case.",
@@ -80,6 +82,7 @@ class StudyOptions:
             data=self.data,
             hypotheses=self.hyp or [],
             lowercase=self.lowercase,
+            as_is=self.as_is,
             progress=console.TerminalProgress(),
         )
 

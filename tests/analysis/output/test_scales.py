@@ -13,7 +13,9 @@ from jtrans.analysis.output.scales import (
     DARK_COLOURS,
     TEXT_COLOURS,
     empty_runs,
+    extremes,
     few_note,
+    ticks,
 )
 
 CSS = (REPOSITORY / "jtrans/analysis/report/templates/page.css").read_text(encoding="utf-8")
@@ -69,3 +71,10 @@ def test_a_figure_says_what_hollow_means_only_where_something_is() -> None:
     assert few_note(_figure([20, 19], [1.0, 1.0])) == "hollow: fewer than 20 words"
     assert few_note(_figure([20, 20], [1.0, 1.0])) == ""
     assert few_note(_figure([20, 0], [1.0, None])) == ""
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_the_axis_of_equal_values_stays_where_values_can_be(value: float) -> None:
+    marks = ticks(*extremes(_figure([30, 30], [value, value])))
+    assert marks[0] < marks[-1]
+    assert 0 <= marks[0] <= value <= marks[-1] <= 1
