@@ -15,7 +15,8 @@ TOKENISED = 100  # lines that end in a separate period, as in sacreBLEU's own ch
 # "@@" alone or inside a word is text, and so is a block of U+2581 in a row of others
 _PIECES = {
     "BPE pieces": re.compile(r"(?<!\S)\S*[^\s@]@@(?!\S)"),
-    "SentencePiece pieces": re.compile("(?<!\\S)\u2581\\w\\S*"),
+    "SentencePiece pieces": re.compile("(?<!\\S)\u2581 ?\\w\\S*"),
+    "WordPiece pieces": re.compile(r"(?<!\S)##\w\S*"),
 }
 _ESCAPED = re.compile(r"&(?:amp;)*(?:amp|lt|gt|apos|quot|bar|#39|#34|#124|#91|#93);")
 _ESCAPED_BY_MOSES = re.compile(r"&(?:apos|bar|#124|#91|#93);")  # HTML needs the others

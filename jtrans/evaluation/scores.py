@@ -70,7 +70,7 @@ def interval_text(value: float, half: float | None, metric: str) -> str:
         return ""
     highest = HIGHEST.get(metric, math.inf)
     low, high = max(value - half, 0.0), min(value + half, highest)
-    is_cut = f"{high - low:.1f}" != f"{2 * half:.1f}"
+    is_cut = high - low < 2 * half - 0.05
     return f"[{low:.1f}, {high:.1f}]" if is_cut else f"± {half:.1f}"
 
 

@@ -15,6 +15,8 @@ REFERENCE = ["We're here & there.", "Send it to a@@b.org.", "Use &amp; in HTML."
         ("ge@@ h@@ en wir", "BPE pieces", "ge@@"),
         ("wir ge@@ h@@", "BPE pieces", "ge@@"),
         ("▁we ▁go ▁ho me", "SentencePiece pieces", "▁go"),
+        ("▁ we g o ▁ ho me", "SentencePiece pieces", "▁ ho"),
+        ("we w ##ent ho ##me", "WordPiece pieces", "##ent"),
         ("we &apos;re &#91; here &#93;", "escaped characters", "&#91;"),
         ("&amp;quot; no &amp;quot; &amp;apos;", "escaped characters", "&amp;apos;"),
     ],
