@@ -212,7 +212,7 @@ def test_a_file_of_translations_is_a_system_without_a_model(
 ) -> None:
     path = tmp_path / "other.en"
     path.write_text("Dog <b>&amp;</b>\n" * 12, encoding="utf-8")
-    study = load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[path])
+    study = load_study([run_on(corpus)], "test", ON_CPU, hypotheses=[path], as_is=True)
     data = gather(study, Silent())
     html = page(data)
     assert data.systems[1].parameters is None
