@@ -1,4 +1,4 @@
-"""Strings that segmentation leaves in one piece: addresses, ``C++``, times, emoji sequences.
+"""Strings that segmentation leaves in one piece: addresses, paths, ``C++``, times, emoji.
 
 The tokeniser of Moses splits them at their punctuation, and no rule puts all of it together again.
 """
@@ -19,28 +19,44 @@ UNSPACED = (
 # A letter, digit or mark of the other scripts, in the syntax of regex's version 1.
 SPACED = rf"[\p{{L}}\p{{M}}\p{{N}}_--[{UNSPACED}]]"
 
+# Each pattern begins where a string may begin, and nowhere within it: a line that is one long word
+# (base64, a genome) then takes time in proportion to its length.
+
 # Korean particles follow an address without a space.
 _URL_PART = rf"[^\s<>()\"\p{{Pi}}\p{{Pf}}\p{{scx=Hangul}}{UNSPACED}]"
 _URL_END = rf"[{_URL_PART}--[.,;:!?'*\]}}|]]"
 _URL = (
-    rf"(?:(?<!{SPACED})[A-Za-z][A-Za-z0-9+.\-]*://|(?<!{SPACED})www\.)"
+    rf"(?:(?<!{SPACED})[A-Za-z][A-Za-z0-9+.\-]{{0,30}}://|(?<!{SPACED})www\.)"
     rf"(?:{_URL_PART}|\({_URL_PART}*\))*(?:{_URL_END}|\({_URL_PART}*\))"
 )
-_EMAIL = rf"(?:{SPACED}|[.%+\-])+@(?:{SPACED}|-)+(?:\.(?:{SPACED}|-)+)+"
-_LANGUAGE = rf"{SPACED}+(?:\++(?:\p{{Nd}}+)?|\#)(?!{SPACED}|\+|\#)"  # C++, C++11, C#
-_TAG = rf"(?<!{SPACED}|&)[\#@]{SPACED}+"  # #topic, @name
-_TIME = r"\p{Nd}+(?::\p{Nd}+)+"  # 12:30, and scores of games
-_JOINED = rf"{SPACED}+(?:[\u200c\u200d]+{SPACED}*)+"  # half forms, and Persian prefixes
+_EMAIL = (
+    rf"(?<![.%+\-]|{SPACED}'?)(?:mailto:)?(?:{SPACED}|[.%+\-]|(?<={SPACED})'(?={SPACED}))+"
+    rf"@(?:{SPACED}|-)+(?:\.(?:{SPACED}|-)+)+"
+)
+# C++, C++11, C#
+_LANGUAGE = rf"(?<!{SPACED}){SPACED}+(?:\++(?:\p{{Nd}}+)?|\#)(?!{SPACED}|\+|\#)"
+_TAG = rf"(?<!{SPACED}|&)[\#@]{SPACED}+(?:\++(?!{SPACED}))?"  # #topic, @name, #C++
+_NAME = rf"(?:{SPACED}|[.~$%\-])*"
+_PATH = (  # C:\Users\me, and \\server\folder
+    rf"(?:(?<!{SPACED})[A-Za-z]:|(?<![^\s(\"'\p{{Pi}}])\\)"
+    rf"(?:\\{_NAME})*\\{_NAME}{SPACED}\\?"
+)
+_TIME = r"(?<!\p{Nd})\p{Nd}+(?::\p{Nd}+)+"  # 12:30, and scores of games
+_JOINED = (
+    rf"(?<!{SPACED}){SPACED}+(?:[\u200c\u200d]+{SPACED}*)+"  # half forms, and Persian prefixes
+)
 _EMOJI = (
     r"(?:\p{Regional_Indicator}{2}|[0-9\#*]\ufe0f?\u20e3|"
     r"\p{Extended_Pictographic}(?:\ufe0f|\p{Emoji_Modifier})?[\U000e0020-\U000e007f]*"
     r"(?:\u200d\p{Extended_Pictographic}(?:\ufe0f|\p{Emoji_Modifier})?)*)+"
 )
 # They are also `protected_patterns` of sacremoses.
-PATTERNS = (_URL, _EMAIL, _LANGUAGE, _TAG, _TIME, _JOINED, _EMOJI)
+PATTERNS = (_URL, _EMAIL, _LANGUAGE, _TAG, _PATH, _TIME, _JOINED, _EMOJI)
 PROTECTED: Any = regex.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS), regex.V1)
 # Every match has one of these, and few lines have.
-_SIGN = re.compile(":(?=[/0-9])|[@#+\xa9\xae\u200c\u200d\u203c-\u3299\U0001f000-\U0001faff]|www[.]")
+_SIGN = re.compile(
+    r":(?=[/0-9\\])|\\\\|[@#+\xa9\xae\u200c\u200d\u203c-\u3299\U0001f000-\U0001faff]|www[.]"
+)
 
 _STAND_IN = "THISISPROTECTED"  # sacremoses' own: a word that no rule splits
 _NUMBERED = re.compile(f"{_STAND_IN}([0-9]{{3}})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from jtrans.text.normalise import normalise
 from jtrans.text.pipeline import TextPipeline, TextSide
-from jtrans.text.protect import PROTECTED
+from jtrans.text.protect import PROTECTED, hide
 from jtrans.text.segment import make_segmenter
 
 FAMILY, FLAG, THUMB, HEART = "👨\u200d👩\u200d👧", "🇩🇪", "👍🏽", "❤\ufe0f"
@@ -19,6 +20,8 @@ STRINGS = [
     "https://de.wikipedia.org/wiki/X_(Y)", "http://a.de/b?c=1&d=%20#e", "www.foo.de/~me",
     "ftp://ftp.a.org", "me@home-x.co.uk", "Vor.Nach+x@b.de", "C++", "C#", "C++11", "Notepad++",
     "12:30", "8:05:59", "16:9", "#topic", "@name", FAMILY, FLAG, THUMB, HEART, "1\ufe0f\u20e3",
+    r"C:\Users\me\x.txt", r"\\server\my-share\a", "D:\\Temp\\", "mailto:me@x.org", "o'neil@b.de",
+    "#C++",
     "😀😀", "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "می\u200cخواهم",
 ]  # fmt: skip
 WORDS = ["Haus", "the", "geht", "um", "oder", "5", "3.5", "Größe"]
@@ -40,6 +43,10 @@ def test_a_protected_string_is_one_word(language: str, string: str) -> None:
         ("Siehe https://a.de. Und (http://b.de/c), ja?", ["https://a.de", "http://b.de/c"]),
         ("用C++写，见https://a.cn/b。", ["C++", "https://a.cn/b"]),
         ("https://www.a.kr에서", ["https://www.a.kr"]),
+        (
+            r"Öffne C:\temp\a.txt. Oder (\\srv\b), a\b, 'x@a.de', \\.",
+            [r"C:\temp\a.txt", r"\\srv\b", "x@a.de"],
+        ),
         ("2 + 2 = 4; Nr. 3: a:b, x#y &#39; a @ b", []),
     ],
 )
@@ -67,6 +74,16 @@ def test_protected_strings_come_back_in_ordinary_sentences(language: str, line: 
 def test_digits_may_follow_and_strings_be_many(line: str) -> None:
     segmenter = SEGMENTERS["de"]
     assert segmenter.join(segmenter.segment(line)) == line
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "1", "a-", "a'", "a.", "a+", "a@", "\\a", "1:", "x\u200d", "😀"]
+)
+def test_a_line_of_one_long_word_takes_no_time(unit: str) -> None:
+    started = time.monotonic()
+    for line in (f"{unit * 20_000} #x @", f"C:{unit * 20_000}", f"http://{unit * 20_000}"):
+        hide(line)
+    assert time.monotonic() - started < 5
 
 
 @given(LINES)
