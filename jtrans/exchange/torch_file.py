@@ -7,6 +7,7 @@ tensors and plain containers only; `argparse.Namespace`, a plain record, is allo
 from __future__ import annotations
 
 import argparse
+import mmap
 import pickle
 import re
 import struct
@@ -82,15 +83,19 @@ def load_torch_file(path: Path) -> dict[str, Any]:
 
 
 def _check_archive(path: Path) -> bool:
-    """Check a zip file, which torch does not; return False for the format before torch 1.6.
+    """Check a file as torch does not; return False for the format before torch 1.6, no zip file.
 
     Every part must have its checksum. torch.save compresses nothing and writes few parts: a small
-    file that unpacks to a large one, or holds millions of objects, is not one of its own.
+    file that unpacks to a large one, or holds millions of objects, is not one of its own. A
+    bytearray is the only object allowed that takes any amount of memory in a few bytes.
     """
     with path.open("rb") as handle:
-        if handle.read(4) != b"PK\x03\x04":
-            return False  # it has no checksums
         size = path.stat().st_size
+        if handle.read(4) != b"PK\x03\x04":  # it has no checksums
+            with mmap.mmap(handle.fileno(), size, access=mmap.ACCESS_READ) as data:
+                if data.find(b"bytearray") >= 0:
+                    raise _unusual(path, "holds a bytearray")
+            return False
         with zipfile.ZipFile(handle) as archive:
             parts = archive.infolist()
             objects = [part for part in parts if part.filename.endswith(".pkl")]
@@ -103,19 +108,22 @@ def _check_archive(path: Path) -> bool:
                 ),
             }
             problem = next((text for text, is_true in problems.items() if is_true), None)
-            # the only object allowed that takes any amount of memory in a few bytes
             if problem is None and any(b"bytearray" in archive.read(part) for part in objects):
                 problem = "holds a bytearray"
             if problem:
-                raise CheckpointError(
-                    f"not a checkpoint as torch.save writes it: the file {problem}",
-                    where=str(path),
-                    kind="checkpoint.format",
-                )
+                raise _unusual(path, problem)
             broken = archive.testzip()
     if broken is not None:
         raise zipfile.BadZipFile(f"checksum of {broken} is wrong")
     return True
+
+
+def _unusual(path: Path, problem: str) -> CheckpointError:
+    return CheckpointError(
+        f"not a checkpoint as torch.save writes it: the file {problem}",
+        where=str(path),
+        kind="checkpoint.format",
+    )
 
 
 def _explain(path: Path, error: BaseException) -> CheckpointError:

@@ -188,6 +188,9 @@ def test_a_packed_file_and_one_of_too_many_objects_are_refused(
     assert "describes too many objects" in refused(original, tmp_path / "run").message
     original.save(extra_state=bytearray(10))
     assert "bytearray" in refused(original, tmp_path / "run").message
+    content = torch.load(original.checkpoint, weights_only=False)
+    torch.save(content, original.checkpoint, _use_new_zipfile_serialization=False)
+    assert "bytearray" in refused(original, tmp_path / "run").message
 
 
 VALUES = st.one_of(
