@@ -221,7 +221,7 @@ def read_json(path: Path) -> Any:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise JtransError(f"no such file: {path}", kind="file.missing") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise JtransError(
             f"{path} is damaged: not valid JSON ({error})",
             hint="recreate it with the command that wrote it",
@@ -349,7 +349,7 @@ def _read_owner(path: Path) -> tuple[str, str]:
         if "since" in owner:  # not in those of earlier versions
             name += f" since {owner['since']} ({owner['command']})"
         return str(owner["host"]), name
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "", "another process"
 
 

@@ -308,13 +308,23 @@ class Run:
             shutil.rmtree(folder, ignore_errors=True)
 
     def pointers(self) -> dict[str, Any]:
-        """Return the names of the checkpoints `last` and `best`, and the best value."""
+        """Return the names of the checkpoints `last` and `best`, and the best value.
+
+        A file that names anything but folders here is as good as none.
+        """
         path = self.checkpoints_folder / "pointers.json"
         try:
             pointers = read_json(path) if path.exists() else {}
         except JtransError:
             return {}
-        return pointers if isinstance(pointers, dict) else {}
+        if not isinstance(pointers, dict):
+            return {}
+        names = (pointers.get("last"), pointers.get("best"))
+        if not all(
+            name is None or (isinstance(name, str) and Path(name).name == name) for name in names
+        ):
+            return {}
+        return pointers
 
     def set_pointers(self, **pointers: Any) -> None:
         """Change the checkpoints that `last` or `best` points to."""
@@ -379,9 +389,9 @@ class Run:
             return []
         events = []
         for line in path.read_bytes().split(b"\n"):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 events.append(json.loads(line))
-        return events
+        return [event for event in events if isinstance(event, dict)]
 
     def cut_log(self, count: int) -> int:
         """Keep the first `count` events, and return how many are left.

@@ -98,7 +98,11 @@ def test_a_run_of_another_format_is_refused_with_both_versions(make_run: Any) ->
         Run.open(run.folder)
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[1]"], ids=["cut", "binary", "a list"])
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"\xff\xfe", b"[1]", b"[" * 99_999],
+    ids=["cut", "binary", "a list", "nested"],
+)
 def test_damaged_info_is_refused(content: bytes, make_run: Any) -> None:
     run = make_run()
     (run.folder / "run.json").write_bytes(content)
@@ -287,7 +291,10 @@ def test_a_run_with_nothing_but_damaged_checkpoints_is_refused(make_run: Any) ->
     assert caught.value.kind == "checkpoint.damaged"
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"[" * 99_999, b'{"last": 3}', b'{"best": ["a"]}', b'{"last": "../../etc"}'],
+)
 def test_without_readable_pointers_the_newest_checkpoint_is_taken(
     content: bytes, make_run: Any
 ) -> None:
@@ -371,6 +378,15 @@ def test_a_line_cut_short_by_a_crash_is_left_out(make_run: Any) -> None:
     assert run.events() == [{"update": 1}]
     run.log({"update": 3})
     assert run.events() == [{"update": 1}, {"update": 3}]
+
+
+def test_lines_of_the_log_that_are_no_events_are_left_out(make_run: Any) -> None:
+    run = make_run()
+    run.log({"event": "start"})
+    with (run.folder / "log.jsonl").open("a", encoding="utf-8") as handle:
+        handle.write('5\nnull\n"x"\n[1]\n' + "[" * 99_999 + "\n")
+    assert run.cut_log(0) == 1
+    assert run.events() == [{"event": "start"}]
 
 
 def test_a_cut_log_keeps_its_starts_and_ends(make_run: Any) -> None:
@@ -470,7 +486,7 @@ def test_a_run_created_through_a_link_is_at_its_target(
     assert (tmp_path / "link").is_symlink() and Run.exists(tmp_path / "target")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"host": "a", "pid": "x"}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"host": "a", "pid": "x"}', "[" * 99_999])
 def test_a_damaged_lock_is_taken_over(content: str, make_run: Any) -> None:
     run = make_run()
     (run.folder / "lock.json").write_text(content, encoding="utf-8")

@@ -179,7 +179,7 @@ def build_config(
 def _read(path: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         place = str(path)
         if isinstance(error, UnicodeDecodeError):
             place += f", line {error.object[: error.start].count(10) + 1}"
@@ -263,7 +263,7 @@ def _parse_override(override: str) -> tuple[str, Any]:
         )
     try:
         return key, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return key, text.strip()  # plain text needs no quotes
 
 

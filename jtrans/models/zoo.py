@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jtrans.models.base import TranslationModel
 
 ENTRY_POINTS = "jtrans.systems"
+FLOATS = ("F16", "BF16", "F32", "F64")  # the types of weights, as safetensors names them
 _log = logging.getLogger(__name__)
 
 
@@ -220,6 +221,12 @@ def load_weights(model: TranslationModel, path: Path) -> None:
     import safetensors.torch
 
     try:
+        own = dict(model.named_parameters())
+        with safetensors.safe_open(path, framework="pt") as stream:
+            for name in own.keys() & set(stream.keys()):
+                kind = stream.get_slice(name).get_dtype()
+                if kind not in FLOATS:  # torch would convert it without a word
+                    raise RuntimeError(f"{name} is of the type {kind}")
         missing, unexpected = safetensors.torch.load_model(model, path, strict=False)
         _log.info("read %s", path)
         if missing or unexpected:

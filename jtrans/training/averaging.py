@@ -54,9 +54,20 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
         raise ConfigError(
             f"an average cannot be named {name!r}", where="--name", hint="--name average"
         )
-    for checkpoint in checkpoints:
-        checkpoint.verify(WEIGHTS)
-    means, metadata = average_weights([checkpoint.weights for checkpoint in checkpoints])
+    try:
+        for checkpoint in checkpoints:
+            checkpoint.verify(WEIGHTS)
+        means, metadata = average_weights([checkpoint.weights for checkpoint in checkpoints])
+    except CheckpointError as error:
+        if error.kind != "checkpoint.damaged":
+            raise
+        updates = ",".join(str(each.update) for each in run.checkpoints() if _is_whole(each))
+        others = (
+            f"choose undamaged ones: --steps {updates}" if updates else "train again (--restart)"
+        )
+        raise CheckpointError(
+            error.message, where=error.where, hint=others, kind=error.kind
+        ) from error
     with run.new_checkpoint(name) as temporary:
         safetensors.torch.save_file(means, temporary / WEIGHTS, metadata=metadata)
         names = [checkpoint.name for checkpoint in checkpoints]
@@ -90,6 +101,14 @@ def average_weights(paths: Sequence[Path]) -> tuple[dict[str, Tensor], dict[str,
     return {name: (sums[name] / len(paths)).to(dtypes[name]) for name in sums}, metadata
 
 
+def _is_whole(checkpoint: Checkpoint) -> bool:
+    try:
+        _read(checkpoint.verify(WEIGHTS).weights)
+    except CheckpointError:
+        return False
+    return True
+
+
 def _shapes(tensors: dict[str, Tensor]) -> dict[str, torch.Size]:
     return {name: tensor.shape for name, tensor in tensors.items()}
 
@@ -98,6 +117,11 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str] | None]:
     try:
         with safetensors.safe_open(path, framework="pt") as stream:
             names = list(stream.keys())
-            return {name: stream.get_tensor(name) for name in names}, stream.metadata()
+            tensors = {name: stream.get_tensor(name) for name in names}
+            metadata = stream.metadata()
     except (safetensors.SafetensorError, OSError) as error:
         raise damaged(path, error) from error
+    for name, tensor in tensors.items():
+        if not (tensor.is_floating_point() and tensor.isfinite().all()):
+            raise damaged(path, f"{name} holds something else than finite numbers")
+    return tensors, metadata

@@ -54,6 +54,18 @@ def test_damaged_weights_are_refused(content: bytes, build: Build, tmp_path: Pat
     assert caught.value.where == str(path)
 
 
+@pytest.mark.parametrize("kind", [torch.int64, torch.uint8, torch.bool])
+def test_weights_that_are_no_floating_point_numbers_are_refused(
+    kind: torch.dtype, build: Build, tmp_path: Path
+) -> None:
+    model, path = build("transformer"), tmp_path / "model.safetensors"
+    safetensors.torch.save_model(model, str(path))
+    tensors = safetensors.torch.load_file(path)
+    safetensors.torch.save_file({name: each.to(kind) for name, each in tensors.items()}, path)
+    with pytest.raises(CheckpointError, match="is of the type"):
+        load_weights(model, path)
+
+
 @pytest.mark.parametrize(
     ("system", "changes"),
     [("transformer", {"width": 32}), ("transformer", {"encoder_layers": 3}), ("reformer-base", {})],

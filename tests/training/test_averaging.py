@@ -1,3 +1,4 @@
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,23 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_written(run: Run, tmp_path:
     with pytest.raises(CheckpointError, match="damaged"):
         average_checkpoints(copy, choose_checkpoints(copy, last=2), "new")
     assert sorted(copy.folder.rglob("*")) == before
+
+
+def test_the_error_for_a_damaged_checkpoint_names_those_that_are_not(
+    run: Run, tmp_path: Path
+) -> None:
+    copy = Run(Path(shutil.copytree(run.folder, tmp_path / "copy")))
+    first, *others = copy.checkpoints()
+    first.weights.write_bytes(b"")
+    with pytest.raises(CheckpointError) as caught:
+        average_checkpoints(copy, copy.checkpoints())
+    updates = ",".join(str(each.update) for each in others)
+    assert caught.value.hint == f"choose undamaged ones: --steps {updates}"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_numbers_that_are_not_finite_are_not_averaged(value: float, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file({"w": torch.tensor([1.0, value])}, path)
+    with pytest.raises(CheckpointError, match="finite"):
+        average_weights([path])
