@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import count, takewhile
 from pathlib import Path
+from unicodedata import normalize
 
 from jtrans.errors import usage_error
 
@@ -34,7 +35,9 @@ def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
                 f"{name} is given twice",
                 "name every system once; systems are compared with each other",
             )
-    parts = [path.absolute().parts for path in paths]
+    # letters and accents apart or in one look the same
+    names = [normalize("NFC", name) for name in names]
+    parts = [[normalize("NFC", part) for part in path.absolute().parts] for path in paths]
     lengths = [0] * len(names)  # parts of the path in the name, 0 for the name itself
     while True:
         shown = [

@@ -78,3 +78,11 @@ def test_names_of_groups_are_distinct(paths: list[str], sizes: list[int]) -> Non
         left = left[size:]
     names = group_names(groups, [[1] * len(group) for group in groups])
     assert len(set(names)) == len(names)
+
+
+def test_names_that_look_the_same_are_told_apart() -> None:
+    one, two = ("a/n\u00fc.en", "b/nu\u0308.en")
+    assert distinct_names(["n\u00fc.en", "nu\u0308.en"], [Path(one), Path(two)]) == [
+        "a/n\u00fc.en",
+        "b/n\u00fc.en",
+    ]

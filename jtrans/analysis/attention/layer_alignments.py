@@ -110,14 +110,21 @@ def find_gold(
         base: the number of the first word in that file, see `read_gold`.
 
     Raises:
-        CorpusError: they do not match the split.
+        CorpusError: they do not match the split, or are empty.
     """
     if path is None:
         path, base = study.corpus.folder / "text" / f"{study.split}.alignments.txt", 0
         if not path.is_file():
             return None
     member = study.with_model[0].run_members[0]
-    return read_gold(path, member.own_words("source"), member.own_words("target"), base)
+    gold = read_gold(path, member.own_words("source"), member.own_words("target"), base)
+    if not any(own and own.possible for own in gold):
+        raise CorpusError(
+            f"{path} has no links to words: nothing to measure against",
+            hint="write source-target word numbers from 0, such as 0-0 1-2, a line per sentence",
+            kind="corpus.alignment-empty",
+        )
+    return gold
 
 
 def layer_alignments(member: Member, layer: str | None = None) -> list[LayerAlignment]:

@@ -112,16 +112,16 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
     sections.append(ReportSection("frequency", "By training frequency", frequency))
     if len(study.subjects) > 1:
         sections.append(ReportSection("compare", "Side by side", [*compare_tables(study)]))
-    gold = find_gold(study)
-    if gold is not None:
-        try:
+    try:
+        gold = find_gold(study)
+        if gold is not None:
             tables = alignment_tables(study, gold)
             if tables[-1].rows:  # none where no system gives attention maps
                 sections.append(ReportSection("alignment", "Word alignment", [*tables]))
-        except CorpusError as error:
-            if error.kind != "corpus.alignment-words":
-                raise
-            warnings.append(f"Word alignment is left out: {error.message}.")
+    except CorpusError as error:
+        if error.kind not in ("corpus.alignment-words", "corpus.alignment-empty"):
+            raise
+        warnings.append(f"Word alignment is left out: {error.message}.")
     return sections, warnings
 
 

@@ -210,6 +210,14 @@ def test_without_gold_the_layers_are_listed(study: Study) -> None:
     assert best_alignment(study.subjects[1].run_members[0], None).layer == "reduction"
 
 
+@pytest.mark.parametrize("line", ["", "NULL-0"])
+def test_gold_without_any_link_is_refused(study: Study, tmp_path: Path, line: str) -> None:
+    path = tmp_path / "gold"
+    path.write_text(f"{line}\n" * len(study), encoding="utf-8")
+    with pytest.raises(CorpusError, match="has no links to words"):
+        find_gold(study, path)
+
+
 def test_an_unknown_layer_is_refused_with_the_nearest(study: Study) -> None:
     with pytest.raises(ConfigError) as refused:
         alignment_tables(study, None, layer="decoder.1.cross")
