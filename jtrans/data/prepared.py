@@ -308,8 +308,19 @@ def read_info(folder: Path) -> dict[str, Any]:
             hint=_repair_hint(folder),
             kind="corpus.format",
         )
-    if not {"name", "languages", "splits", "options", "pipeline_sha256"} <= set(info):
+    tables = [info.get("options"), info.get("splits"), info.get("files", {})]
+    if not {"name", "languages", "pipeline_sha256"} <= set(info) or not all(
+        isinstance(table, dict) for table in tables
+    ):
         raise _damaged(folder, "corpus.json is incomplete")
+    if not all(
+        isinstance(entry, dict) and required <= set(entry)
+        for table, required in zip(
+            tables[1:], ({"pairs", "sha256"}, {"bytes", "sha256"}), strict=True
+        )
+        for entry in table.values()
+    ):
+        raise _damaged(folder, "corpus.json has an incomplete entry")
     return dict(info)
 
 

@@ -241,7 +241,7 @@ def is_up_to_date(
     """Return whether `folder` holds the requested corpus (see `Request`), whole and readable.
 
     With `force` another prepared corpus there may be replaced, without it the same one if it is
-    damaged.
+    damaged and nothing else is in the folder.
 
     Raises:
         CorpusError: the folder holds something else, or text that was edited.
@@ -267,21 +267,27 @@ def is_up_to_date(
             hint="replace it with --force, or choose another --out",
             kind="corpus.exists",
         )
-    is_earlier = info["options"].get("drop_leaked") is True
     try:
         PreparedCorpus.open(folder).check_files()
     except CorpusError as error:
-        if is_earlier or error.kind == "corpus.edited":
+        if error.kind == "corpus.edited" or not _is_all_ours(folder, info):
             raise
         progress.warn(f"{error.message}; preparing it again")
         return False
-    if is_earlier:
+    if info["options"].get("drop_leaked") is True:
         progress.say(
             "Note",
             "only exactly equal pairs of valid and test were dropped then; --force prepares the "
             "corpus by today's rules, which ignore case, punctuation and spaces",
         )
     return True
+
+
+def _is_all_ours(folder: Path, info: Mapping[str, Any]) -> bool:
+    """Return whether each file in a folder is known to come from its preparation."""
+    known = {"corpus.json", *info.get("files", ())}
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return len(known) > 1 and all(path.relative_to(folder).as_posix() in known for path in paths)
 
 
 def _check_place(folder: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from plugins.folders import contents
@@ -136,6 +137,26 @@ def test_edited_text_of_a_finished_corpus_is_not_lost(place: Path) -> None:
     assert run(place / "out", force=True) == expected
 
 
+def test_files_of_the_user_in_a_damaged_corpus_are_not_lost(place: Path) -> None:
+    run(place / "out")
+    (place / "out/text/notes.txt").write_text("mine", encoding="utf-8")
+    run(place / "out")
+    (place / "out/pipeline.json").unlink()
+    with pytest.raises(CorpusError, match="is damaged"):
+        run(place / "out")
+    assert (place / "out/text/notes.txt").exists()
+
+
+@pytest.mark.parametrize("key", ["options", "splits", "files"])
+@pytest.mark.parametrize("value", [None, [1], {"train": 1}, {"train": {}}])
+def test_nonsense_in_the_record_of_a_corpus_is_damage(place: Path, key: str, value: Any) -> None:
+    run(place / "out")
+    info = json.loads((place / "out/corpus.json").read_bytes())
+    (place / "out/corpus.json").write_text(json.dumps({**info, key: value}), encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"corpus\.json|different"):
+        run(place / "out")
+
+
 @pytest.mark.parametrize("command", ["", "jtrans prepare --train 'my text'"])
 def test_the_hint_to_prepare_again_can_be_pasted(place: Path, command: str) -> None:
     folder = place / "the corpus"
@@ -159,7 +180,5 @@ def test_a_corpus_without_digests_needs_its_text_too(place: Path, name: str) -> 
     run(place / "out")
     path = place / "out/text" / name
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    progress = Listener()
-    run(place / "out", progress=progress)
-    assert any("is damaged" in text for text in progress.warnings)
-    assert (place / "out/text" / name).exists()
+    with pytest.raises(CorpusError, match="is damaged"):
+        run(place / "out")
