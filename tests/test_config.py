@@ -115,6 +115,12 @@ def test_two_levels_of_extends_are_refused(write: Any) -> None:
     assert "first.toml" in str(error.hint)
 
 
+def test_a_misspelt_section_is_named_even_if_it_holds_the_system(write: Any) -> None:
+    error = error_of(write('\n[modle]\nsystem = "transformer"\n'))
+    assert error.message == "unknown key modle" and str(error.where).endswith("line 2")
+    assert error.hint == "did you mean model?"
+
+
 def test_a_missing_base_is_named(write: Any) -> None:
     error = error_of(write('extends = "absent.toml"\n'))
     assert "absent.toml" in error.message

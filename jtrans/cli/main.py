@@ -98,8 +98,9 @@ def show_error(error: JtransError, *, as_json: bool) -> None:
     """Show one error: a paragraph on stderr, or the JSON object on stdout."""
     if as_json:
         shown = {name: getattr(error, name) for name in ("kind", "message", "hint", "where")}
-        console.print_json({"error": shown})
-        return
+        with contextlib.suppress(OSError):  # stdout may be what failed
+            console.print_json({"error": shown})
+            return
     place = f" ({error.where})" if error.where else ""
     print(f"error: {error.message}{place}", file=sys.stderr)
     if error.hint:
@@ -143,9 +144,17 @@ def _run(arguments: list[str]) -> int:
     return outcome if isinstance(outcome, int) else 0
 
 
+def _replace_closed_streams() -> None:
+    """Open the null device as each standard stream that the caller has closed (``>&-``)."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    _replace_closed_streams()
     for stream, errors in (
         (sys.stdin, "strict"),
         (sys.stdout, "backslashreplace"),  # for file names that are not UTF-8
@@ -211,7 +220,7 @@ def _as_error(error: Exception) -> JtransError:
         )
         return unexpected
     try:
-        with disk_errors(Path(str(error.filename or ""))):
+        with disk_errors(Path(str(error.filename or "the output"))):
             raise error
     except JtransError as known:
         return known

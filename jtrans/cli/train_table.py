@@ -81,12 +81,11 @@ class TrainTable(TrainingEvents):
             self._is_headed = True
             self._line(HEADER, "bold")
         bleu = "-" if validation.bleu is None else f"{validation.bleu:.1f}"
-        value = validation.perplexity
-        perplexity = f"{value:.1f}" if value < 1e5 else f"{value:.0e}"
+        perplexity = _fitting(validation.perplexity, 1)
         mark = "*" if validation.is_best else " "
         self._line(
-            f"{validation.epoch:>6}{validation.update:>8,}{validation.train_loss:>8.2f}"
-            f"{validation.valid_loss:>8.2f}{perplexity:>8}{bleu:>8} {mark}"
+            f"{validation.epoch:>6}{validation.update:>8,}{_fitting(validation.train_loss, 2):>8}"
+            f"{_fitting(validation.valid_loss, 2):>8}{perplexity:>8}{bleu:>8} {mark}"
             f"{validation.tokens_per_second:>7,.0f}{duration(validation.seconds):>8}",
             "green" if validation.is_best else "",
         )
@@ -129,6 +128,10 @@ def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int |
     with StopSignals() as signals, contextlib.closing(TrainTable()) as table:
         result = train(recipe, events=table, should_stop=signals.are_set, **chosen)
     return result, signals.exit_code if result.reason == "stopped" else None
+
+
+def _fitting(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if value < 1e4 else f"{value:.0e}"
 
 
 def duration(seconds: float) -> str:

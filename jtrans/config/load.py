@@ -151,6 +151,13 @@ def build_config(
         )
     system = model.get("system")
     if system is None:
+        for section in values.keys() - Config.model_fields.keys():  # perhaps a misspelt [model]
+            raise ConfigError(
+                f"unknown key {section}",
+                where=origin_of(section, origins(), where),
+                hint=name_hint(section, list(Config.model_fields), "jtrans recipes shows examples"),
+                kind="config.unknown-key",
+            )
         raise ConfigError(
             "model.system is missing",
             where=origin_of("model.system", origins(), where),

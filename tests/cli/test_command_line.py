@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -160,3 +161,21 @@ def test_a_reader_who_leaves_is_no_failure(tmp_path: Path) -> None:
     with os.fdopen(write, "wb") as pipe:
         result = run_process("recipes", folder=tmp_path, stdout=pipe)
     assert (result.code, result.err) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_standard_stream_is_no_error(closed: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m jtrans models {closed}"
+    ran = subprocess.run(["bash", "-c", command], stdin=subprocess.PIPE, capture_output=True)
+    assert ran.returncode == 0
+    assert b"bug" not in ran.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_error_that_stdout_cannot_take_goes_to_stderr() -> None:
+    command = [sys.executable, "-m", "jtrans", "recipes", "--json"]
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
+    assert ran.returncode == 1
+    assert b"error: the disk is full: cannot write the output" in ran.stderr
+    assert b"Traceback" not in ran.stderr
