@@ -56,8 +56,14 @@ class SearchFolders:
         return next((paths for files in self._folders if (paths := _fitting(files, pattern))), [])
 
     def find_part(self, part: SplitPart) -> PartFiles | None:
-        """Return the files of the first choice whose files all exist, best in one folder."""
+        """Return the files of the first choice whose files all exist, best in one folder.
+
+        A folder may hold several corpora, with a file of the same name in each.
+        """
         for choice, files in itertools.product(part.choices, [*self._folders, None]):
+            pair = None if files is None else _together(files, choice)
+            if pair is not None:
+                return PartFiles(choice, [pair[0]], [pair[1]])
             find = self.find if files is None else partial(_fitting, files)
             sources = find(choice.source)
             targets = find(choice.target) if choice.target else []
@@ -67,13 +73,35 @@ class SearchFolders:
 
 
 def _fitting(files: FileTree, pattern: str) -> list[Path]:
+    matches = _matches(files, pattern)
+    paths = [matches[name] for name in sorted(matches)]
+    return list(matches.values())[:1] if _is_single(pattern) else paths
+
+
+def _together(files: FileTree, choice: FileChoice) -> tuple[Path, Path] | None:
+    """Return the nearest source and target of one file each that lie in the same folder."""
+    source, target = choice.source, choice.target
+    if not (target and _is_single(source) and _is_single(target)):
+        return None
+    targets = _matches(files, target)
+    for name, path in _matches(files, source).items():
+        other = targets.get(f"{name.removesuffix(source.lower())}{target.lower()}")
+        if other is not None:
+            return path, other
+    return None
+
+
+def _matches(files: FileTree, pattern: str) -> dict[str, Path]:
+    """Return the files that fit, the nearest first, by their paths in lower case, not packed."""
     matches: dict[str, Path] = {}
     for path, name in files:
         if fits(name, pattern):
             matches.setdefault(without_packing(name.lower()), path)
-    paths = [matches[name] for name in sorted(matches)]
-    is_single = not set("*?[") & set(pattern)
-    return list(matches.values())[:1] if is_single else paths
+    return matches
+
+
+def _is_single(pattern: str) -> bool:
+    return not set("*?[") & set(pattern)
 
 
 def fits(name: str, pattern: str) -> bool:
