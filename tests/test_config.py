@@ -121,6 +121,12 @@ def test_a_misspelt_section_is_named_even_if_it_holds_the_system(write: Any) -> 
     assert error.hint == "did you mean model?"
 
 
+def test_a_length_limit_may_be_a_plain_number(write: Any) -> None:
+    path = write('[model]\nsystem = "transformer"\n[decoding]\nmax_length = 200\n')
+    assert load(path).decoding.max_length == "200"
+    assert load(path, "decoding.max_length=5").decoding.max_length == "5"
+
+
 def test_a_missing_base_is_named(write: Any) -> None:
     error = error_of(write('extends = "absent.toml"\n'))
     assert "absent.toml" in error.message

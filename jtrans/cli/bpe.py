@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -60,7 +61,8 @@ def learn(
             f"all further pairs occur fewer than {min_frequency} times (--min-frequency)"
         )
     console.talk(f"{'Written':<12} {output}")
-    console.next_step(f"jtrans bpe apply --codes {output} < {inputs[0]} > {inputs[0]}.bpe")
+    names = [shlex.quote(str(path)) for path in (output, inputs[0], f"{inputs[0]}.bpe")]
+    console.next_step("jtrans bpe apply --codes {} < {} > {}".format(*names))
 
 
 @bpe.command()

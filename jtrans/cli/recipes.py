@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 from jtrans.cli import completion, console
@@ -48,7 +49,7 @@ def recipes(
         if as_json:
             console.print_json({"name": name, "copy": str(path)})
         console.talk(f"{'Written':<12} {path}")
-        console.next_step(f"jtrans train {path}")
+        console.next_step(f"jtrans train {shlex.quote(str(path))}")
 
 
 def description(text: str) -> str:
@@ -141,7 +142,7 @@ def _copy(name: str, destination: Path) -> Path:
         raise ConfigError(
             f"{destination} does not end in .toml",
             where="--copy",
-            hint=f"jtrans recipes {name} --copy {destination}.toml",
+            hint=f"jtrans recipes {name} --copy {shlex.quote(f'{destination}.toml')}",
             kind="config.copy",
         )
     if destination.exists():

@@ -100,7 +100,8 @@ class DecodingConfig(ConfigSection):
     beam: Count = 5
     length_penalty: float = 1.0
     length_penalty_form: Literal["power", "gnmt"] = "power"
-    max_length: str = "S+50"  # target tokens with </s>: a number, S+N or N*S+M
+    # target tokens with </s>: a number, S+N or N*S+M
+    max_length: Annotated[str, Field(coerce_numbers_to_str=True)] = "S+50"
 
 
 class ExpectBand(ConfigSection):

@@ -28,6 +28,12 @@ FIGURES = {
 }
 
 
+def test_the_next_command_quotes_names(jtrans: Jtrans, runs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "a b").symlink_to(runs[0])
+    result = jtrans("analyze", "length", tmp_path / "a b", "--out", tmp_path / "out")
+    assert f"Next: jtrans analyze report '{tmp_path / 'a b'}'" in result.err
+
+
 @pytest.mark.parametrize("what", FIGURES)
 def test_figures_are_printed_and_written_to_the_first_run(
     jtrans: Jtrans, runs: list[Path], what: str

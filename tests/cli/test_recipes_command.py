@@ -74,3 +74,12 @@ def test_an_unknown_recipe_gets_the_nearest_one(jtrans: Jtrans) -> None:
     result = jtrans("recipes", "demo/transfomer")
     assert result.code == 2
     assert "hint: did you mean demo/transformer?" in result.err
+
+
+def test_the_next_command_can_be_pasted_whatever_the_names(jtrans: Jtrans, tmp_path: Path) -> None:
+    copy, text, codes = tmp_path / "my r.toml", tmp_path / "a b", tmp_path / "c d"
+    result = jtrans("recipes", "demo/dlcl", "--copy", copy)
+    assert f"Next: jtrans train '{copy}'" in result.err
+    text.write_text("aa aa aa\n", encoding="utf-8")
+    result = jtrans("bpe", "learn", "--merges", 1, "--input", text, "--output", codes)
+    assert f"Next: jtrans bpe apply --codes '{codes}' < '{text}' > '{text}.bpe'" in result.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -57,7 +58,7 @@ def show(
     for number, item in enumerate(items):
         print_item(item, first=number == 0)
     console.talk(f"{'Written':<12} {len(files)} files in {folder}")
-    names = " ".join(run.folder.as_posix() for run in study.runs)
+    names = shlex.join(run.folder.as_posix() for run in study.runs)
     console.next_step(f"jtrans analyze report {names}")
 
 
