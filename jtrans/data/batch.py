@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jtrans.data.prepared import IdStore, ParallelIds
+from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
 Ids: TypeAlias = Sequence[int] | NDArray[np.signedinteger[Any]]
@@ -29,6 +29,8 @@ class Batch:
     indices: Tensor  # the positions of the pairs in their split, [B]; they stay on the CPU
     # where `target_mask` is True in [B * T]; None if that is not known without asking the device
     target_rows: Tensor | None = None
+    # of the source by kind ("pos", "ner"), where the corpus has them, [B, S] each; IGNORE for none
+    labels: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def target_tokens(self) -> int:
@@ -52,6 +54,7 @@ class Batch:
             moved(self.target_mask),
             self.indices,
             None if self.target_rows is None else moved(self.target_rows),
+            {kind: moved(labels) for kind, labels in self.labels.items()},
         )
 
     def real_targets(self, x: Tensor) -> Tensor:
@@ -64,11 +67,13 @@ class Batch:
         return x.flatten(0, 1).index_select(0, self.target_rows)
 
 
-def padded(sentences: Sequence[Ids], device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+def padded(
+    sentences: Sequence[Ids], device: torch.device | None = None, *, fill: int = PAD
+) -> tuple[Tensor, Tensor]:
     """Return ids, filled up on the right, and the mask of real ones, [B, S] each."""
     lengths = np.array([len(sentence) for sentence in sentences])
     mask = np.arange(lengths.max()) < lengths[:, None]  # [B, S]
-    ids = np.full(mask.shape, PAD, dtype=np.int64)
+    ids = np.full(mask.shape, fill, dtype=np.int64)
     ids[mask] = np.concatenate(sentences)
     return torch.from_numpy(ids).to(device=device), torch.from_numpy(mask).to(device=device)
 
@@ -88,8 +93,11 @@ def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> B
         target_mask,
         torch.tensor(indices, dtype=torch.int64),
         target_mask.flatten().nonzero()[:, 0],
+        {kind: _pick(store, indices, fill=IGNORE)[0] for kind, store in pairs.labels.items()},
     )
 
 
-def _pick(store: IdStore, indices: Sequence[int] | NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-    return padded([store[int(index)] for index in indices])
+def _pick(
+    store: IdStore, indices: Sequence[int] | NDArray[np.int64], *, fill: int = PAD
+) -> tuple[Tensor, Tensor]:
+    return padded([store[int(index)] for index in indices], fill=fill)

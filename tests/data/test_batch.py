@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from jtrans.data.batch import collate, padded
-from jtrans.data.prepared import IdStore, ParallelIds
+from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
 from jtrans.text.vocabulary import EOS, PAD
 
 
@@ -66,5 +68,23 @@ def test_dtypes_are_int64_and_bool(pairs: ParallelIds) -> None:
 def test_to_moves_every_tensor_but_the_indices(pairs: ParallelIds) -> None:
     moved = dict(vars(collate(pairs, [0, 1]).to("meta")))
     assert moved.pop("indices").tolist() == [0, 1]
+    assert moved.pop("labels") == {}
     assert len(moved) == 6
     assert {tensor.device.type for tensor in moved.values()} == {"meta"}
+
+
+def labelled(pairs: ParallelIds) -> ParallelIds:
+    """Label the sources of `pairs`; the second sentence has no labels."""
+    flat = np.array([3, 0, IGNORE, IGNORE, IGNORE, IGNORE], dtype=np.int8)
+    return replace(pairs, labels={"pos": IdStore(flat, pairs.source.flat[1])})
+
+
+def test_labels_stand_beside_the_source_and_ignore_the_padding(pairs: ParallelIds) -> None:
+    batch = collate(labelled(pairs), [1, 0])
+    assert batch.labels["pos"].tolist() == [[IGNORE] * 3, [3, 0, IGNORE]]
+    assert batch.labels["pos"].shape == batch.source.shape
+    assert batch.labels["pos"].dtype == torch.int64
+
+
+def test_labels_move_with_the_batch(pairs: ParallelIds) -> None:
+    assert collate(labelled(pairs), [0]).to("meta").labels["pos"].device.type == "meta"
