@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,10 +74,10 @@ def train(
     with plain_forms() if is_plain else contextlib.nullcontext():
         trainer = make(data, recipe, settings)
         start = time.perf_counter()
-        losses = run(trainer, updates)
+        curve = run(trainer, updates)
         seconds = time.perf_counter() - start
     valid = trainer.validator(trainer.model)["loss"]
-    return {"loss": losses, "valid_loss": round(valid, 5), "seconds": round(seconds, 1)}
+    return {"loss": curve, "valid_loss": round(valid, 5), "seconds": round(seconds, 1)}
 
 
 def make(data: Path, recipe: str, settings: list[str]) -> Trainer:
@@ -97,16 +99,19 @@ def make(data: Path, recipe: str, settings: list[str]) -> Trainer:
 
 def run(trainer: Trainer, updates: int) -> list[float]:
     """Do some updates; return the loss per target token of each."""
-    losses: list[float] = []
-    epoch = 0
-    while len(losses) < updates:
-        for micro_batches in trainer.plan.epoch(epoch)[: updates - len(losses)]:
+    return [round(loss, 5) for loss in itertools.islice(losses(trainer), updates)]
+
+
+def losses(trainer: Trainer) -> Iterator[float]:
+    """Do one update after the other without end; yield the loss per target token of each."""
+    update = 0
+    for epoch in itertools.count():
+        for micro_batches in trainer.plan.epoch(epoch):
+            update += 1
             tokens = trainer.plan.tokens(micro_batches)
             loss = trainer.accumulate(micro_batches, tokens)[1] / tokens
-            trainer.step(trainer.schedule.rate(len(losses) + 1))
-            losses.append(round(float(loss), 5))
-        epoch += 1
-    return losses
+            trainer.step(trainer.schedule.rate(update))
+            yield float(loss)
 
 
 if __name__ == "__main__":

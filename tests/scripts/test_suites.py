@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from scripts.bench import curves as loss_curves
-from scripts.bench import interleave, suite_joint, suite_scaling
+from scripts.bench import deep_curves, interleave, suite_joint, suite_scaling
 from scripts.readme import tables
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
@@ -136,3 +137,23 @@ def test_every_way_of_training_starts_on_the_same_curve(corpus: PreparedCorpus) 
         tolerance = 2e-2 if name == "bf16" else 1e-4
         assert curve["loss"] == pytest.approx(first["loss"], rel=tolerance)
         assert curve["valid_loss"] == pytest.approx(first["valid_loss"], rel=tolerance)
+
+
+def test_deep_curves_are_kept_one_by_one_and_drawn(
+    corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deep_curves, "VALIDATE_EVERY", 10)
+    monkeypatch.setitem(deep_curves.VARIANTS, "dlcl-pre-30", ("wmt14-en-de/dlcl-pre-30", 2))
+    monkeypatch.setitem(deep_curves.VARIANTS, "dlcl-post-30", ("wmt14-en-de/dlcl-post-25", 2))
+    path = tmp_path / "curves.json"
+    options = ["--data", str(corpus.folder), "--width", "16", "--updates", "20"]
+    options += ["--batch-tokens", "64", "--json", str(path), "--picture", str(tmp_path / "drawn")]
+    for name in ("dlcl-pre-30", "dlcl-post-30"):
+        monkeypatch.setattr("sys.argv", ["deep_curves", *options, "--only", name])
+        deep_curves.main()
+    results = json.loads(path.read_text(encoding="utf-8"))
+    assert [row["variant"] for row in results["rows"]] == ["dlcl-post-30", "dlcl-pre-30"]
+    for row in results["rows"]:
+        assert len(row["train"]) == 2 and [update for update, _ in row["valid"]] == [10, 20]
+        assert row["valid"][-1][1] < row["train"][0] < 1.5 * results["frequencies_alone"]
+    assert (tmp_path / "drawn.svg").exists() and (tmp_path / "drawn.png").exists()
