@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from jtrans.decoding.options import DecodingChoices
     from jtrans.runs import Run
 
-RUN_COLUMNS = {"parameters": "parameters", "tokens_per_second": "tokens/s"}  # key -> heading
+# key -> heading
+RUN_COLUMNS = {
+    "parameters": "parameters",
+    "frozen_parameters": "frozen",
+    "tokens_per_second": "tokens/s",
+}
 
 
 @dataclass(frozen=True)
@@ -212,6 +217,7 @@ class _Bar(console.TerminalProgress):
 def _details(member: Member) -> dict[str, Any]:
     return {
         "parameters": member.run.info.get("parameters"),
+        "frozen_parameters": member.run.info.get("frozen_parameters") or None,
         "tokens_per_second": member.translation.tokens_per_second,
         "checkpoint": member.checkpoint.name,
         "split": member.text.split,

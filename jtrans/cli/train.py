@@ -128,8 +128,9 @@ def _estimate(config: Config, data: Path, device: str | None, *, as_json: bool) 
     rate = f"{estimate.tokens_per_second:,.0f} target tokens/s"
     if estimate.positions_per_second is not None:
         rate += f", {estimate.positions_per_second:,.0f} joint positions/s"
+    frozen = f" and {estimate.frozen_parameters:,} frozen" if estimate.frozen_parameters else ""
     rows = [
-        ("model", f"{estimate.system}, {estimate.parameters:,} parameters"),
+        ("model", f"{estimate.system}, {estimate.parameters:,} parameters{frozen}"),
         ("device", estimate.device),
         (
             "epoch",

@@ -33,12 +33,15 @@ class TrainTable(TrainingEvents):
     def start(self, start: Start) -> None:
         """Show run, model and device."""
         state = f"continues at update {start.update:,}" if start.update else "new"
-        count = start.parameters
-        size = f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
+        size = f"{_size(start.parameters)} parameters"
+        if start.frozen:
+            size += f" and {_size(start.frozen)} frozen"
         console.talk(
-            f"run      {start.run}  ({state})      model  {start.system}, {size} parameters"
+            f"run      {start.run}  ({state})      model  {start.system}, {size}"
             f"      device  {start.device}      micro-batch  {start.micro_batch}"
         )
+        for copied in start.copied:
+            console.talk(f"initial  {copied}")
         for change in start.changes:
             console.talk(f"changed  {change}")
         self._is_headed = False
@@ -128,6 +131,10 @@ def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int |
     with StopSignals() as signals, contextlib.closing(TrainTable()) as table:
         result = train(recipe, events=table, should_stop=signals.are_set, **chosen)
     return result, signals.exit_code if result.reason == "stopped" else None
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} M" if count >= 100_000 else f"{count:,}"
 
 
 def _fitting(value: float, digits: int) -> str:

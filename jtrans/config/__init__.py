@@ -11,6 +11,7 @@ from jtrans.config.load import set_values as set_values
 from jtrans.config.schema import Config as Config
 from jtrans.config.schema import ConfigSection as ConfigSection
 from jtrans.config.schema import Count as Count
+from jtrans.config.schema import InitialWeights as InitialWeights
 from jtrans.config.schema import KeepConfig as KeepConfig
 from jtrans.config.schema import Rate as Rate
 from jtrans.config.schema import ScheduleConfig as ScheduleConfig

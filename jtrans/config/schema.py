@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(gt=0)]
+Text = Annotated[str, Field(min_length=1)]
 
 
 class ConfigSection(BaseModel):
@@ -60,6 +61,31 @@ class KeepConfig(ConfigSection):
     best: Count = 1
 
 
+class InitialWeights(ConfigSection):
+    """Weights that a new run takes from another run; `*` in a pattern stands for any text."""
+
+    run: Text  # a folder, or a name under runs/
+    weights: Text | None = None  # names in that run; default: all that the system has a place for
+    into: Text | None = None  # their names here, with a * for each; default: the same
+
+    @model_validator(mode="after")
+    def _same_wildcards(self) -> Self:
+        if self.into is None:
+            return self
+        if self.weights is None:
+            raise ValueError(f"into = {self.into!r} needs weights = 'PATTERN' beside it")
+        there, here = self.weights.count("*"), self.into.count("*")
+        if there != here:
+            raise ValueError(
+                f"weights = {self.weights!r} has {there} *, but into = {self.into!r} has {here}"
+            )
+        return self
+
+
+def _entries(value: object) -> object:
+    return [{"run": value}] if isinstance(value, str) else value
+
+
 class TrainingConfig(ConfigSection):
     """How a model is trained."""
 
@@ -91,6 +117,8 @@ class TrainingConfig(ConfigSection):
     recompute: Literal["none", "hidden", "layer"] = "none"  # in the backward pass, to save memory
     compile: Literal["auto", "on", "off"] = "auto"  # torch.compile of layers; auto: on CUDA
     deterministic: bool = False  # on CUDA: only deterministic kernels
+    init_from: Annotated[tuple[InitialWeights, ...], BeforeValidator(_entries)] = ()  # or one run
+    freeze: tuple[Text, ...] = ()  # patterns of weights that are not trained
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # the range that all generators accept
 
 

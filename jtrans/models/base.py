@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.config import SystemConfig
+from jtrans.errors import ConfigError
 
 
 @dataclass
@@ -74,6 +75,7 @@ class TranslationModel(nn.Module, abc.ABC):
         paper: its publication, for systems of other distributions.
         tiny: settings of the small model that the contract tests build, where they are not named
             `width`, `ffn_width`, `heads`, `...layers` or `...dropout`.
+        frozen: parts that stay in evaluation mode while the others are trained.
     """
 
     Config: ClassVar[type[SystemConfig]]
@@ -84,6 +86,7 @@ class TranslationModel(nn.Module, abc.ABC):
     def __init__(self, config: SystemConfig) -> None:
         super().__init__()
         self.config = config
+        self.frozen: tuple[nn.Module, ...] = ()
 
     @abc.abstractmethod
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
@@ -129,11 +132,61 @@ class TranslationModel(nn.Module, abc.ABC):
             target: decoder input, [B, T].
         """
 
+    def initial_weights(self, other: SystemConfig) -> Mapping[str, str]:
+        """Return which weights of a run with the settings `other` this system starts from.
+
+        Returns:
+            Patterns of their names there, with `*` for any text, and their names here.
+
+        Raises:
+            ConfigError: a setting differs, so that the weights would mean something else.
+        """
+        if other.system == self.config.system:
+            check_agreement(other, self.config)
+        return {"*": "*"}
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch to training mode, or to evaluation; frozen parts stay in evaluation mode."""
+        super().train(mode)
+        for part in self.frozen:
+            part.eval()
+        return self
+
     def parameter_count(self) -> int:
         """Count trainable numbers, shared matrices once."""
         return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
+
+    def frozen_count(self) -> int:
+        """Count the numbers that are not trained."""
+        return sum(parameter.numel() for parameter in self.parameters()) - self.parameter_count()
 
     @property
     def device(self) -> torch.device:
         """The device of the parameters."""
         return next(self.parameters()).device
+
+
+def check_agreement(
+    there: SystemConfig, here: SystemConfig, names: Mapping[str, str] | None = None
+) -> None:
+    """Check that weights of one model mean the same in another.
+
+    Args:
+        there: the settings of the model that the weights are from.
+        here: those of the other.
+        names: the settings to compare, with their names in the user's configuration; by default
+            all but rates of dropout.
+
+    Raises:
+        ConfigError: a setting differs.
+    """
+    fields = type(here).model_fields
+    names = names or {name: name for name in fields if not name.endswith("dropout")}
+    for key, name in names.items():
+        theirs, ours = getattr(there, key, None), getattr(here, key, None)
+        if theirs != ours:
+            raise ConfigError(
+                f"{key} is {theirs} in the run to start from, and {ours} here",
+                where=f"model.{name}",
+                kind="run.other-size",
+            )

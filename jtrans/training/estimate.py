@@ -14,6 +14,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn.device import wait_for
 from jtrans.runs import Run
+from jtrans.training.initial import initialise
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
 from jtrans.training.trainer import Trainer
@@ -43,6 +44,7 @@ class Estimate:
     total_seconds: (
         float | None
     )  # until the first of the limits; None if it cannot be told from them
+    frozen_parameters: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate as plain values."""
@@ -58,6 +60,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     """
     corpus = PreparedCorpus.open(data)
     trainer, info = make_trainer(Run(data), config, corpus, device=device)
+    initialise(trainer.model, config, corpus)
     splits: list[int] = []
     trainer.accumulator.on_split = lambda sentences, _: splits.append(sentences)  # not logged
     trainer.model.train()
@@ -97,6 +100,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         positions_per_second=trainer.plan.positions(micro_batches) / seconds if is_joint else None,
         epoch_seconds=seconds,
         splits=len(splits),
+        frozen_parameters=trainer.model.frozen_count(),
         total_seconds=trainer.stopping.seconds_left(trainer.state, updates, seconds / len(epoch)),
     )
 

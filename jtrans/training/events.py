@@ -19,6 +19,8 @@ class Start:
     device: str  # one line about the device and precision
     micro_batch: str  # the limits of a micro-batch
     changes: tuple[str, ...] = ()  # settings that differ from those of the run so far, as text
+    frozen: int = 0  # numbers that are not trained
+    copied: tuple[str, ...] = ()  # weights that a new run takes from other runs, as text
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from jtrans.models.base import TranslationModel
 def make_optimiser(model: TranslationModel, training: TrainingConfig) -> torch.optim.Optimizer:
     """Build Adam with decoupled weight decay, p <- p - rate decay p."""
     return torch.optim.AdamW(
-        model.parameters(),
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
         lr=training.learning_rate,
         betas=training.optimiser.betas,
         eps=training.optimiser.eps,

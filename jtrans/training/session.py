@@ -6,9 +6,10 @@ New or existing run, restart, initial weights: everything is checked before anyt
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,13 @@ from jtrans.nn.device import (
 from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
 from jtrans.runs import WEIGHTS, Run
 from jtrans.training.events import Result, Start, TrainingEvents
+from jtrans.training.initial import (
+    INIT_FROM,
+    CopiedWeights,
+    check_vocabularies,
+    freeze,
+    initialise,
+)
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
 
@@ -45,6 +53,8 @@ FIXED = (
     "training.best_metric",
     "training.stop.metric",
     "training.seed",
+    "training.init_from",
+    "training.freeze",
     "model",
 )
 
@@ -92,9 +102,12 @@ def train(
         events=events,
         should_stop=should_stop,
     )
+    copied: tuple[CopiedWeights, ...] = ()
+    if not (continued and continued.checkpoints()):
+        copied = initialise(trainer.model, config, corpus)
     if existing is None or restart:
         with existing.lock() if existing else contextlib.nullcontext():
-            info = _run_info(corpus, trainer.model, initial)
+            info = _run_info(corpus, trainer.model, initial, copied)
             Run.create(run, config, corpus.pipeline, info, replace=existing is not None)
     with trainer.run.lock():
         trainer.run.remove_leftovers()
@@ -115,6 +128,8 @@ def train(
                 device=device_info.describe(trainer.precision),
                 micro_batch=trainer.plan.describe(),
                 changes=changes,
+                frozen=trainer.model.frozen_count(),
+                copied=tuple(weights.describe() for weights in copied),
             )
             trainer.events.start(start)
         return trainer.train()
@@ -149,7 +164,8 @@ def make_trainer(
     if is_compiled(config.training.compile, place):
         compile_layers(model)
     if initial is not None:
-        load_initial(model, initial, corpus)
+        load_initial(model, initial, config, corpus)
+    freeze(model, config.training.freeze)
     events = events or TrainingEvents()
     trainer = Trainer(run, model, corpus, config, precision, events, should_stop)
     return trainer, device_info
@@ -195,19 +211,23 @@ def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
     return None
 
 
-def load_initial(model: TranslationModel, initial: Run, corpus: PreparedCorpus) -> None:
-    """Start from the best weights of another run.
+def load_initial(
+    model: TranslationModel, initial: Run, config: Config, corpus: PreparedCorpus
+) -> None:
+    """Start from the best weights of another run of the same system.
 
     Raises:
+        ConfigError: `training.init_from` names weights, too.
         CheckpointError: it has other vocabularies, or a model of another size.
     """
-    if initial.pipeline.fingerprint() != corpus.pipeline.fingerprint():
-        raise CheckpointError(
-            f"{initial.folder} was not trained with the vocabularies of {corpus.folder}",
+    if config.training.init_from:
+        raise ConfigError(
+            f"--from takes all weights from {initial.folder}, but {INIT_FROM} names weights, too",
             where="--from",
-            hint="start from a run on the same prepared corpus",
-            kind="run.other-vocabulary",
+            hint=f"leave out --from, or add --set {INIT_FROM}=[]",
+            kind="config.init-from",
         )
+    check_vocabularies(initial, corpus, "--from")
     checkpoint = initial.checkpoint("best")
     checkpoint.verify(WEIGHTS)
     load_weights(model, checkpoint.weights)
@@ -281,13 +301,18 @@ def _identity(corpus: PreparedCorpus, split: str) -> dict[str, Any]:
 
 
 def _run_info(
-    corpus: PreparedCorpus, model: TranslationModel, initial: Run | None
+    corpus: PreparedCorpus,
+    model: TranslationModel,
+    initial: Run | None,
+    copied: Sequence[CopiedWeights],
 ) -> dict[str, Any]:
     return {
         "data": str(corpus.folder.resolve()),
         "corpus": corpus.name,
         "train": _identity(corpus, "train"),
         "parameters": model.parameter_count(),
+        "frozen_parameters": model.frozen_count(),
+        "init_from": [dataclasses.asdict(weights) for weights in copied],
         "from": str(initial.folder) if initial else None,
         "jtrans": __version__,
         "torch": torch.__version__,

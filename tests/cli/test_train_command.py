@@ -126,6 +126,10 @@ def test_a_dry_run_writes_nothing(workplace: Path, jtrans: Jtrans) -> None:
         (("tiny.toml", "--data", "nowhere"), "jtrans prepare"),
         (("tiny.toml", "--from", "nobody"), "hint:"),
         (("tiny.toml", "--precision", "fp99"), "hint:"),
+        (("tiny.toml", "--set", "training.init_from=runs/nobody"), "hint:"),
+        (("tiny.toml", "--set", 'training.freeze=["encodr.*"]'), "did you mean encoder.*?"),
+        (("tiny.toml", "--set", 'training.freeze=["*"]'), "hint: freeze a part of the model"),
+        (("tiny.toml", "--dry-run", "--set", 'training.freeze=["encodr.*"]'), "encoder.*?"),
     ],
 )
 def test_bad_input_is_explained_and_nothing_written(
@@ -139,6 +143,28 @@ def test_bad_input_is_explained_and_nothing_written(
     assert "Traceback" not in done.err
     assert hint == "hint:" or hint in done.err
     assert sorted(workplace.rglob("*")) == before
+
+
+def test_a_run_starts_from_another_with_a_part_frozen(workplace: Path, jtrans: Jtrans) -> None:
+    command = ("train", "tiny.toml", "--data", "data", "--run")
+    assert jtrans(*command, "runs/base").code == 0
+    settings = ("training.init_from=runs/base", 'training.freeze=["encoder.*"]')
+    more = [part for setting in settings for part in ("--set", setting)]
+    done = jtrans(*command, "runs/next", *more)
+    assert done.code == 0, done.err
+    lines = done.err.splitlines()
+    assert " parameters and " in lines[0]
+    assert " frozen      device" in lines[0]
+    assert re.match(r"initial  \* of runs/base \(step-00000006\), \d+ tensors", lines[1])
+    dry = jtrans(*command, "runs/never", *more, "--dry-run")
+    assert re.search(r"parameters and [\d,]+ frozen", dry.out)
+    both = jtrans(*command, "runs/never", *more, "--from", "runs/base")
+    assert both.code == 2
+    assert "--set training.init_from=[]" in both.err
+    done = jtrans("score", "runs/base", "runs/next", "--split", "valid", "--json")
+    frozen = [system["frozen_parameters"] for system in json.loads(done.out)["systems"]]
+    assert frozen[0] is None
+    assert frozen[1] > 0
 
 
 @pytest.mark.parametrize(

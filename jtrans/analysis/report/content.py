@@ -40,6 +40,7 @@ class SystemSummary:
     minutes: float | None = None  # of training in all
     tokens_per_second: float | None = None  # when it translated the split
     runs: Sequence[str] = ()  # folders, by seed
+    frozen: int = 0  # numbers that were not trained
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ def _summary(subject: Subject) -> SystemSummary:
         _minutes(first.run),
         first.translation.tokens_per_second,
         [str(run.folder) for run in subject.runs],
+        int(first.run.info.get("frozen_parameters") or 0),
     )
 
 

@@ -103,12 +103,12 @@ def verdicts(data: ReportData) -> list[str]:
 
 def scores_table(data: ReportData) -> Table:
     """Return the scores as a table for files."""
-    columns = ["system", "parameters"]
+    columns = ["system", "parameters", "frozen parameters"]
     for metric in ALL_METRICS:
         columns += [TITLES[metric], f"{TITLES[metric]} ±"]
     rows: list[list[Any]] = []
     for system, values in zip(data.systems, data.scores.systems, strict=True):
-        row: list[Any] = [system.name, system.parameters]
+        row: list[Any] = [system.name, system.parameters, system.frozen]
         for metric in ALL_METRICS:
             row += [values[metric].value, values[metric].interval]
         rows.append(row)

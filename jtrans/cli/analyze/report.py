@@ -52,6 +52,7 @@ def _print(data: ReportData, page: Path) -> None:
     for system, values in zip(data.systems, data.scores.systems, strict=True):
         cells = [f"{values[metric].value:.1f}" for metric in ALL_METRICS]
         parameters = "" if system.parameters is None else f"{system.parameters:,}"
+        parameters += f" + {system.frozen:,} frozen" if system.frozen else ""
         rows.append([system.name, *cells, parameters])
     columns = ["system", *(TITLES[metric] for metric in ALL_METRICS), "parameters"]
     console.print_table(columns, rows, right=columns[1:])

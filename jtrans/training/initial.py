@@ -1,0 +1,267 @@
+"""Which weights a new run takes from other runs, and which of its weights are not trained.
+
+`training.init_from` copies the best weights of other runs: all that the system has a place for, or
+those whose names match a pattern. `training.freeze` names weights by patterns: they get no gradient
+and no optimiser state, and a part all of whose weights are frozen stays in evaluation mode. In a
+pattern ``*`` stands for any text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from jtrans.config import Config, InitialWeights, SystemConfig
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CheckpointError, ConfigError, JtransError, did_you_mean
+from jtrans.models.base import TranslationModel
+from jtrans.models.zoo import build_model, load_weights, system_configs
+from jtrans.runs import WEIGHTS, Run, find_run
+
+INIT_FROM, FREEZE = "training.init_from", "training.freeze"
+
+
+@dataclass(frozen=True)
+class CopiedWeights:
+    """Weights copied from another run."""
+
+    run: str
+    checkpoint: str
+    weights: str  # the pattern of their names there
+    into: str  # and here
+    tensors: int  # how many match
+
+    def describe(self) -> str:
+        """Describe them in a line."""
+        names = self.weights if self.weights == self.into else f"{self.weights} -> {self.into}"
+        return f"{names} of {self.run} ({self.checkpoint}), {self.tensors:,} tensors"
+
+
+def initialise(
+    model: TranslationModel, config: Config, corpus: PreparedCorpus
+) -> tuple[CopiedWeights, ...]:
+    """Copy the weights that `training.init_from` names into `model`; all or none.
+
+    Raises:
+        JtransError: a run that is missing, or has other vocabularies or sizes, or a pattern that
+            matches nothing.
+    """
+    here = model.state_dict()
+    others: dict[str, _Other] = {}
+    sources: dict[str, tuple[str, Tensor]] = {}  # for each name here: its run and its value
+    copied = []
+    for entry in config.training.init_from:
+        if entry.run not in others:
+            others[entry.run] = _Other(entry.run, corpus)
+        other = others[entry.run]
+        for pattern, into in _patterns(entry, model, other).items():
+            pairs = _pair(pattern, into, other, here, model.config)
+            for name, theirs in pairs.items():
+                if name in sources:
+                    raise _refusal(f"{name} is taken from {sources[name][0]} and from {entry.run}")
+                sources[name] = entry.run, other.weights[theirs]
+            copied.append(CopiedWeights(entry.run, other.checkpoint, pattern, into, len(pairs)))
+    with torch.no_grad():
+        for name, (_, value) in sources.items():
+            here[name].copy_(value)
+    for name, (run, value) in sources.items():
+        if not torch.equal(here[name].cpu(), value.to(here[name].dtype)):
+            raise _refusal(
+                f"{name} shares its matrix with another weight here, but not in {run}",
+                "set model.tie as that run has it",
+            )
+    return tuple(copied)
+
+
+def freeze(model: TranslationModel, patterns: Sequence[str]) -> None:
+    """Exclude the weights whose names match one of `patterns` from training.
+
+    Raises:
+        ConfigError: a pattern matches nothing, or nothing is left to train.
+    """
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    for pattern in patterns:
+        names = [name for name in parameters if _regex(pattern).fullmatch(name)]
+        if not names:
+            raise ConfigError(
+                f"no weight of this model matches {pattern!r}",
+                where=FREEZE,
+                hint=_nearest(pattern, parameters),
+                kind="config.freeze",
+            )
+        for name in names:
+            parameters[name].requires_grad_(False)
+    if not model.parameter_count():
+        raise ConfigError(
+            f"all {model.frozen_count():,} weights are frozen: there is nothing to train",
+            where=FREEZE,
+            hint="freeze a part of the model, or translate with the run that the weights are from",
+            kind="config.freeze",
+        )
+    model.frozen = tuple(_frozen_parts(model))
+
+
+def _frozen_parts(module: nn.Module) -> list[nn.Module]:
+    """Return the outermost modules all of whose parameters are frozen."""
+    trained = [parameter.requires_grad for parameter in module.parameters()]
+    if trained and not any(trained):
+        return [module]
+    return [part for child in module.children() for part in _frozen_parts(child)]
+
+
+class _Other:
+    """A run to copy from.
+
+    Args:
+        name: its folder, or its name under runs/.
+        corpus: the prepared corpus of the new run.
+
+    Raises:
+        JtransError: it cannot be read, or has other vocabularies.
+    """
+
+    def __init__(self, name: str, corpus: PreparedCorpus) -> None:
+        self.name = name
+        try:
+            run = find_run(name)
+            self.config = run.config(system_configs())
+            check_vocabularies(run, corpus, INIT_FROM)
+            checkpoint = run.checkpoint("best").verify(WEIGHTS)
+        except JtransError as error:
+            error.where = error.where or INIT_FROM
+            raise
+        sides = run.pipeline.source, run.pipeline.target
+        model = build_model(self.config.model, *(len(side.vocabulary) for side in sides))
+        load_weights(model, checkpoint.weights)
+        self.checkpoint = checkpoint.name
+        self.weights: dict[str, Tensor] = model.state_dict()
+
+
+def check_vocabularies(run: Run, corpus: PreparedCorpus, where: str) -> None:
+    """Check that another run has the vocabularies of `corpus`.
+
+    Raises:
+        CheckpointError: it has others.
+    """
+    if run.pipeline.fingerprint() != corpus.pipeline.fingerprint():
+        theirs, ours = _describe_vocabularies(run), _describe_vocabularies(corpus)
+        raise CheckpointError(
+            f"{run.folder} was not trained with the vocabularies of {corpus.folder}: "
+            f"it has those of {run.info.get('data', 'another corpus')}, {theirs}, not {ours}",
+            where=where,
+            hint="start from a run on the same prepared corpus",
+            kind="run.other-vocabulary",
+        )
+
+
+def _describe_vocabularies(owner: Run | PreparedCorpus) -> str:
+    sides = owner.pipeline.source, owner.pipeline.target
+    source, target = (len(side.vocabulary) for side in sides)
+    return f"{source:,} source and {target:,} target tokens"
+
+
+def _patterns(entry: InitialWeights, model: TranslationModel, other: _Other) -> Mapping[str, str]:
+    if entry.weights is not None:
+        return {entry.weights: entry.into or entry.weights}
+    try:
+        return model.initial_weights(other.config.model)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{entry.run}: {error.message}",
+            where=f"{INIT_FROM}, {error.where}" if error.where else INIT_FROM,
+            hint=error.hint
+            or "make the sizes equal, or name the weights to take: "
+            f'init_from = [{{ run = "{entry.run}", weights = "PATTERN", into = "PATTERN" }}]',
+            kind=error.kind,
+        ) from error
+
+
+def _pair(
+    pattern: str, into: str, other: _Other, here: Mapping[str, Tensor], config: SystemConfig
+) -> dict[str, str]:
+    """Return for each weight here that matches `into` its counterpart that matches `pattern`.
+
+    Raises:
+        ConfigError: one has no counterpart, or another shape.
+    """
+    matches = {name: _regex(pattern).fullmatch(name) for name in other.weights}
+    pairs = {_fill(into, match.groups()): name for name, match in matches.items() if match}
+    if not pairs:
+        hint = _nearest(pattern, other.weights)
+        raise _refusal(f"no weight of {other.name} matches {pattern!r}", hint)
+    places = [name for name in here if _regex(into).fullmatch(name)]
+    if not places:
+        raise _refusal(f"no weight of this model matches {into!r}", _nearest(into, here))
+    if pairs.keys() != set(places):
+        raise _unpaired(pairs, places, other.name)
+    for name, theirs in pairs.items():
+        shapes = [list(each.shape) for each in (other.weights[theirs], here[name])]
+        if shapes[0] != shapes[1]:
+            message = f"{name} is {shapes[0]} in {other.name}, and {shapes[1]} here"
+            widths = other.config.model.width, config.width
+            if widths[0] != widths[1]:
+                message = f"{other.name} has width {widths[0]}, this model {widths[1]}: {message}"
+            raise _refusal(message, "make the sizes equal", kind="run.other-size")
+    return pairs
+
+
+def _unpaired(pairs: Mapping[str, str], places: Sequence[str], run: str) -> ConfigError:
+    """Return the error for weights without a counterpart: other layers, or other systems."""
+    absent = [name for name in pairs if name not in places]
+    empty = [name for name in places if name not in pairs]
+    for name in [*absent, *empty]:
+        numbered = re.match(r"(.*?)\.\d+\.", name)
+        if numbered:
+            stack = numbered[1]
+            theirs, ours = _depth(stack, pairs), _depth(stack, places)
+            if theirs and ours and theirs != ours:
+                layers = "layer" if theirs == 1 else "layers"
+                message = f"{run} has {theirs} {layers} in {stack}, this model {ours}"
+                return _refusal(message, "make the sizes equal", kind="run.other-size")
+    if absent:
+        return _refusal(
+            f"{len(absent):,} weights of {run} have no place here, such as "
+            f"{pairs[absent[0]]} as {absent[0]}",
+            _nearest(absent[0], places),
+        )
+    return _refusal(
+        f"{len(empty):,} weights here have no counterpart in {run}, such as {empty[0]}",
+        "name only the weights that both have, for example "
+        f'[{{ run = "{run}", weights = "encoder.*" }}]',
+    )
+
+
+def _depth(stack: str, names: Collection[str]) -> int:
+    """Return how many numbered children of `stack` there are."""
+    numbers = (re.match(rf"{re.escape(stack)}\.(\d+)\.", name) for name in names)
+    return len({match[1] for match in numbers if match})
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    return re.compile("(.*)".join(re.escape(part) for part in pattern.split("*")))
+
+
+def _fill(pattern: str, texts: Sequence[str]) -> str:
+    """Return `pattern` with its wildcards replaced by `texts`."""
+    first, *rest = pattern.split("*")
+    return first + "".join(text + part for text, part in zip(texts, rest, strict=True))
+
+
+def _nearest(pattern: str, names: Collection[str]) -> str:
+    """Return the hint for a pattern that matches nothing."""
+    parts = {f"{name[: dot.start()]}.*" for name in names for dot in re.finditer(r"\.", name)}
+    near = did_you_mean(pattern, [*sorted(parts), *names])
+    if near:
+        return f"did you mean {near}?"
+    groups = sorted({name.partition(".")[0] for name in names})
+    return f"the weights are {', '.join(f'{group}.*' for group in groups)}"
+
+
+def _refusal(
+    message: str, hint: str | None = None, *, kind: str = "config.init-from"
+) -> ConfigError:
+    return ConfigError(message, where=INIT_FROM, hint=hint, kind=kind)
