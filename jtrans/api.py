@@ -49,11 +49,12 @@ def prepare(
     Args:
         name: the name of a catalogue corpus; None for your own files.
         train: prefixes of your training files, such as ``corpus/train`` for ``corpus/train.de``
-            and ``corpus/train.en``; or files that contain both sides.
+            and ``corpus/train.en``; or files that contain both sides; or CoNLL-U files, whose
+            sentences are both sides.
         valid: the same for validation; several are concatenated.
         valid_size: how many pairs of train to take for validation instead.
         test: the same for tests.
-        languages: the languages of your files, such as ``de-en``.
+        languages: the languages of your files, such as ``de-en``; ``en`` for CoNLL-U.
         skip_bad_lines: whether lines of your files that cannot be read (not UTF-8, a zero byte, too
             few columns, no JSON) are left out with their translations, and counted.
         originals: a folder with the original files of the named corpus, instead of a download.
@@ -112,11 +113,13 @@ def read_source(
 
     progress = progress or Silent()
     if name is None:
-        checked = _options({}, options)
+        _options({}, options)  # refuse bad options before reading
         prefixes = [valid] if isinstance(valid, str) else list(valid or ())
         files = {"train": train, "valid": prefixes, "valid_size": valid_size, "test": test}
         files["skip_bad"] = skip_bad_lines
-        return _own_files(files, languages, out, progress), checked
+        corpus = _own_files(files, languages, out, progress)
+        is_copied = corpus.languages[0] == corpus.languages[1]
+        return corpus, _options({"drop_identical": False} if is_copied else {}, options)
     from dataclasses import replace
 
     from jtrans.corpora.catalogue.load import find_entry
@@ -133,9 +136,9 @@ def _own_files(
     files: Mapping[str, Any], languages: str | None, out: str | Path | None, progress: Progress
 ) -> Corpus:
     """Read the user's own files, given as arguments of `read_corpus`."""
-    from jtrans.corpora.own_files import read_corpus
+    from jtrans.corpora.own_files import hold_one_language, read_corpus
     from jtrans.corpora.parallel import describe_notes
-    from jtrans.text.language import split_languages
+    from jtrans.text.language import check_language, split_languages
 
     train, valid, valid_size = files["train"], files["valid"], files["valid_size"]
     if valid and valid_size:
@@ -153,7 +156,12 @@ def _own_files(
             "--out data/prepared/mine, or jtrans corpora for names",
         )
     name = Path(out).resolve().name
-    corpus = read_corpus(name, split_languages(languages), **files)
+    if "-" not in languages and hold_one_language([*train, *valid, *files["test"]]):
+        check_language(languages)
+        both = languages, languages
+    else:
+        both = split_languages(languages)
+    corpus = read_corpus(name, both, **files)
     for line in describe_notes(corpus.splits):
         progress.say("Noticed", line)
     if len(valid) > 1:

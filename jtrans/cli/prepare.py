@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from jtrans.cli import completion, console
 from jtrans.cli.options import (
     JSON,
-    LANGUAGES,
     WORKERS,
     argument,
     flag,
@@ -97,9 +96,9 @@ class TextOptions:
     drop_wrong_script: bool | None = _drop_flag(
         "wrong-script", "Pairs without a letter of their language's script on one side."
     )
-    labels: str | None = option(
-        "Parts of speech and entities of source words, for Transformer++: "
-        "spacy:MODEL or conllu:FILE.",
+    labels: list[str] | None = option(
+        "Parts of speech and entities of source words, for systems that tag: spacy:MODEL or "
+        "conllu:FILE; may repeat, a sentence has the labels of the first that knows it.",
         "SOURCE",
         "the corpus's own, if it has some",
         TEXT,
@@ -130,7 +129,7 @@ def prepare(
     name: str | None = argument("NAME", "A corpus of `jtrans corpora`.", None, completion.corpora),
     train: list[str] | None = option(
         "PREFIX.de and PREFIX.en, plain or compressed; or one .tsv, .tmx, .jsonl, .xml (of WMT); "
-        "may repeat. Or prepared corpora to merge.",
+        "or .conllu (source and target are the same); may repeat. Or prepared corpora to merge.",
         "PREFIX",
     ),
     valid: list[str] | None = option("Validation files; several are joined in order.", "PREFIX"),
@@ -142,7 +141,7 @@ def prepare(
     test: list[str] | None = option(
         "Test files; may repeat. PREFIX.0.en, PREFIX.1.en ...: several references.", "PREFIX"
     ),
-    languages: str | None = LANGUAGES,
+    languages: str | None = option("Such as de-en; en for .conllu.", "SOURCE-TARGET"),
     skip_bad_lines: bool = flag(
         "--skip-bad-lines",
         "Leave out pairs with a line that is not UTF-8 or has a zero byte, .tsv lines with too few "

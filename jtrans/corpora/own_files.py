@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from jtrans.corpora.formats.conllu import ENDING, read_conllu
 from jtrans.corpora.formats.jsonl import read_jsonl
 from jtrans.corpora.formats.plain import read_pair
 from jtrans.corpora.formats.tmx import read_tmx
@@ -19,7 +20,7 @@ from jtrans.errors import CorpusError
 
 # Formats that hold both sides, by the file's ending (before .gz, .xz, .zst).
 LINE_FORMATS = {".tsv": read_tsv, ".jsonl": read_jsonl}
-FORMATS = {".tmx": read_tmx, ".xml": read_wmt_xml, **LINE_FORMATS}
+FORMATS = {".tmx": read_tmx, ".xml": read_wmt_xml, ENDING: read_conllu, **LINE_FORMATS}
 # The kinds of errors in single lines, which can be left out.
 LINE_ERRORS = (
     "corpus.binary",
@@ -28,6 +29,11 @@ LINE_ERRORS = (
     "corpus.jsonl",
     "corpus.surrogate",
 )
+
+
+def hold_one_language(files: Sequence[str]) -> bool:
+    """Return whether the sentences of all files are source and target at once (CoNLL-U)."""
+    return all(Path(without_packing(file)).suffix == ENDING for file in files)
 
 
 def read_corpus(
@@ -91,7 +97,7 @@ def read_text(
     with_references: bool = False,
     skip_bad: bool = False,
 ) -> ParallelText:
-    """Read PREFIX.de and PREFIX.en (see `read_pair`); or a .tsv, .tmx, .jsonl or (WMT) .xml file.
+    """Read PREFIX.de and PREFIX.en (see `read_pair`), or a file in one of the `FORMATS`.
 
     Raises:
         CorpusError: a file cannot be read, is empty, or has no partner for some line.

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from jtrans.corpora.lines import Chain
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence with the words and tags of a tagger."""
+
+    words: Sequence[str]  # its words, without white space
+    tags: Sequence[str]  # a universal part of speech (UPOS) for each word, "_" for none
+    # "O", a type, or a type after "B-" or "I-" for each word; empty where they are not known. The
+    # same type twice in a row is one entity
+    entities: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -17,7 +28,7 @@ class Gold:
     # the source words that the rest refers to, separated by single spaces
     source_words: Sequence[str]
     target_words: Sequence[str]  # the same for the target
-    alignments: Sequence[str]  # the word alignments, "0-0 1-2"
+    alignments: Sequence[str]  # the word alignments, "0-0 1-2"; empty where they are not known
     source_tags: Sequence[str]  # parts of speech of the source words, "DET NOUN"
     # entity types of the source words, "O PER" or "O B-PER"; empty where they are not known
     source_entities: Sequence[str] = ()
@@ -80,10 +91,23 @@ def join_texts(parts: Sequence[ParallelText]) -> ParallelText:
         target=Chain(part.target for part in parts),
         origin=tuple(origin for part in parts for origin in part.origin),
         files=tuple(path for part in parts for path in part.files or part.origin),
+        gold=_join_gold(parts),
         references=tuple(Chain(same) for same in references),
         notes=notes,
         skipped=skipped,
     )
+
+
+def _join_gold(parts: Sequence[ParallelText]) -> Gold | None:
+    """Concatenate gold annotation; a kind that some part lacks is left out."""
+    golds = [part.gold for part in parts if part.gold is not None]
+    if len(golds) < len(parts):
+        return None
+    joined: dict[str, Sequence[str]] = {}
+    for kind in fields(Gold):
+        values: list[Sequence[str]] = [getattr(gold, kind.name) for gold in golds]
+        joined[kind.name] = Chain(values) if all(map(len, values)) else ()
+    return Gold(**joined)
 
 
 def describe_notes(splits: Mapping[str, ParallelText]) -> list[str]:

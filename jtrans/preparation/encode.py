@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.corpora.parallel import Gold
+from jtrans.corpora.parallel import Gold, Tagged
 from jtrans.data.prepared import SIDES
-from jtrans.preparation.labels.project import Tagged, project
+from jtrans.preparation.labels.project import project
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics
@@ -29,7 +29,7 @@ _CACHE_LIMIT = 200_000  # words of each side and worker
 class Labelling:
     """How source words get labels."""
 
-    name: str  # a source of labels, as `open_labels` takes it; empty for the corpus's own
+    sources: tuple[str, ...]  # as `open_labels` takes them; empty for the corpus's own labels
     label_names: dict[str, list[str]]  # the names of labels by kind, see `name_labels`
 
 
@@ -64,7 +64,7 @@ def encode_splits(
     def job(part: ShardPart) -> _EncodeJob:
         text = preparation.request.corpus.splits[part.shard.split]
         tagged = raw = None
-        if labelling is not None and labelling.name:
+        if labelling is not None and labelling.sources:
             raw = part.choose(text.source)
         elif labelling is not None and text.gold is not None:
             tagged = list(_gold_tags(text.gold, part.positions()))
@@ -94,7 +94,7 @@ def _gold_tags(gold: Gold, positions: Iterable[int]) -> Iterator[Tagged | None]:
         entities = gold.source_entities[i].split() if gold.source_entities else ()
         words, tags = gold.source_words[i].split(), gold.source_tags[i].split()
         is_sound = len(words) == len(tags) and len(entities) in (0, len(words))
-        yield Tagged(words, tags, entities) if is_sound else None
+        yield Tagged(words, tags, entities) if words and is_sound else None
 
 
 def encode_part(job: _EncodeJob) -> None:
@@ -114,18 +114,22 @@ def encode_part(job: _EncodeJob) -> None:
         statistics.add_lengths(name, side_lengths)
     statistics.joint = int((lengths[0] * lengths[1]).sum())
     if job.labelling is not None:
-        statistics.unlabelled = _write_labels(job, job.labelling, encoders[0].side, lines[0])
+        _write_labels(job, job.labelling, encoders[0].side, lines[0], statistics)
         files += [job.part.path(f"source.{kind}.npy") for kind in job.labelling.label_names]
     mark_done(_marker(job.part), files, vars(statistics))
 
 
 def _write_labels(
-    job: _EncodeJob, labelling: Labelling, side: TextSide, lines: Sequence[str]
-) -> int:
-    """Write the labels of the source pieces; return how many sentences have none."""
+    job: _EncodeJob,
+    labelling: Labelling,
+    side: TextSide,
+    lines: Sequence[str],
+    statistics: Statistics,
+) -> None:
+    """Write the labels of the source pieces; count the sentences without any."""
     tagged: Sequence[Tagged | None] = job.tagged or [None] * len(lines)
     if job.raw is not None:
-        tagged = open_labels(labelling.name).tag(job.raw)
+        tagged = open_labels(labelling.sources).tag(job.raw)
     labels = [
         project(tags, side, side.recase(line.split(" ")) if line else [], labelling.label_names)
         for tags, line in zip(tagged, lines, strict=True)
@@ -133,7 +137,10 @@ def _write_labels(
     for kind in labelling.label_names:
         flat = [sentence[kind] for sentence in labels] or [np.zeros(0, np.int8)]
         write_array(job.part.path(f"source.{kind}.npy"), np.concatenate(flat))
-    return sum(bool((sentence["pos"] < 0).all()) for sentence in labels)
+    for sentence, tags in zip(labels, tagged, strict=True):
+        is_unlabelled = bool((sentence["pos"] < 0).all())
+        statistics.unlabelled += is_unlabelled
+        statistics.misaligned += is_unlabelled and tags is not None
 
 
 class _Encoder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from jtrans.config import ConfigSection, Count, explain_fault
 from jtrans.errors import ConfigError
@@ -39,6 +39,11 @@ _KINDS = {
 }
 
 
+def _as_names(value: Any) -> Any:
+    """Return a single name, as "spacy:MODEL", as a list; empty for none."""
+    return ([value] if value else []) if isinstance(value, str) else value
+
+
 class PrepareOptions(ConfigSection):
     """How a corpus is prepared; the defaults are those of the command line.
 
@@ -61,8 +66,9 @@ class PrepareOptions(ConfigSection):
         max_length, max_ratio, deduplicate, drop_leaked, drop_identical, drop_wrong_script: the
             `jtrans.preparation.clean.Rules` of training pairs; `drop_leaked` is "pair", "source",
             "target", or False to keep pairs that are in valid or test.
-        labels: where parts of speech and entities of the source words come from,
-            "spacy:MODEL" or "conllu:FILE"; empty for those of the corpus, if any.
+        labels: where parts of speech and entities of the source words come from, each
+            "spacy:MODEL" or "conllu:FILE"; a sentence has the labels of the first that knows it.
+            Empty for those of the corpus, if any.
         pipeline: a folder (prepared corpus or run) whose text pipeline is reused; it determines
             all `PIPELINE_OPTIONS`. Empty to learn a pipeline.
 
@@ -89,7 +95,7 @@ class PrepareOptions(ConfigSection):
     drop_leaked: Literal["pair", "source", "target", False] = "pair"
     drop_identical: bool = True
     drop_wrong_script: bool = True
-    labels: str = ""
+    labels: Annotated[tuple[str, ...], BeforeValidator(_as_names)] = ()
     pipeline: str = ""
 
     def __init__(self, **values: Any) -> None:

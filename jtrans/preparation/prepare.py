@@ -161,9 +161,9 @@ def _learn(
 
 def _labelling(request: Request) -> Labelling | None:
     """Return where labels come from: the option, or else the corpus itself."""
-    name = request.options.labels
-    if name:
-        return Labelling(name, name_labels(open_labels(name).entity_types))
+    sources = request.options.labels
+    if sources:
+        return Labelling(sources, name_labels(open_labels(sources).entity_types))
     golds = [text.gold for text in request.corpus.splits.values() if text.gold]
     if not any(gold.source_tags for gold in golds):
         return None
@@ -174,7 +174,7 @@ def _labelling(request: Request) -> Labelling | None:
         for number, entity in number_entities(line.split())
         if number
     }
-    return Labelling("", name_labels(types))
+    return Labelling((), name_labels(types))
 
 
 def _say_statistics(
@@ -193,23 +193,33 @@ def _say_statistics(
                 f"{100 * split.unknown_share:.0f} % of the tokens of {name} are unknown: "
                 "is it like the training text, and is there enough training text?"
             )
-    if labelling is None:
-        return
-    missing = sum(split.unlabelled for split in statistics.values())
-    total = sum(split.pairs for split in statistics.values())
-    if missing == total:
+    if labelling is not None:
+        _say_labels(progress, statistics, labelling)
+
+
+def _say_labels(
+    progress: Progress, statistics: Mapping[str, Statistics], labelling: Labelling
+) -> None:
+    """Show how many sentences of each split have labels, and why others have none."""
+    name = " ".join(labelling.sources)
+    if not any(split.pairs - split.unlabelled for split in statistics.values()):
+        total = sum(split.pairs for split in statistics.values())
         raise CorpusError(
             f"there are labels for none of the {total:,} sentences",
-            where=f"--labels {labelling.name}",
+            where=f"--labels {name}",
             hint="sentences are looked up by their characters: label the raw source "
             "sentences of this corpus",
             kind="corpus.no-labels",
         )
-    progress.say(
-        "Labels",
-        f"{' and '.join(labelling.label_names)} of {total - missing:,} of {total:,} "
-        f"sentences, from {labelling.name or 'the corpus itself'}",
-    )
+    counts = []
+    for split, own in statistics.items():
+        labelled = own.pairs - own.unlabelled
+        lost = f" ({own.misaligned:,} with other characters)" if own.misaligned else ""
+        counts.append(f"{split} {labelled:,} of {own.pairs:,}{lost}")
+        if not labelled:
+            progress.warn(f"not one sentence of {split} has labels")
+    kinds = " and ".join(labelling.label_names)
+    progress.say("Labels", f"{kinds} from {name or 'the corpus itself'}: {' · '.join(counts)}")
 
 
 def _info(
@@ -236,6 +246,7 @@ def _info(
     if labelling is not None:
         labels["labels"] = labelling.label_names
         labels["unlabelled"] = {name: split.unlabelled for name, split in statistics.items()}
+        labels["misaligned"] = {name: split.misaligned for name, split in statistics.items()}
     record = {"name": request.corpus.name, **request.record}
     return corpus_info(record, results, statistics["train"], pipeline.fingerprint(), labels)
 

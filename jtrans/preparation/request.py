@@ -81,11 +81,17 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         if pipeline
         else _make_sides(corpus.languages, options, dictionary, progress)
     )
+    if corpus.languages[0] == corpus.languages[1] and sides[0].segmenter != sides[1].segmenter:
+        raise usage_error(
+            f"source and target are the same text, but {sides[0].segmenter} is to segment the "
+            f"source, {sides[1].segmenter} the target",
+            "--segment chooses for both sides",
+        )
     options = _settle(options, sides, pipeline)
     decided = {"pipeline", *(PIPELINE_OPTIONS if pipeline else ())}
     record: dict[str, Any] = {
         "languages": list(corpus.languages),
-        "options": options.model_dump(exclude=decided),
+        "options": options.model_dump(mode="json", exclude=decided),
         "splits": {
             name: {
                 "origin": list(text.origin),
@@ -336,13 +342,19 @@ def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
 
 def _today(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options as they are recorded today."""
-    return {**options, **({"drop_leaked": "pair"} if options.get("drop_leaked") is True else {})}
+    today = dict(options)
+    if options.get("drop_leaked") is True:
+        today["drop_leaked"] = "pair"
+    if isinstance(options.get("labels"), str):  # there could be only one
+        today["labels"] = [options["labels"]] if options["labels"] else []
+    return today
 
 
 def _show(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return str(value) or "none"
+    text = " ".join(value) if isinstance(value, list) else str(value)
+    return text or "none"
 
 
 def _given_digests(version: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,7 @@ class Statistics:
     )
     joint: int = 0  # sum of S x T over the pairs, with EOS: the positions of a joint model
     unlabelled: int = 0  # sentences without labels, where the corpus has labels
+    misaligned: int = 0  # those of them that have tags, but of words with other characters
 
     @property
     def unknown_share(self) -> float:
@@ -51,6 +52,7 @@ class Statistics:
         self.pairs += other.pairs
         self.joint += other.joint
         self.unlabelled += other.unlabelled
+        self.misaligned += other.misaligned
         for side in SIDES:
             self.words[side] += other.words[side]
             self.tokens[side] += other.tokens[side]

@@ -318,3 +318,50 @@ def test_originals_of_a_named_corpus_are_in_its_provenance(jtrans: Jtrans) -> No
         provenance["inputs"][0]["sha256"]
         == digest(f"mine/{provenance['inputs'][0]['path']}")["sha256"]
     )
+
+
+def conllu(*lines: str) -> str:
+    """Return sentences as CoNLL-U: words in capitals are nouns, the others verbs."""
+    rows = [
+        [
+            f"{i}\t{word}\t_\t{'NOUN' if word[0].isupper() else 'VERB'}\t_\t_\t0\t_\t_\t_"
+            for i, word in enumerate(line.split(), start=1)
+        ]
+        for line in lines
+    ]
+    return "".join("\n".join(own) + "\n\n" for own in rows)
+
+
+def test_tagged_sentences_are_prepared_as_source_and_target(jtrans: Jtrans) -> None:
+    train = [f"Hund {i} sieht Ball" for i in range(30)]
+    Path("train.conllu.gz").write_bytes(gzip.compress(conllu(*train).encode()))
+    Path("dev.conllu").write_text(conllu("Ball sieht"), encoding="utf-8", newline="\n")
+    files = ["--train", "train.conllu.gz", "--valid", "dev.conllu"]
+    options = ["--bpe-merges", "20", "--workers", "1", "--out", "out"]
+    result = jtrans("prepare", *files, "--languages", "de", *options)
+    assert result.code == 0, result.err
+    assert "Labels       pos from the corpus itself: train 30 of 30 · valid 1 of 1" in result.err
+    assert pairs_of("valid") == [("Ball sieht", "Ball sieht")]
+    corpus = prepared()
+    names, labels = corpus.label_names["pos"], corpus.pairs("train").labels["pos"][0]
+    assert names[labels[0]] == "NOUN" and labels[-1] < 0
+    assert "Unchanged" in jtrans("prepare", *files, "--languages", "de", *options).err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--languages", "de-en"], "sentences of one language, not pairs of de-en"),
+        (["--languages", "deu5"], "deu5 is not a language code"),
+        (["--languages", "de", "--source-segment", "character"], "are the same text"),
+        (["--languages", "de", "--test", "news"], "is one language, not two"),
+    ],
+)
+def test_tagged_sentences_are_of_one_language(
+    options: list[str], message: str, jtrans: Jtrans
+) -> None:
+    Path("train.conllu").write_text(conllu("Hund sieht Ball"), encoding="utf-8", newline="\n")
+    files = ["--train", "train.conllu", "--valid", "train.conllu"]
+    result = jtrans("prepare", *files, *options, "--out", "out")
+    assert result.code == 2 and message in result.err
+    assert not Path("out").exists()

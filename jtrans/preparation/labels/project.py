@@ -11,14 +11,15 @@ from __future__ import annotations
 import html
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.corpora.parallel import Gold
+from jtrans.corpora.formats.conllu import NO_TAG
+from jtrans.corpora.parallel import Gold, Tagged
 from jtrans.data.prepared import IGNORE
+from jtrans.errors import CorpusError
 from jtrans.text.normalise import normalise
 from jtrans.text.pipeline import TextPipeline, TextSide
 
@@ -32,22 +33,14 @@ _ONTONOTES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Tagged:
-    """A sentence with the words and tags of a tagger."""
-
-    words: Sequence[str]  # its words, without white space
-    tags: Sequence[str]  # a universal part of speech (UPOS) for each word
-    # "O", a type, or a type after "B-" or "I-" for each word; empty where they are not known. The
-    # same type twice in a row is one entity
-    entities: Sequence[str] = ()
-
-
 def name_labels(entity_types: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of labels by kind; the number of a label is its position.
 
     "pos" are parts of speech. "ner", which is missing without `entity_types`, are "O", then "B-"
     and "I-" for each type, or for all of OntoNotes, if that includes them.
+
+    Raises:
+        CorpusError: there are too many types.
     """
     names = {"pos": list(POS_TAGS)}
     types = sorted(set(entity_types))
@@ -55,6 +48,15 @@ def name_labels(entity_types: Iterable[str]) -> dict[str, list[str]]:
         types = list(_ONTONOTES)
     if types:
         names["ner"] = ["O", *(f"{begin}-{name}" for name in types for begin in "BI")]
+    most = max(map(len, names.values()))
+    if most > np.iinfo(np.int8).max:
+        raise CorpusError(
+            f"{len(types):,} types of entities are too many: {most:,} labels, at most "
+            f"{np.iinfo(np.int8).max}",
+            where="--labels",
+            hint="types are what follows NER= in the last column, such as PER in NER=B-PER",
+            kind="corpus.entity-types",
+        )
     return names
 
 
@@ -85,7 +87,8 @@ def project(
     for word, owner, parts in zip(words, owners, pieces, strict=True):
         for owned in _piece_owners(word, owner, parts):
             tag = tagged.tags[owned]
-            labels["pos"][piece] = numbers["pos"].get(tag, numbers["pos"]["X"])
+            if tag != NO_TAG:
+                labels["pos"][piece] = numbers["pos"].get(tag, numbers["pos"]["X"])
             if entities:
                 number, name = entities[owned]
                 label = f"{'I' if number == last_entity else 'B'}-{name}" if number else "O"
@@ -177,7 +180,8 @@ def gold_lines(
             alignments.append("")
             tags.append("")
             continue
-        pairs = {(int(s), int(t)) for s, t in (k.split("-") for k in gold.alignments[i].split())}
+        links = gold.alignments[i].split() if gold.alignments else []
+        pairs = {(int(s), int(t)) for s, t in (link.split("-") for link in links)}
         sources, targets = _words_of(source_owners), _words_of(target_owners)
         projected = sorted({(s, t) for a, b in pairs for s in sources[a] for t in targets[b]})
         alignments.append(" ".join(f"{s}-{t}" for s, t in projected))
@@ -185,7 +189,8 @@ def gold_lines(
         tags.append(" ".join(names[owner[0]] if owner else "X" for owner in source_owners))
     if lost == len(alignments):
         return {}, lost
-    return {"alignments.txt": alignments, "source.tags.txt": tags}, lost
+    lines = {"source.tags.txt": tags}
+    return {"alignments.txt": alignments, **lines} if gold.alignments else lines, lost
 
 
 def _words_of(owners: list[list[int]]) -> defaultdict[int, set[int]]:

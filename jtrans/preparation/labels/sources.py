@@ -1,66 +1,99 @@
-"""The sources of labels: spaCy, or a CoNLL-U file."""
+"""The sources of labels: spaCy, or CoNLL-U files."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from jtrans.corpora.lines import LineFile
+from jtrans.corpora.formats.conllu import NO_TAG, read_sentences
+from jtrans.corpora.parallel import Tagged
 from jtrans.errors import ConfigError, CorpusError
-from jtrans.files import file_digest, short_digest
-from jtrans.preparation.labels.project import Tagged
+from jtrans.files import file_digest, short_digest, text_digest
 from jtrans.text.normalise import normalise
 
-_FORM, _UPOS, _MISC, _COLUMNS = 1, 3, 9, 10
 _BATCH = 256
 
 
-def check_labels(name: str) -> None:
-    """Check "spacy:MODEL" or "conllu:FILE" without loading it.
+class LabelSource(Protocol):
+    """Tags raw lines."""
+
+    entity_types: Sequence[str]  # that it may give; empty where it knows no entities
+
+    def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
+        """Tag each line, raw and cased; None where it has no tags."""
+        ...
+
+
+def check_labels(names: Iterable[str]) -> None:
+    """Check sources such as "spacy:MODEL" or "conllu:FILE" without loading them.
 
     Raises:
-        ConfigError: it is neither of them, or spaCy is not installed.
+        ConfigError: one is neither of them, or spaCy is not installed.
         CorpusError: there is no such file.
     """
-    kind, _, value = name.partition(":")
-    if kind not in ("spacy", "conllu") or not value:
-        raise ConfigError(
-            f"--labels {name} is neither spacy:MODEL nor conllu:FILE",
-            hint="for example --labels spacy:de_core_news_sm, or --labels conllu:train.conllu",
-            kind="config.labels",
-        )
-    if kind == "spacy":
-        _spacy()
-    elif not Path(value).is_file():
-        raise CorpusError(
-            f"no such file: {value}",
-            where="--labels",
-            hint="it must be a CoNLL-U file with the source sentences",
-            kind="corpus.missing-file",
-        )
+    for name in names:
+        kind, _, value = name.partition(":")
+        if kind not in ("spacy", "conllu") or not value:
+            raise ConfigError(
+                f"--labels {name} is neither spacy:MODEL nor conllu:FILE",
+                hint="for example --labels spacy:de_core_news_sm, or --labels conllu:train.conllu",
+                kind="config.labels",
+            )
+        if kind == "spacy":
+            _spacy()
+        elif not Path(value).is_file():
+            raise CorpusError(
+                f"no such file: {value}",
+                where="--labels",
+                hint="it must be a CoNLL-U file with the source sentences",
+                kind="corpus.missing-file",
+            )
 
 
 @functools.lru_cache(maxsize=1)
-def open_labels(name: str) -> SpacyLabels | ConlluLabels:
-    """Open "spacy:MODEL" or "conllu:FILE"; the last one is cached.
+def open_labels(names: tuple[str, ...]) -> LabelSource:
+    """Open sources such as "spacy:MODEL" or "conllu:FILE"; the last ones are cached.
 
     Raises:
         ConfigError: spaCy or its model is not installed.
-        CorpusError: the file cannot be used.
+        CorpusError: a file cannot be used.
     """
-    check_labels(name)
-    kind, _, value = name.partition(":")
-    return SpacyLabels(value) if kind == "spacy" else ConlluLabels(Path(value))
+    check_labels(names)
+    sources: list[LabelSource] = []
+    for name in names:
+        kind, _, value = name.partition(":")
+        sources.append(SpacyLabels(value) if kind == "spacy" else ConlluLabels(Path(value)))
+    return sources[0] if len(sources) == 1 else SeveralLabels(sources)
 
 
-def labels_digest(name: str) -> str:
-    """Return the digest of a CoNLL-U file, or the version of spaCy."""
-    kind, _, value = name.partition(":")
-    if kind == "conllu":
-        return file_digest(Path(value))
-    return str(_spacy().__version__)
+def labels_digest(names: Sequence[str]) -> str:
+    """Return the digest of CoNLL-U files, and the version of spaCy."""
+    digests = []
+    for name in names:
+        kind, _, value = name.partition(":")
+        is_file = kind == "conllu"
+        digests.append(file_digest(Path(value)) if is_file else str(_spacy().__version__))
+    return digests[0] if len(digests) == 1 else text_digest("\n".join(digests))
+
+
+class SeveralLabels:
+    """Several sources: a line has the tags of the first that knows it."""
+
+    def __init__(self, sources: Sequence[LabelSource]) -> None:
+        self._sources = sources
+        types = {name for source in sources for name in source.entity_types}
+        self.entity_types: Sequence[str] = sorted(types)
+
+    def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
+        """Tag each line; None where no source has tags."""
+        tagged: list[Tagged | None] = [None] * len(lines)
+        for source in self._sources:
+            missing = [i for i, known in enumerate(tagged) if known is None]
+            for i, tags in zip(missing, source.tag([lines[i] for i in missing]), strict=True):
+                tagged[i] = tags
+        return tagged
 
 
 class SpacyLabels:
@@ -113,9 +146,6 @@ class SpacyLabels:
 class ConlluLabels:
     """Tags from a CoNLL-U file, whose sentences, in any order, are looked up by their characters.
 
-    The part of speech is the fourth column; an entity is NER=B-PER (or Entity=) in the last. A
-    token of several words ("zum") gets the tag of the first.
-
     Args:
         path: the file, plain or packed.
 
@@ -124,64 +154,15 @@ class ConlluLabels:
     """
 
     def __init__(self, path: Path) -> None:
-        self._sentences = {_key(tagged.words): tagged for tagged in read_conllu(path)}
-        if not self._sentences:
-            raise CorpusError(f"{path} holds no sentence", where="--labels", kind="corpus.conllu")
-        entities = (entity for tagged in self._sentences.values() for entity in tagged.entities)
+        tagged = [sentence.tagged for sentence in read_sentences(path)]
+        self._sentences = {_key(sentence.words): sentence for sentence in tagged}
+        entities = (entity for sentence in tagged for entity in sentence.entities)
         types = {entity.removeprefix("B-").removeprefix("I-") for entity in entities}
-        self.entity_types: Sequence[str] = sorted(types - {"O", "_", ""})
+        self.entity_types: Sequence[str] = sorted(types - {"O", NO_TAG})
 
     def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
         """Look each line up; None where it has no tags."""
         return [self._sentences.get(_key([line])) for line in lines]
-
-
-def read_conllu(path: Path) -> Iterator[Tagged]:
-    """Yield the sentences of a CoNLL-U file.
-
-    Raises:
-        CorpusError: it cannot be read, or a line is not CoNLL-U; the error names it.
-    """
-    tokens: list[tuple[str, str, str]] = []  # word, tag and entity
-    covered = 0  # the last word that belongs to a token of several words
-    waiting = False  # whether such a token still needs its tag
-    for number, line in enumerate([*LineFile(path)[:], ""], start=1):
-        if not line.strip():
-            if tokens:
-                words, tags, entities = map(list, zip(*tokens, strict=True))
-                yield Tagged(words, tags, entities if set(entities) != {"O"} else ())
-            tokens, covered, waiting = [], 0, False
-            continue
-        if line.startswith("#"):
-            continue
-        columns = line.split("\t")
-        if len(columns) != _COLUMNS:
-            raise CorpusError(
-                f"{path} is not CoNLL-U: line {number:,} has {len(columns)} columns instead of 10",
-                where=f"{path}:{number}",
-                hint="columns are separated by tabs: ID FORM LEMMA UPOS ... MISC",
-                kind="corpus.conllu",
-            )
-        first, _, last = columns[0].partition("-")
-        if "." in first:
-            continue  # an empty node is not in the text
-        word, tag, entity = columns[_FORM], columns[_UPOS], _entity(columns[_MISC])
-        if last:
-            tokens.append((word, "X", entity))
-            covered, waiting = int(last), True
-        elif int(first) > covered:
-            tokens.append((word, tag, entity))
-        elif waiting:
-            token, _, known = tokens[-1]
-            tokens[-1], waiting = (token, tag, entity if known == "O" else known), False
-
-
-def _entity(misc: str) -> str:
-    for item in misc.split("|"):
-        name, _, value = item.partition("=")
-        if name in ("NER", "Entity") and value:
-            return value
-    return "O"
 
 
 def _key(words: Iterable[str]) -> bytes:

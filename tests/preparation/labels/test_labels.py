@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plugins.listener import Listener
 
-from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.corpora.parallel import Corpus, ParallelText, Tagged
 from jtrans.data.prepared import IGNORE
 from jtrans.errors import ConfigError, CorpusError
+from jtrans.files import write_json
 from jtrans.preparation.labels.project import (
-    Tagged,
     name_labels,
     number_entities,
     overlaps,
@@ -132,7 +133,7 @@ def conllu(tmp_path: Path) -> Path:
 def test_sentences_of_a_conllu_file_are_found_by_their_text(conllu: Path) -> None:
     labels = ConlluLabels(conllu)
     first, unknown, last = labels.tag(["anna geht zum See .", "Nein", "Ja"])
-    assert unknown is None and last == Tagged(["Ja"], ["INTJ"])
+    assert unknown is None and last == Tagged(["Ja"], ["INTJ"], ["O"])
     assert first is not None
     assert list(first.words) == ["Anna", "geht", "zum", "See", "."]
     assert list(first.tags) == ["PROPN", "VERB", "ADP", "NOUN", "PUNCT"]
@@ -152,6 +153,56 @@ def test_labels_of_a_file_reach_the_prepared_corpus(tmp_path: Path, conllu: Path
     conllu.write_text(CONLLU.replace("INTJ", "ADV"), encoding="utf-8")
     with pytest.raises(CorpusError, match="different contents of the labels"):
         prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
+
+
+def test_a_sentence_has_the_labels_of_the_first_file_that_knows_it(
+    tmp_path: Path, conllu: Path
+) -> None:
+    other = tmp_path / "more.conllu"
+    more = "1\tJa\t_\tNOUN\t_\t_\t0\t_\t_\t_\n\n1\tNein\t_\tINTJ\t_\t_\t0\t_\t_\t_\n"
+    other.write_text(more, encoding="utf-8")
+    text = ParallelText(["Nein", "Ja", "Doch"], ["no", "yes", "yes"])
+    splits = {"train": text, "valid": ParallelText(["Doch"], ["it is"])}
+    options = PrepareOptions(bpe="none", labels=(f"conllu:{conllu}", f"conllu:{other}"))
+    listener = Listener()
+    corpus = Corpus("c", ("de", "en"), splits)
+    prepared = prepare(corpus, tmp_path / "out", options=options, progress=listener)
+    names, labels = prepared.label_names["pos"], prepared.pairs("train").labels
+    assert [names[labels["pos"][i][0]] for i in range(2)] == ["INTJ", "INTJ"]
+    assert labels["ner"][0].tolist() == [IGNORE, IGNORE]  # its file knows no entities
+    assert labels["ner"][1].tolist() == [0, IGNORE]
+    assert "train 2 of 3 · valid 0 of 1" in listener.lines["Labels"]
+    assert "not one sentence of valid has labels" in listener.warnings
+    again = prepare(corpus, tmp_path / "out", options=options, progress=listener)
+    assert "Unchanged" in listener.lines and again.info == prepared.info
+
+
+def test_sentences_whose_characters_differ_are_counted(tmp_path: Path, conllu: Path) -> None:
+    lines = ["Anna geht zum\u00ad See.", "Ja"]  # a soft hyphen, which the tags do not have
+    text = ParallelText(lines, ["x y z a", "yes"])
+    splits = {"train": text, "valid": ParallelText(["Ja"], ["yes"])}
+    options = PrepareOptions(bpe="none", labels=f"conllu:{conllu}", strip_invisible=False)
+    prepared = prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
+    assert prepared.info["unlabelled"] == {"train": 1, "valid": 0}
+    assert prepared.info["misaligned"] == {"train": 1, "valid": 0}
+
+
+def test_a_corpus_of_one_file_of_labels_is_still_up_to_date(tmp_path: Path, conllu: Path) -> None:
+    splits = {"train": ParallelText(["Ja"], ["yes"]), "valid": ParallelText(["Ja"], ["yes"])}
+    corpus, folder = Corpus("c", ("de", "en"), splits), tmp_path / "out"
+    options = PrepareOptions(bpe="none", labels=f"conllu:{conllu}", drop_leaked=False)
+    info = prepare(corpus, folder, options=options).info
+    info["options"]["labels"] = f"conllu:{conllu}"  # as corpora of earlier versions have it
+    write_json(folder / "corpus.json", info)
+    listener = Listener()
+    prepare(corpus, folder, options=options, progress=listener)
+    assert "Unchanged" in listener.lines
+
+
+def test_too_many_types_of_entities_are_refused() -> None:
+    assert len(name_labels(f"T{i}" for i in range(63))["ner"]) == 127
+    with pytest.raises(CorpusError, match="64 types of entities are too many: 129 labels"):
+        name_labels(f"T{i}" for i in range(64))
 
 
 def test_labels_of_another_text_are_refused_and_leave_nothing(tmp_path: Path, conllu: Path) -> None:
@@ -175,7 +226,7 @@ def test_labels_of_another_text_are_refused_and_leave_nothing(tmp_path: Path, co
 )
 def test_an_impossible_source_of_labels_is_refused(name: str, part: str) -> None:
     with pytest.raises((ConfigError, CorpusError), match=part):
-        check_labels(name)
+        check_labels([name])
 
 
 def test_a_line_that_is_no_conllu_is_named(tmp_path: Path) -> None:
@@ -190,7 +241,7 @@ def test_missing_spacy_is_named_with_the_command_that_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(ConfigError, match="spaCy is not installed") as caught:
-        check_labels("spacy:de_core_news_sm")
+        check_labels(["spacy:de_core_news_sm"])
     assert "jtrans[labels]" in str(caught.value.hint)
 
 

@@ -1,0 +1,142 @@
+"""CoNLL-U, the format of Universal Dependencies: sentences whose words have parts of speech.
+
+A line per word, ten columns separated by tabs (ID FORM LEMMA UPOS ... MISC), a blank line after
+each sentence. The part of speech is the fourth column; an entity is NER=B-PER (or Entity=) in the
+last. A token of several words ("zum") has the tag of the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jtrans.corpora.lines import LineFile, one_line
+from jtrans.corpora.parallel import Gold, ParallelText, Tagged
+from jtrans.errors import CorpusError, usage_error
+
+ENDING = ".conllu"
+NO_TAG = "_"  # of a word without a part of speech
+_FORM, _UPOS, _MISC, _COLUMNS = 1, 3, 9, 10
+_ID = re.compile(r"(\d+)(?:-(\d+)|(\.)\d+)?", re.ASCII)
+_TAG = re.compile(r"[A-Z]+|_")
+# "Entity=" also holds chains of coreference, "(e1-person-new", which are something else
+_ENTITY = re.compile(r"(?:NER|Entity)=((?:[BI]-)?[A-Za-z_]+)")
+
+
+def read_conllu(path: Path, languages: tuple[str, str]) -> ParallelText:
+    """Read the sentences of a CoNLL-U file as the source and, unchanged, as the target.
+
+    A model learns to copy them, which is of use only to systems that also learn their tags.
+
+    Raises:
+        CorpusError: the file cannot be read, is not CoNLL-U, or holds no sentence.
+        ConfigError: there are two languages.
+    """
+    if languages[0] != languages[1]:
+        raise usage_error(
+            f"{path} holds sentences of one language, not pairs of {'-'.join(languages)}",
+            f"--languages {languages[0]} takes them for both sides, to learn their tags",
+        )
+    sentences = list(read_sentences(path))
+    text = [sentence.text for sentence in sentences]
+    words = [" ".join(sentence.tagged.words) for sentence in sentences]
+    tags = [" ".join(sentence.tagged.tags) for sentence in sentences]
+    entities = [" ".join(sentence.tagged.entities) for sentence in sentences]
+    gold = Gold(words, words, (), tags, entities if any(entities) else ())
+    return ParallelText(text, text, (str(path),), gold=gold)
+
+
+@dataclass(frozen=True)
+class ConlluSentence:
+    """One sentence: its text as it was written, and its words and tags."""
+
+    text: str
+    tagged: Tagged
+
+
+def read_sentences(path: Path) -> Iterator[ConlluSentence]:
+    """Yield the sentences of a CoNLL-U file.
+
+    Either all of them have entities, "O" for none, or, where the file names no entity, none has.
+
+    Raises:
+        CorpusError: the file cannot be read, a line is not CoNLL-U, or there is no sentence.
+    """
+    lines = LineFile(path)
+    has_entities = any(_ENTITY.search(line) for line in lines)
+    sentence, number = _Sentence(), 0
+    count = 0
+    for number, line in enumerate([*lines, ""], start=1):
+        if not line.strip():
+            if sentence.words:
+                yield sentence.finished(has_entities=has_entities)
+                count += 1
+            sentence = _Sentence()
+        elif line.startswith("#"):
+            name, _, value = line[1:].partition("=")
+            sentence.text = one_line(value) if name.strip() == "text" else sentence.text
+        else:
+            sentence.add(line, path, number)
+    if not count:
+        raise CorpusError(
+            f"{path} holds no sentence",
+            hint="a CoNLL-U file has a line of ten columns for each word",
+            kind="corpus.conllu",
+        )
+
+
+@dataclass
+class _Sentence:
+    """Collects the lines of a sentence."""
+
+    text: str = ""
+    words: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    entities: list[str] = field(default_factory=list)
+    _parts: list[str] = field(default_factory=list)  # words with the space after them
+    _covered: int = 0  # the last word that belongs to a token of several words
+    _is_waiting: bool = False  # whether such a token still needs its tag
+
+    def add(self, line: str, path: Path, number: int) -> None:
+        """Read the line of a word."""
+        columns = line.split("\t")
+        if len(columns) != _COLUMNS:
+            raise _refused(path, number, f"has {len(columns)} columns instead of 10")
+        place = _ID.fullmatch(columns[0])
+        if place is None:
+            raise _refused(path, number, f"begins with {columns[0]!r}, not with a word number")
+        word, tag, misc = (columns[column] for column in (_FORM, _UPOS, _MISC))
+        if not _TAG.fullmatch(tag):
+            raise _refused(path, number, f"has {tag!r} as its part of speech")
+        entity = next((m[1] for m in map(_ENTITY.fullmatch, misc.split("|")) if m), "O")
+        if place[3]:
+            return  # an empty node is not in the text
+        if place[2] or int(place[1]) > self._covered:
+            self.words.append(word.replace(" ", ""))
+            self.tags.append(tag)
+            self.entities.append(entity)
+            self._parts.append(word + ("" if "SpaceAfter=No" in misc.split("|") else " "))
+            self._covered = int(place[2] or self._covered)
+            self._is_waiting = bool(place[2])
+        elif self._is_waiting:
+            self.tags[-1] = tag
+            self.entities[-1] = entity if self.entities[-1] == "O" else self.entities[-1]
+            self._is_waiting = False
+
+    def finished(self, *, has_entities: bool) -> ConlluSentence:
+        """Return the whole sentence."""
+        text = self.text or "".join(self._parts).strip()
+        return ConlluSentence(
+            text, Tagged(self.words, self.tags, self.entities if has_entities else ())
+        )
+
+
+def _refused(path: Path, number: int, fault: str) -> CorpusError:
+    return CorpusError(
+        f"{path} is not CoNLL-U: line {number:,} {fault}",
+        where=f"{path}:{number}",
+        hint="columns are separated by tabs: ID FORM LEMMA UPOS ... MISC",
+        kind="corpus.conllu",
+    )
