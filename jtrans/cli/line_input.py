@@ -115,3 +115,64 @@ def _decoded(line: bytes, number: int) -> str:
             kind="corpus.not-utf8",
         )
     return text.removesuffix("\n").removesuffix("\r")
+
+
+class Prefixes:
+    """What each translation begins with: one line for each line of the input.
+
+    Args:
+        name: a path.
+        lines: its lines.
+    """
+
+    def __init__(self, name: str, lines: list[str]) -> None:
+        self.name, self.lines = name, lines
+        self._used = 0
+
+    @classmethod
+    def read(cls, name: str | None, total: int | None) -> Prefixes | None:
+        """Read a file of prefixes; None without one.
+
+        Args:
+            name: a path.
+            total: the lines of the input, None if unknown.
+
+        Raises:
+            CorpusError: the file is missing, not UTF-8 text, or has another number of lines.
+        """
+        if name is None:
+            return None
+        from jtrans.corpora.lines import read_line_file
+
+        prefixes = cls(name, read_line_file(Path(name)))
+        if total is not None and total != len(prefixes.lines):
+            raise prefixes._other_lines(f"{total:,}")
+        return prefixes
+
+    def next(self, count: int) -> list[str]:
+        """Return the prefixes of the next lines.
+
+        Raises:
+            CorpusError: there are fewer.
+        """
+        first, self._used = self._used, self._used + count
+        if self._used > len(self.lines):
+            raise self._other_lines("more")
+        return self.lines[first : self._used]
+
+    def check_all_used(self) -> None:
+        """Refuse prefixes without a line.
+
+        Raises:
+            CorpusError: there are some.
+        """
+        if self._used != len(self.lines):
+            raise self._other_lines(f"{self._used:,}")
+
+    def _other_lines(self, total: str) -> CorpusError:
+        return CorpusError(
+            f"{self.name} has {len(self.lines):,} lines, but the input has {total}",
+            where="--prefix",
+            hint="give one line per input line, empty for no prefix",
+            kind="corpus.line-counts",
+        )

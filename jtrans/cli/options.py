@@ -18,7 +18,7 @@ from jtrans.cli import completion
 from jtrans.errors import DecodingError, JtransError, did_you_mean, name_hint
 
 if TYPE_CHECKING:
-    from jtrans.decoding.options import DecodingChoices
+    from jtrans.decoding.options import DecodingChoices, TranslationExtras
 
 SEARCH, MACHINE = "Search", "Machine"
 PRECISIONS = ("auto", "fp32", "bf16")
@@ -205,13 +205,13 @@ class DecodingOptions:
     device: str | None = DEVICE
     precision: str = PRECISION
 
-    def choices(self, **search: Any) -> DecodingChoices:
-        """Return the choices that the options make, with further search options.
+    def choices(self, extras: TranslationExtras | None = None, **search: Any) -> DecodingChoices:
+        """Return the choices that the options make, with extras and further search options.
 
         Raises:
             DecodingError: an unknown precision.
         """
-        from jtrans.decoding.options import DecodingChoices
+        from jtrans.decoding.options import DecodingChoices, TranslationExtras
 
         check_choice("--precision", self.precision, PRECISIONS)
         search |= {
@@ -221,7 +221,12 @@ class DecodingOptions:
             "max_length": self.max_length,
         }
         return DecodingChoices(
-            self.checkpoint, self.device, self.precision, self.batch_tokens, search
+            self.checkpoint,
+            self.device,
+            self.precision,
+            self.batch_tokens,
+            search,
+            extras or TranslationExtras(),
         )
 
 

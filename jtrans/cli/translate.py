@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from jtrans.cli import console
 from jtrans.cli.options import SEARCH, DecodingOptions, argument, check_choice, grouped, option
+from jtrans.cli.translate_options import AlignmentOptions, ConstraintOptions, SampledOptions
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -46,10 +47,19 @@ def translate(
         names=["--format"],
     ),
     *,
+    prefix_file: str | None = option(
+        "What each translation begins with, in whole words, line by line; empty for nothing.",
+        "FILE",
+        panel=TEXT,
+        names=["--prefix"],
+    ),
     decoding: DecodingOptions,
     n_best: int = option(
         "Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.", default=1, panel=SEARCH
     ),
+    constraints: ConstraintOptions,
+    sampled: SampledOptions,
+    aligned: AlignmentOptions,
 ) -> None:
     """Translate raw text line by line, preserving order and empty lines.
 
@@ -60,16 +70,21 @@ def translate(
         jtrans translate @last --input test.de --output test.hyp.en
 
         echo "Ein Mann liest ." | jtrans translate runs/a runs/b --n-best 3
+
+        jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
     """
-    from jtrans.cli.line_input import LineInput
+    from jtrans.cli.line_input import LineInput, Prefixes
     from jtrans.runs import find_run
 
     check_choice("--input-format", input_format, FORMATS)
     check_choice("--format", output_format, FORMATS)
     opened = [find_run(name) for name in runs]
-    choices = decoding.choices(nbest=n_best)
+    as_json = output_format == "jsonl"
+    extras = aligned.extras(sampling=sampled.sampling(), mbr=constraints.mbr, as_json=as_json)
+    choices = decoding.choices(extras, nbest=n_best, **constraints.search())
     choices.check(opened)
     source = LineInput(input_file)
+    prefixes = Prefixes.read(prefix_file, source.total)
     is_json = input_format == "jsonl"
     if source.lines is not None and is_json:
         _read_items(source.lines, 0, source.name, is_json=True)  # refuse bad lines at once
@@ -78,11 +93,16 @@ def translate(
     translator = Translator.load(opened, choices)
     has_bar = output_file != "-" or not sys.stdout.isatty()
     counted = _Counted(source.total if has_bar else None)
-    with _output(output_file) as stream:
+    with _output(output_file) as stream, _optional(aligned.alignments_file) as links:
         for lines in source.chunks():
             items = _read_items(lines, counted.lines, source.name, is_json=is_json)
-            results = counted.translate(translator, [item.source for item in items])
-            _write(stream, items, results, as_json=output_format == "jsonl", n_best=n_best)
+            begin = prefixes.next(len(items)) if prefixes else None
+            results = counted.translate(translator, [item.source for item in items], begin)
+            _write(stream, items, results, as_json=as_json, n_best=n_best)
+            if links:
+                _write_alignments(links, results)
+    if prefixes:
+        prefixes.check_all_used()
     console.talk(counted.describe())
     if output_file != "-":
         console.next_step(f"jtrans score --hyp {shlex.quote(output_file)} --ref REFERENCE")
@@ -97,9 +117,11 @@ class _Counted(console.TerminalProgress):
         self.lines = self.tokens = 0
         self.seconds = 0.0
 
-    def translate(self, translator: Translator, lines: Sequence[str]) -> list[list[Translation]]:
+    def translate(
+        self, translator: Translator, lines: Sequence[str], prefixes: Sequence[str] | None
+    ) -> list[list[Translation]]:
         started = time.perf_counter()
-        results = translator.translate_nbest(lines, progress=self)
+        results = translator.translate_nbest(lines, progress=self, prefixes=prefixes)
         self.seconds += time.perf_counter() - started
         self.advance("", len(lines))
         self.lines += len(lines)
@@ -165,6 +187,22 @@ def _output(name: str) -> Iterator[TextIO]:
         yield stream
 
 
+@contextlib.contextmanager
+def _optional(name: str | None) -> Iterator[TextIO | None]:
+    """Open an output that need not be there."""
+    if name is None:
+        yield None
+        return
+    with _output(name) as stream:
+        yield stream
+
+
+def _write_alignments(stream: TextIO, results: Sequence[Sequence[Translation]]) -> None:
+    for translations in results:
+        for translation in translations:
+            stream.write(f"{translation.alignment}\n")
+
+
 def _write(
     stream: TextIO,
     items: Sequence[_Item],
@@ -186,7 +224,11 @@ def _write(
 
 def _to_json(item: _Item, translations: Sequence[Translation]) -> dict[str, Any]:
     entries = [
-        {name: value for name, value in vars(translation).items() if name != "words"}
+        {
+            name: value
+            for name, value in vars(translation).items()
+            if name != "words" and value is not None
+        }
         for translation in translations
     ]
     return {"id": item.number, "source": item.source, **item.fields, "translations": entries}

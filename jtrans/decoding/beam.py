@@ -2,8 +2,9 @@
 
 At every step the best 2k of the k V continuations of a sentence are considered (beam size k). A
 continuation that ends in ``</s>`` and is among the first k is final; the first k of the others
-survive. A sentence is done when k hypotheses are final (the *count* rule of the original code) or
-at its length limit, where ``</s>`` is forced. Finished sentences leave the batch.
+survive. A sentence is done at its length limit, where ``</s>`` is forced, or before by one of two
+rules: *count*, that of the original code, when k hypotheses are final; *bound*, when no survivor
+can score higher than the final hypotheses to be returned. Finished sentences leave the batch.
 
 Everything stays in tensors on the device: tokens, back-pointers and log-probabilities are written
 to a trace, and hypotheses are read from it once, at the end.
@@ -19,10 +20,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from jtrans.data.batch import Ids
+from jtrans.decoding.next_token import TokenRules, next_log_probs
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.trace import Hypothesis, Trace
 from jtrans.models.base import State, TranslationModel
-from jtrans.text.vocabulary import EOS, PAD, SPARE
+from jtrans.text.vocabulary import EOS, PAD
 
 # The maximum over 8 parts of the vocabulary first, then the best columns: on a CPU, a quarter of
 # the time of one topk over everything. Vocabulary sizes are multiples of 8.
@@ -36,6 +39,7 @@ def beam_search(
     source: Tensor,
     source_mask: Tensor,
     options: SearchOptions,
+    prefixes: Sequence[Ids] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search for the best translations of some sentences.
 
@@ -44,6 +48,7 @@ def beam_search(
         source: token ids, padded on the right, [B, S].
         source_mask: True on real tokens, [B, S].
         options: beam, limits and ranking.
+        prefixes: the first tokens of each translation, without ``</s>``; none by default.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first.
@@ -53,7 +58,8 @@ def beam_search(
     """
     with torch.no_grad():
         limits = [options.limit(length) for length in source_mask.sum(1).tolist()]
-        search = _Search(models, source, source_mask, limits, options)
+        rules = TokenRules(options, limits, source.device, prefixes)
+        search = _Search(models, source, source_mask, limits, options, rules)
         while search.is_running:
             search.advance()
         return search.trace.read(options)
@@ -79,20 +85,28 @@ class _Search:
         source_mask: Tensor,
         limits: list[int],
         options: SearchOptions,
+        rules: TokenRules,
     ) -> None:
         self.models = models
         self.options = options
         self.limits = limits
+        self.rules = rules
         device, B = source.device, source.shape[0]
         self.step = 0
         self.is_running = B > 0
         self.asks_every_step = device.type == "cpu"
-        self.limit = torch.tensor(limits, device=device)  # [A]
+        self.limit = rules.limit  # [A]
+        divisors = [options.divisor(limit) for limit in limits]
+        self.last_divisor = torch.tensor(divisors, device=device)  # [A]
         self.next_limit = min(limits, default=0)  # no active sentence reaches its limit before
         self.active = torch.arange(B, device=device)  # [A]
         self.done = torch.zeros(B, dtype=torch.bool, device=device)  # [A]
         self.final_count = torch.zeros(B, dtype=torch.int64, device=device)  # [A]
         self.total = torch.zeros(B, 1, device=device)  # [A, h]; h is 1 at first, then the beam
+        # the best scores of final hypotheses, as many as will be returned, [A, nbest]
+        self.scores = torch.full((B, options.nbest), -math.inf, device=device)
+        # the tokens so far, where a rule needs them, [A, h, step]
+        self.prefix = torch.empty(B, 1, 0, dtype=torch.int64, device=device)
         self.token = torch.full((B,), EOS, device=device)  # [A * h]
         self.trace = Trace(max(limits, default=0), B, options.beam, device)
         self.states: list[State] = [
@@ -101,49 +115,30 @@ class _Search:
 
     def advance(self) -> None:
         """Advance every hypothesis by one token and choose the best continuations."""
-        log_probs = self._allowed(self._log_probs())
+        A, h = self.total.shape
+        log_probs = next_log_probs(self.models, self.states, self.token).view(A, h, -1)
+        is_last = self.step + 1 >= self.next_limit
+        self.rules.apply(log_probs, self.step, self.active, self.prefix, is_last=is_last)
         best = best_continuations(log_probs, self.total, 2 * self.options.beam)
         self._finish(best)
         self._continue(best)
         self.step += 1
 
-    def _log_probs(self) -> Tensor:
-        """Return the log-probabilities of the next token, [A, h, V], float32."""
-        A, h = self.total.shape
-        each = [
-            # measured: on a CPU the full log-softmax is faster than torch.logsumexp
-            torch.log_softmax(model.project(model.step(self.token, state)).float(), dim=-1)
-            for model, state in zip(self.models, self.states, strict=True)
-        ]
-        if len(each) > 1:
-            each = [torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))]
-        return each[0].view(A, h, -1)
-
-    def _allowed(self, log_probs: Tensor) -> Tensor:
-        """Exclude the tokens that must not come next, in place."""
-        log_probs[..., PAD] = -math.inf
-        log_probs[..., SPARE] = -math.inf
-        is_last = self.step + 1 >= self.next_limit
-        if is_last:
-            at_limit = (self.limit <= self.step + 1)[:, None, None]
-            end = log_probs[..., EOS : EOS + 1].clone()
-            log_probs.masked_fill_(at_limit, -math.inf)
-        if self.step < self.options.min_length:
-            log_probs[..., EOS] = -math.inf
-        if is_last:
-            now = log_probs[..., EOS : EOS + 1]
-            log_probs[..., EOS : EOS + 1] = torch.where(at_limit, end, now)
-        return log_probs
-
     def _finish(self, best: _Continuations) -> None:
         """Record the hypotheses that end at this step and mark the sentences that are done."""
         k = self.options.beam
         ends = (best.token[:, :k] == EOS) & best.total[:, :k].isfinite() & ~self.done[:, None]
-        # the original code takes the first k to end, in order of rank
-        ends &= self.final_count[:, None] + ends.cumsum(1) <= k
-        self.final_count += ends.sum(1)
+        if self.options.stopping == "count":
+            # the original code takes the first k to end, in order of rank
+            ends &= self.final_count[:, None] + ends.cumsum(1) <= k
+            self.final_count += ends.sum(1)
+            self.done |= self.final_count >= k
+        else:
+            scores = best.total[:, :k] / self.options.divisor(self.step + 1)
+            both = torch.cat([self.scores, scores.masked_fill(~ends, -math.inf)], dim=1)
+            self.scores = both.topk(self.options.nbest).values
         self.trace.end(self.step, self.active, ends, best.parent[:, :k], best.log_prob[:, :k])
-        self.done |= (self.final_count >= k) | (self.limit <= self.step + 1)
+        self.done |= self.limit <= self.step + 1
 
     def _continue(self, best: _Continuations) -> None:
         """Keep the first k continuations that do not end, in every unfinished sentence."""
@@ -153,6 +148,8 @@ class _Search:
         token, parent = best.token.gather(1, chosen), best.parent.gather(1, chosen)
         self.trace.live(self.step, self.active, token, parent, best.log_prob.gather(1, chosen))
         self.done |= self.total[:, 0] == -math.inf  # a tiny vocabulary can run out of hypotheses
+        if self.options.stopping == "bound":
+            self.done |= self.scores[:, -1] >= self._highest_score()
         row = torch.arange(self.active.shape[0], device=token.device)
         keep = self._sentences_left()
         if keep is not None:
@@ -161,6 +158,8 @@ class _Search:
         if not self.is_running:
             return
         self.token = token.flatten()
+        if self.rules.needs_prefix:
+            self.prefix = torch.cat([self.prefix[row[:, None], parent], token[..., None]], dim=2)
         rows = row[:, None] * h + parent  # [A, k]
         is_identity = (
             self.asks_every_step
@@ -170,6 +169,15 @@ class _Search:
         )
         if not is_identity:
             self.states = [state.select(rows) for state in self.states]
+
+    def _highest_score(self) -> Tensor:
+        """Return the highest score that a survivor of each sentence can still reach, [A].
+
+        Sums of log-probabilities only decrease, and what divides them is monotonic in the length:
+        it is largest at the next step or at the limit.
+        """
+        best = self.total[:, 0]
+        return torch.maximum(best / self.options.divisor(self.step + 2), best / self.last_divisor)
 
     def _sentences_left(self) -> Tensor | None:
         """Return the rows of unfinished sentences; None for all rows, or if not checked."""
@@ -182,8 +190,9 @@ class _Search:
 
     def _leave(self, keep: Tensor) -> None:
         self.active, self.limit = self.active[keep], self.limit[keep]
+        self.last_divisor = self.last_divisor[keep]
         self.done, self.final_count = self.done[keep], self.final_count[keep]
-        self.total = self.total[keep]
+        self.total, self.scores = self.total[keep], self.scores[keep]
         left = self.active.tolist()
         self.is_running = bool(left)
         self.next_limit = min((self.limits[index] for index in left), default=0)

@@ -18,6 +18,8 @@ from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
+STOPPING_RULES = ("count", "bound")
+UTILITIES = ("chrf", "bleu")  # of minimum Bayes risk
 # Memory grows with the beam (3.7 GB at 500 for a batch of the demo's small model); quality does
 # not and falls beyond a few dozen. A wider beam is taken for a typing error.
 WIDEST_BEAM = 200
@@ -42,6 +44,9 @@ class SearchOptions:
         nbest: hypotheses returned per sentence.
         min_length: fewest target tokens before ``</s>``; 1 as in the original code, which excludes
             the empty translation.
+        stopping: when the search of a sentence ends: ``count``, with `beam` finished hypotheses, as
+            in the original code; ``bound``, when no other can score higher than the `nbest` best.
+        no_repeat_ngram: no n-gram of this many tokens comes twice in a hypothesis; 0: any may.
 
     Raises:
         DecodingError: a value that cannot be used.
@@ -53,6 +58,8 @@ class SearchOptions:
     max_length: str = "S+50"
     nbest: int = 1
     min_length: int = 1
+    stopping: str = "count"
+    no_repeat_ngram: int = 0
 
     @classmethod
     def from_config(cls, config: Config, **chosen: Any) -> SearchOptions:
@@ -91,6 +98,15 @@ class SearchOptions:
             )
         if self.min_length < 0:
             raise _refusal(f"minimum length {self.min_length} is less than 0", "0 or more")
+        if self.stopping not in STOPPING_RULES:
+            raise _refusal(
+                f"unknown stopping rule {self.stopping!r}", name_hint(self.stopping, STOPPING_RULES)
+            )
+        if self.no_repeat_ngram < 0:
+            raise _refusal(
+                f"n-grams of {self.no_repeat_ngram} tokens do not exist",
+                "3 is usual, 0 allows repetitions",
+            )
         self.limit(1)
 
     def limit(self, source_length: int) -> int:
@@ -100,8 +116,12 @@ class SearchOptions:
 
     def normalise(self, log_prob: float, length: int) -> float:
         """Return the score of a hypothesis of `length` tokens, ``</s>`` counted."""
+        return log_prob / self.divisor(length)
+
+    def divisor(self, length: int) -> float:
+        """Return what divides the log-probability of a hypothesis of `length` tokens."""
         base = float(length) if self.length_penalty_form == "power" else (5.0 + length) / 6.0
-        return log_prob / float(base**self.length_penalty)
+        return float(base**self.length_penalty)
 
     @cached_property
     def _length_rule(self) -> tuple[float, int]:
@@ -123,6 +143,78 @@ class SearchOptions:
 
 
 @dataclass(frozen=True)
+class SamplingOptions:
+    """The distribution that sampling draws from (`jtrans.decoding.sampling`).
+
+    Args:
+        seed: of the random numbers.
+        temperature: log-probabilities are divided by it; below 1 favours the probable tokens.
+        top_k: only the k most probable tokens; 0: all.
+        top_p: only the fewest tokens, most probable first, whose shares add up to at least this.
+        epsilon: only tokens whose share is at least this.
+
+    Raises:
+        DecodingError: a value that cannot be used.
+    """
+
+    seed: int = 1
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    epsilon: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.01 <= self.temperature <= 100.0:
+            raise _refusal(
+                f"temperature {self.temperature} is not between 0.01 and 100",
+                "--temperature 1 is the model's own distribution; without --sample, beam search "
+                "finds the most probable translations",
+            )
+        if self.top_k < 0:
+            raise _refusal(f"top-k {self.top_k} is less than 0", "--top-k 10")
+        if not 0.0 < self.top_p <= 1.0:
+            raise _refusal(f"top-p {self.top_p} is not above 0 and at most 1", "--top-p 0.9")
+        if not 0.0 <= self.epsilon < 1.0:
+            raise _refusal(f"epsilon {self.epsilon} is not between 0 and 1", "--epsilon 0.02")
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only the most probable tokens are kept, for which they are sorted."""
+        return self.top_k > 0 or self.top_p < 1.0 or self.epsilon > 0.0
+
+
+@dataclass(frozen=True)
+class TranslationExtras:
+    """What `jtrans translate` can do beyond a search.
+
+    Args:
+        sampling: draw translations instead of searching; as many as the beam.
+        mbr: choose among all hypotheses or samples by expected ``chrf`` or ``bleu``.
+        alignments: add word alignments.
+        unk_replace: replace unknown words by the source words that they are aligned to.
+        alignment_layer: the attention map for both; None for the usual one of the system.
+
+    Raises:
+        DecodingError: an unknown utility.
+    """
+
+    sampling: SamplingOptions | None = None
+    mbr: str | None = None
+    alignments: bool = False
+    unk_replace: bool = False
+    alignment_layer: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.mbr not in (None, *UTILITIES):
+            raise _refusal(f"unknown utility {self.mbr!r}", name_hint(str(self.mbr), UTILITIES))
+
+    @property
+    def needs_alignments(self) -> bool:
+        """Whether words are aligned."""
+        return self.alignments or self.unk_replace
+
+
+@dataclass(frozen=True)
 class DecodingChoices:
     """The user's choices for decoding with runs; None leaves them to the run or the machine.
 
@@ -132,6 +224,7 @@ class DecodingChoices:
         precision: ``auto``, ``fp32`` or ``bf16``.
         batch_tokens: source tokens in a batch.
         search: `SearchOptions` by name that override those of the run; None leaves the run's.
+        extras: sampling, minimum Bayes risk, word alignments.
     """
 
     checkpoint: str = "best"
@@ -139,6 +232,7 @@ class DecodingChoices:
     precision: str = "auto"
     batch_tokens: int | None = None
     search: Mapping[str, Any] = field(default_factory=dict)
+    extras: TranslationExtras = field(default_factory=TranslationExtras)
 
     def search_options(self, run: Run) -> SearchOptions:
         """Return the search options for a run."""

@@ -65,6 +65,10 @@ class CachedResult:
             progress.warn(f"the result could not be cached: {error.message}")
 
 
+# Options that came later are left out at their defaults: older results remain valid.
+_ADDED = ("stopping", "no_repeat_ngram")
+
+
 def cached_translations(
     run: Run,
     checkpoint: Checkpoint,
@@ -81,7 +85,7 @@ def cached_translations(
         "format": FORMAT,
         **_weights(split, checkpoint),
         "source_sha256": text_digest("\n".join(source)),
-        "options": {**asdict(options), "nbest": 1},
+        "options": _identity(options),
         "precision": precision,
     }
     digest = _digest([identity["options"], precision])[:8]
@@ -106,6 +110,15 @@ def cached_measurement(
     }
     name = f"{split}.{checkpoint.name}.{measurement}.{_digest(options)[:8]}.npz"
     return CachedResult(run.result_path("analysis", name), identity)
+
+
+def _identity(options: SearchOptions) -> dict[str, Any]:
+    """Return what the best translation depends on."""
+    usual = asdict(SearchOptions())
+    values = {**asdict(options), "nbest": 1}
+    return {
+        name: value for name, value in values.items() if name not in _ADDED or value != usual[name]
+    }
 
 
 def _digest(value: Any) -> str:

@@ -100,12 +100,7 @@ class Trace:
             )
         for hypotheses in finished:
             if not hypotheses:
-                raise DecodingError(
-                    "the model's probabilities are nan or infinite",
-                    hint="its training diverged or the file is damaged: use another checkpoint",
-                    kind="decoding.not-finite",
-                    exit_code=1,
-                )
+                raise _not_finite()
             hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # ties: the first to end
             del hypotheses[options.nbest :]
         return finished
@@ -133,3 +128,22 @@ class Trace:
             log_probs[on, t] = log_prob[t, sentence[on], at[on]]
             at[on] = parent[t, sentence[on], at[on]]
         return tokens, log_probs
+
+
+def require_finite(log_probs: Tensor) -> None:
+    """Check the best log-probabilities of some hypotheses.
+
+    Raises:
+        DecodingError: one is nan or infinite.
+    """
+    if not bool(log_probs.isfinite().all()):
+        raise _not_finite()
+
+
+def _not_finite() -> DecodingError:
+    return DecodingError(
+        "the model's probabilities are nan or infinite",
+        hint="its training diverged or the file is damaged: use another checkpoint",
+        kind="decoding.not-finite",
+        exit_code=1,
+    )

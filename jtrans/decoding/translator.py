@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -13,9 +13,24 @@ from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.beam import beam_search
 from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.halving import in_halves
-from jtrans.decoding.options import DecodingChoices, SearchOptions
+from jtrans.decoding.mbr import MinimumBayesRisk
+from jtrans.decoding.options import (
+    DecodingChoices,
+    SamplingOptions,
+    SearchOptions,
+    TranslationExtras,
+)
+from jtrans.decoding.sampling import draw
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.decoding.trace import Hypothesis
+from jtrans.decoding.word_alignments import (
+    READINGS,
+    WordAlignment,
+    align_words,
+    choose_layer,
+    to_pharaoh,
+    word_numbers,
+)
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
@@ -23,7 +38,9 @@ from jtrans.nn.device import autocast, prepare_device, resolve_device, resolve_p
 from jtrans.progress import Progress, Silent
 from jtrans.runs import WEIGHTS, Run
 from jtrans.text.pipeline import TextPipeline
+from jtrans.text.vocabulary import SPECIALS, UNK
 
+UNKNOWN = SPECIALS[UNK]
 # Time and memory grow with the square of the length: one very long line must not stop a file.
 LONGEST_SOURCE = 1024
 
@@ -39,6 +56,8 @@ class Translation:
         tokens: the model's tokens, ``</s>`` last; none for an empty line.
         token_log_probs: of each token given the tokens before it.
         words: the words before detokenisation.
+        alignment: source and target words that belong together, in Pharaoh format; None unless
+            alignments are asked for.
     """
 
     text: str
@@ -47,6 +66,7 @@ class Translation:
     tokens: list[str]
     token_log_probs: list[float]
     words: list[str]
+    alignment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,13 +111,16 @@ def translate_ids(
     sources: Sequence[Ids],
     options: SearchOptions,
     *,
+    prefixes: Sequence[Ids] | None = None,
+    sampling: SamplingOptions | None = None,
     batch_tokens: int = BATCH_TOKENS,
     precision: str = "fp32",
     progress: Progress = Silent(),
 ) -> list[list[Hypothesis]]:
-    """Search for translations of sentences given as ids, each ending in EOS.
+    """Search for translations of sentences given as ids, each ending in EOS, or draw them.
 
-    The other arguments are those of `Translator`.
+    `prefixes` are the first tokens of each translation, without EOS, shorter than its limit. The
+    other arguments are those of `Translator`.
 
     Returns:
         Hypotheses per sentence, best first, sentences in the order given.
@@ -113,8 +136,11 @@ def translate_ids(
 
     def search(batch: list[int]) -> list[list[Hypothesis]]:
         source, mask = padded([sources[index] for index in batch], device)
+        forced = [prefixes[index] for index in batch] if prefixes else None
         with torch.no_grad(), autocast(device, precision):
-            return beam_search(models, source, mask, options)
+            if sampling:
+                return draw(models, source, mask, options, sampling, forced)
+            return beam_search(models, source, mask, options, forced)
 
     searched = in_halves(
         by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint),
@@ -142,6 +168,7 @@ class Translator:
         options: of the search.
         batch_tokens: most padded source tokens in one batch.
         precision: "fp32" or "bf16".
+        extras: sampling, minimum Bayes risk, word alignments.
     """
 
     models: Sequence[TranslationModel]
@@ -149,6 +176,7 @@ class Translator:
     options: SearchOptions
     batch_tokens: int = BATCH_TOKENS
     precision: str = "fp32"
+    extras: TranslationExtras = field(default_factory=TranslationExtras)
 
     @classmethod
     def load(cls, runs: Sequence[Run], decoding: DecodingChoices) -> Translator:
@@ -164,34 +192,59 @@ class Translator:
         models = [load_model(run, decoding.checkpoint, device) for run in runs]
         batch_tokens = decoding.batch_tokens or BATCH_TOKENS
         precision = resolve_precision(device, decoding.precision)
-        return cls(models, runs[0].pipeline, options, batch_tokens, precision)
+        translator = cls(
+            models, runs[0].pipeline, options, batch_tokens, precision, decoding.extras
+        )
+        if decoding.extras.needs_alignments:
+            choose_layer(models[0], decoding.extras.alignment_layer)  # refuse at once
+        return translator
 
     def translate(self, lines: Sequence[str], progress: Progress = Silent()) -> list[str]:
         """Return the best translation of every line, in order; empty lines stay empty."""
         return [best[0].text for best in self.translate_nbest(lines, 1, progress)]
 
     def translate_nbest(
-        self, lines: Sequence[str], n: int | None = None, progress: Progress = Silent()
+        self,
+        lines: Sequence[str],
+        n: int | None = None,
+        progress: Progress = Silent(),
+        prefixes: Sequence[str] | None = None,
     ) -> list[list[Translation]]:
         """Return the n best translations of every raw line, best first, lines in order.
 
-        `n` is at most the beam; None for `options.nbest`. Lines that are too long are cut, with a
-        warning.
+        Samples come in the order drawn. Lines that are too long are cut, with a warning.
+
+        Args:
+            lines: raw text.
+            n: at most the beam; None for `options.nbest`.
+            progress: receives the number of lines done.
+            prefixes: the raw text that each translation begins with, in whole words; empty for
+                none.
+
+        Raises:
+            DecodingError: a prefix that leaves no room for a translation.
         """
         options = self.options if n is None else replace(self.options, nbest=n)
         sources = [self._encode(line, progress) for line in lines]
         full = [index for index, source in enumerate(sources) if len(source) > 1]
-        translated = translate_ids(
+        forced = self._encode_prefixes(prefixes, sources) if prefixes else None
+        hypotheses = translate_ids(
             self._searched,
             [sources[index] for index in full],
-            options,
+            replace(options, nbest=options.beam) if self.extras.mbr else options,
+            prefixes=[forced[index] for index in full] if forced else None,
+            sampling=self.extras.sampling,
             batch_tokens=self.batch_tokens,
             precision=self.precision,
             progress=progress,
         )
-        result = [[_EMPTY] for _ in lines]
-        for index, hypotheses in zip(full, translated, strict=True):
-            result[index] = [self._to_text(hypothesis) for hypothesis in hypotheses]
+        result = [[_EMPTY if not self.extras.alignments else _EMPTY_ALIGNED] for _ in lines]
+        for index, own in zip(full, hypotheses, strict=True):
+            begin = self.pipeline.target.segment(prefixes[index]) if prefixes else []
+            ranked = self._rank([self._to_text(each, begin) for each in own])
+            result[index] = ranked[: options.nbest]
+        if self.extras.needs_alignments:
+            self._align(lines, sources, result, full)
         return result
 
     def teacher_forced_scores(
@@ -242,9 +295,82 @@ class Translator:
         )
         return [*ids[: LONGEST_SOURCE - 1], ids[-1]]
 
-    def _to_text(self, hypothesis: Hypothesis) -> Translation:
+    def _encode_prefixes(
+        self, prefixes: Sequence[str], sources: Sequence[Sequence[int]]
+    ) -> list[list[int]]:
+        """Return the ids of prefixes, without EOS."""
+        encoded = [self.pipeline.target.encode(prefix)[:-1] for prefix in prefixes]
+        for prefix, ids, source in zip(prefixes, encoded, sources, strict=True):
+            limit = self.options.limit(len(source))
+            if len(source) > 1 and len(ids) >= limit:
+                raise DecodingError(
+                    f"a prefix of {len(ids)} tokens leaves no room in a translation of at most "
+                    f"{limit}: {prefix[:60]}",
+                    where="--prefix",
+                    hint="a shorter prefix, or a higher --max-length, for example S+200",
+                    kind="decoding.long-prefix",
+                )
+        return encoded
+
+    def _rank(self, translations: list[Translation]) -> list[Translation]:
+        """Sort candidates by expected utility, if that is asked for; it becomes their score."""
+        if not self.extras.mbr:
+            return translations
+        risk = MinimumBayesRisk(self.extras.mbr, self.pipeline.target.language)
+        log_probs = None if self.extras.sampling else [each.log_prob for each in translations]
+        scores = risk.expected([each.text for each in translations], log_probs).tolist()
+        scored = [
+            replace(each, score=score) for each, score in zip(translations, scores, strict=True)
+        ]
+        return sorted(scored, key=lambda each: -each.score)
+
+    def _align(
+        self,
+        lines: Sequence[str],
+        sources: Sequence[Sequence[int]],
+        result: list[list[Translation]],
+        full: Sequence[int],
+    ) -> None:
+        """Add word alignments to translations, and replace unknown words, in place."""
+        model, (source, target) = self.models[0], (self.pipeline.source, self.pipeline.target)
+        layer = choose_layer(model, self.extras.alignment_layer)
+        places = [(index, rank) for index in full for rank in range(len(result[index]))]
+        targets = [target.encode_pieces(result[index][rank].tokens[:-1]) for index, rank in places]
+        pieces = {index: source.pieces(lines[index])[: len(sources[index]) - 1] for index in full}
+        words = [
+            (
+                word_numbers(source, pieces[index]),
+                word_numbers(target, result[index][rank].tokens[:-1]),
+            )
+            for index, rank in places
+        ]
+        pairs = align_words(model, [sources[index] for index, _ in places], targets, words)
+        for number, alignments in pairs:
+            index, rank = places[number]
+            alignment = alignments[f"{layer} {READINGS[0]}"]
+            translation = result[index][rank]
+            if self.extras.unk_replace and UNKNOWN in translation.tokens:
+                translation = self._replace_unknown(
+                    translation, source.merge(pieces[index]), alignment
+                )
+            text = to_pharaoh(alignment) if self.extras.alignments else None
+            result[index][rank] = replace(translation, alignment=text)
+
+    def _replace_unknown(
+        self, translation: Translation, source: Sequence[str], alignment: WordAlignment
+    ) -> Translation:
+        """Put the aligned source word in the place of every word with an unknown piece."""
+        aligned = {j: source[i] for i, j in alignment}
+        words = [
+            aligned.get(j, word) if UNKNOWN in word else word
+            for j, word in enumerate(translation.words)
+        ]
+        return replace(translation, words=words, text=self.pipeline.target.join(words))
+
+    def _to_text(self, hypothesis: Hypothesis, begin: Sequence[str] = ()) -> Translation:
+        """Return a hypothesis as text; it begins with the words `begin`, also unknown ones."""
         side = self.pipeline.target
-        words = side.words(hypothesis.tokens)
+        words = [*begin, *side.words(hypothesis.tokens)[len(begin) :]]
         return Translation(
             text=side.join(words),
             score=hypothesis.score,
@@ -256,6 +382,7 @@ class Translator:
 
 
 _EMPTY = Translation("", 0.0, 0.0, [], [], [])
+_EMPTY_ALIGNED = replace(_EMPTY, alignment="")
 
 
 def _check_ensemble(runs: Sequence[Run]) -> None:

@@ -1,19 +1,15 @@
 """Word alignments from the attention of each layer, and their alignment error rate.
 
 Attention from target to source positions, and the Reduction's weights, are computed with the
-reference as decoder input. Subwords are merged into words (weights summed over the subwords of a
-source word, averaged over those of a target word), ``</s>`` is left out, and every target word is
-aligned to the source word with the largest weight. Of several references, the first is used.
-
-A target word can be aligned by two rows: the row that *predicts* the word, or the next row, which
-has just *read* it. Which is better differs between systems and layers, so both are reported.
+reference as decoder input, and read off by both rows (`jtrans.decoding.word_alignments`): which is
+better differs between systems and layers. Of several references, the first is used.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,22 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.analysis.attention.gold import GoldAlignment, read_gold
-from jtrans.analysis.attention.word_alignments import (
-    WordAlignment,
-    error_rates,
-    from_pharaoh,
-    to_pharaoh,
-)
-from jtrans.analysis.figures.position import word_numbers
+from jtrans.analysis.attention.word_alignments import error_rates
 from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.analysis.study.words import is_same_words
+from jtrans.decoding.word_alignments import (
+    WordAlignment,
+    align_words,
+    from_pharaoh,
+    to_pharaoh,
+    word_numbers,
+)
 from jtrans.errors import ConfigError, CorpusError, name_hint
-from jtrans.text.vocabulary import EOS
 
 if TYPE_CHECKING:
-    from jtrans.models.base import AttentionMap
+    pass
 
 NOTE = (
     "Word alignments (links) from the weights of each layer, averaged over heads (Reduction: over "
@@ -49,8 +45,6 @@ BEST_NOTE = (
     "The layer and row with the lowest alignment error rate (AER) of each system, chosen on these "
     "gold alignments, and so somewhat too good; the last column says out of how many."
 )
-READINGS = ("predicting", "reading")
-BATCH_TOKENS = 256  # explain holds all weights of a batch: S x S for every target position
 
 
 @dataclass(frozen=True)
@@ -198,74 +192,16 @@ def _or_infinity(rate: Cell) -> float:
 
 def _compute(member: Member) -> dict[str, NDArray[Any]]:
     """Return the alignments of all sentences in the form of the cache, by ``LAYER READING``."""
-    from jtrans.data.batch import padded
-    from jtrans.decoding.batches import by_length
-
     model, pipeline = member.model, member.run.pipeline
     words = [
         (word_numbers(pipeline.source, source), word_numbers(pipeline.target, target))
         for source, target in zip(member.source_pieces, member.reference_pieces, strict=True)
     ]
-    lengths = [
-        max(map(len, pair)) for pair in zip(member.source_ids, member.reference_ids, strict=True)
-    ]
     result: dict[str, list[WordAlignment]] = {}
-    done = 0
-    for batch in by_length(lengths, batch_tokens=BATCH_TOKENS, is_joint=True):
-        source, mask = padded([member.source_ids[i] for i in batch], model.device)
-        target, _ = padded([[EOS, *member.reference_ids[i]] for i in batch], model.device)
-        for name, weights in _target_to_source(model.explain(source, target), mask.float()):
-            for row, index in enumerate(batch):
-                for reading, alignment in _read_off(weights[row], *words[index]):
-                    key = f"{name} {reading}"
-                    result.setdefault(key, [[] for _ in words])[index] = alignment
-        done += len(batch)
+    aligned = align_words(model, member.source_ids, member.reference_ids, words)
+    for done, (index, alignments) in enumerate(aligned, start=1):
+        for key, alignment in alignments.items():
+            result.setdefault(key, [[] for _ in words])[index] = alignment
         member.progress.advance("Aligning", done, len(words))
     lines = [[to_pharaoh(pairs) for pairs in sentences] for sentences in result.values()]
     return {"names": np.array(json.dumps([*result])), "lines": np.array(json.dumps(lines))}
-
-
-def _target_to_source(maps: Sequence[AttentionMap], mask: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every map of attention from target to source positions, [B, T, S].
-
-    The mean is taken over all other axes: heads, features, and in joint systems the
-    (real) source positions of the queries.
-    """
-    for attention_map in maps:
-        axes = attention_map.axes
-        if axes[-1] != "source" or axes.count("target") != 1:
-            continue
-        weights = attention_map.weights.float()
-        for place in range(len(axes) - 2, -1, -1):
-            if axes[place] == "source":
-                shape = [mask.shape[0], *[1] * (weights.dim() - 1)]
-                shape[place + 1] = mask.shape[1]
-                share = (mask / mask.sum(dim=1, keepdim=True)).view(shape)
-                weights = (weights * share).sum(dim=place + 1)
-            elif axes[place] != "target":
-                weights = weights.mean(dim=place + 1)
-        yield attention_map.name, weights.cpu().numpy()
-
-
-def _read_off(
-    weights: NDArray[Any], source: NDArray[np.int64], target: NDArray[np.int64]
-) -> Iterator[tuple[str, WordAlignment]]:
-    """Yield the alignment of one sentence by both readings.
-
-    Given are weights [T, S], for the decoder input ``</s>`` followed by the reference, and the
-    words of the source subwords [S] and of the reference subwords [T].
-    """
-    S, T = len(source), len(target)
-    for shift, reading in enumerate(READINGS):
-        alignment: WordAlignment = []
-        if S and T:
-            pieces = weights[shift : shift + T, :S]  # [T, S]
-            by_word = _membership(target) @ pieces @ _membership(source).T
-            alignment = [(int(i), j) for j, i in enumerate(by_word.argmax(axis=1))]
-        yield reading, alignment
-
-
-def _membership(word: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return whether each subword belongs to each word, [words, subwords]."""
-    words = np.arange(word[-1] + 1)
-    return np.equal.outer(words, word).astype(np.float64)

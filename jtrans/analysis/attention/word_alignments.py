@@ -1,25 +1,11 @@
-"""Word alignments as text, and their error rate against gold alignments.
-
-Pharaoh format: a line per sentence, ``source-target`` pairs of word numbers from 0, ``0-0 1-2``.
-"""
+"""The error rate of word alignments against gold alignments."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from jtrans.analysis.attention.gold import GoldAlignment
-
-WordAlignment = list[tuple[int, int]]  # of a sentence: (source word, target word)
-
-
-def to_pharaoh(alignment: WordAlignment) -> str:
-    """Return an alignment in Pharaoh format, by source word."""
-    return " ".join(f"{i}-{j}" for i, j in sorted(alignment))
-
-
-def from_pharaoh(line: str) -> WordAlignment:
-    """Parse the output of `to_pharaoh`."""
-    return [(int(i), int(j)) for i, j in (pair.split("-") for pair in line.split())]
+from jtrans.decoding.word_alignments import WordAlignment
 
 
 def error_rates(

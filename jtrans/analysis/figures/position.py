@@ -7,7 +7,7 @@ If a split has several references, only the first is scored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,7 @@ from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import binned_figure, with_ones
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study, Subject
-from jtrans.text.bpe import MARK
-from jtrans.text.pipeline import TextSide
+from jtrans.decoding.word_alignments import word_numbers
 
 GAP = 10  # positions of a bin
 TEACHER_FORCED = "Share of reference tokens that the model finds most probable"
@@ -111,13 +110,6 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
             count_label="words",
         ),
     ]
-
-
-def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
-    """Return the number of the word that each subword of a sentence belongs to, from 0."""
-    ends = np.array([not (side.codes and piece.endswith(MARK)) for piece in pieces], dtype=np.int64)
-    numbers: NDArray[np.int64] = np.cumsum(ends) - ends
-    return numbers
 
 
 def word_of_token(member: Member) -> NDArray[np.int64]:

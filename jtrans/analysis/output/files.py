@@ -8,11 +8,11 @@ from pathlib import Path
 
 from jtrans.analysis.attention.layer_alignments import LayerAlignment
 from jtrans.analysis.attention.pairs import ExplainedPair
-from jtrans.analysis.attention.word_alignments import to_pharaoh
 from jtrans.analysis.figures.results import Figure, Table, as_json, as_table
 from jtrans.analysis.output.heatmaps import draw_view
 from jtrans.analysis.output.plots import draw
 from jtrans.analysis.output.tables import to_csv, weights_csv
+from jtrans.decoding.word_alignments import to_pharaoh
 from jtrans.errors import JtransError
 from jtrans.evaluation.names import file_names
 from jtrans.files import read_json, write_json, write_text

@@ -15,9 +15,10 @@ from jtrans.analysis.attention.layer_alignments import (
     find_gold,
     layer_alignments,
 )
-from jtrans.analysis.attention.word_alignments import error_rates, from_pharaoh, to_pharaoh
+from jtrans.analysis.attention.word_alignments import error_rates
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
+from jtrans.decoding.word_alignments import from_pharaoh, to_pharaoh
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.text.vocabulary import EOS
 

@@ -1,0 +1,124 @@
+"""The distribution of the next token, and the rules about what may come next.
+
+A rule changes log-probabilities to -inf and never renormalises the others, so that the sum over a
+hypothesis remains the model's own log-probability of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from jtrans.data.batch import Ids
+from jtrans.decoding.options import SearchOptions
+from jtrans.models.base import State, TranslationModel
+from jtrans.text.vocabulary import EOS, PAD, SPARE
+
+
+def next_log_probs(
+    models: Sequence[TranslationModel], states: Sequence[State], token: Tensor
+) -> Tensor:
+    """Read one more token of each hypothesis, [N], and return log-probabilities, [N, V], float32.
+
+    Those of an ensemble are of the mean of the models' probabilities.
+    """
+    each = [
+        # measured: on a CPU the full log-softmax is faster than torch.logsumexp
+        torch.log_softmax(model.project(model.step(token, state)).float(), dim=-1)
+        for model, state in zip(models, states, strict=True)
+    ]
+    if len(each) == 1:
+        return each[0]
+    return torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
+
+
+class TokenRules:
+    """What may come next in the translations of B sentences.
+
+    Pad and the unused symbol never come. ``</s>`` does not come before the minimum length, and
+    nothing else at the limit of a sentence.
+
+    Args:
+        options: minimum length and n-grams.
+        limits: most target tokens of each sentence.
+        device: where the search runs.
+        prefixes: the first tokens of each translation, without ``</s>``, empty where none are
+            given; None for no sentence.
+    """
+
+    def __init__(
+        self,
+        options: SearchOptions,
+        limits: Sequence[int],
+        device: torch.device,
+        prefixes: Sequence[Ids] | None = None,
+    ) -> None:
+        self.options = options
+        self.limit = torch.tensor(limits, device=device)  # [B]
+        self.longest = max(map(len, prefixes or ()), default=0)
+        rows = [
+            [*map(int, prefix), *[PAD] * (self.longest - len(prefix))] for prefix in prefixes or ()
+        ]
+        self._forced = torch.tensor(rows, dtype=torch.int64, device=device)  # [B, longest]
+
+    @property
+    def needs_prefix(self) -> bool:
+        """Whether `apply` depends on the tokens of the hypotheses so far."""
+        return self.options.no_repeat_ngram > 0
+
+    def apply(
+        self, log_probs: Tensor, step: int, active: Tensor, prefix: Tensor, *, is_last: bool
+    ) -> None:
+        """Exclude the tokens that must not come next, in place.
+
+        Args:
+            log_probs: of the next token of h hypotheses of A sentences, [A, h, V].
+            step: tokens of each hypothesis so far.
+            active: the sentences by number, [A].
+            prefix: the tokens so far, [A, h, step]; not read unless `needs_prefix`.
+            is_last: whether any sentence is at its limit.
+        """
+        log_probs[..., PAD] = -math.inf
+        log_probs[..., SPARE] = -math.inf
+        required = [*self._required(log_probs, step, active, is_last=is_last)]
+        if self.needs_prefix:
+            block_repeated_ngrams(log_probs, prefix, self.options.no_repeat_ngram)
+        if step < self.options.min_length:
+            log_probs[..., EOS] = -math.inf
+        for token, log_prob, where in required:
+            log_probs.masked_fill_(where, -math.inf)
+            excluded = log_probs.gather(-1, token)
+            log_probs.scatter_(-1, token, torch.where(where, log_prob, excluded))
+
+    def _required(
+        self, log_probs: Tensor, step: int, active: Tensor, *, is_last: bool
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Yield what must come next: the token, [A, h, 1], its log-probability, and where."""
+        A, h, _ = log_probs.shape
+        if step < self.longest:
+            token = self._forced[active, step][:, None, None].expand(A, h, 1)
+            yield token, log_probs.gather(-1, token), token != PAD
+        if is_last:
+            end = torch.full((A, h, 1), EOS, device=log_probs.device)
+            at_limit = (self.limit[active] <= step + 1)[:, None, None]
+            yield end, log_probs.gather(-1, end), at_limit
+
+
+def block_repeated_ngrams(log_probs: Tensor, prefix: Tensor, n: int) -> None:
+    """Exclude, in place, every token that would repeat an n-gram of its own hypothesis.
+
+    Args:
+        log_probs: of the next token, [A, h, V]; pad is excluded already.
+        prefix: the tokens of each hypothesis so far, [A, h, t].
+        n: tokens in an n-gram, 1 or more.
+    """
+    t = prefix.shape[-1]
+    if t < n:
+        return
+    ngrams = prefix.unfold(-1, n, 1)  # [A, h, t - n + 1, n]
+    latest = prefix[..., None, t - n + 1 :]  # the last n - 1 tokens, [A, h, 1, n - 1]
+    is_begun = (ngrams[..., :-1] == latest).all(-1)  # [A, h, t - n + 1]
+    log_probs.scatter_(-1, torch.where(is_begun, ngrams[..., -1], PAD), -math.inf)

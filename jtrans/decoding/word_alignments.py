@@ -1,0 +1,160 @@
+"""Word alignments read off a model's attention from target to source.
+
+Subwords are merged into words (weights summed over the subwords of a source word, averaged over
+those of a target word), ``</s>`` is left out, and every target word is aligned to the source word
+with the largest weight.
+
+A target word can be aligned by two rows: the row that *predicts* the word, or the next row, which
+has just *read* it. Which is better differs between systems and layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from jtrans.data.batch import Ids, padded
+from jtrans.decoding.batches import by_length
+from jtrans.errors import ConfigError, name_hint
+from jtrans.models.base import AttentionMap, TranslationModel
+from jtrans.text.bpe import MARK
+from jtrans.text.pipeline import TextSide
+from jtrans.text.vocabulary import EOS
+
+WordAlignment = list[tuple[int, int]]  # of a sentence: (source word, target word)
+
+READINGS = ("predicting", "reading")
+BATCH_TOKENS = 256  # explain holds all weights of a batch: S x S for every target position
+
+
+def to_pharaoh(alignment: WordAlignment) -> str:
+    """Return an alignment in Pharaoh format, by source word: ``0-0 1-2``."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(alignment))
+
+
+def from_pharaoh(line: str) -> WordAlignment:
+    """Parse the output of `to_pharaoh`."""
+    return [(int(i), int(j)) for i, j in (pair.split("-") for pair in line.split())]
+
+
+def word_numbers(side: TextSide, pieces: Sequence[str]) -> NDArray[np.int64]:
+    """Return the number of the word that each subword of a sentence belongs to, from 0."""
+    ends = np.array([not (side.codes and piece.endswith(MARK)) for piece in pieces], dtype=np.int64)
+    numbers: NDArray[np.int64] = np.cumsum(ends) - ends
+    return numbers
+
+
+def align_words(
+    model: TranslationModel,
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    words: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> Iterator[tuple[int, dict[str, WordAlignment]]]:
+    """Yield each pair's number and its alignments, by layer and reading: ``LAYER READING``.
+
+    Args:
+        model: in evaluation mode.
+        sources: source ids, each ending in EOS.
+        targets: target ids, each ending in EOS.
+        words: for each pair, the words of its source and of its target subwords.
+    """
+    lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
+    for batch in by_length(lengths, batch_tokens=BATCH_TOKENS, is_joint=True):
+        source, mask = padded([sources[i] for i in batch], model.device)
+        target, _ = padded([[EOS, *targets[i]] for i in batch], model.device)
+        maps = [*target_to_source(model.explain(source, target), mask)]
+        for row, index in enumerate(batch):
+            yield (
+                index,
+                {
+                    f"{name} {reading}": alignment
+                    for name, weights in maps
+                    for reading, alignment in _read_off(weights[row], *words[index])
+                },
+            )
+
+
+def choose_layer(model: TranslationModel, layer: str | None = None) -> str:
+    """Return the attention map for alignments: `layer`, or one that usually aligns well.
+
+    That is the Reduction of a joint system, otherwise the last layer but one (Garg et al. 2019,
+    Jointly Learning to Align and Translate), or the only one.
+
+    Raises:
+        ConfigError: the system has no such map, or none at all.
+    """
+    shortest = torch.full((1, 1), EOS, device=model.device)
+    mask = torch.ones_like(shortest, dtype=torch.bool)
+    names = [name for name, _ in target_to_source(model.explain(shortest, shortest), mask)]
+    if not names:
+        raise ConfigError(
+            f"{model.config.system} has no attention from target to source words",
+            hint="word alignments need a system that has, such as transformer or reformer-fast",
+            kind="config.unknown-layer",
+        )
+    if layer is not None and layer not in names:
+        raise ConfigError(
+            f"{model.config.system} has no attention map {layer!r} from target to source",
+            where="--alignment-layer",
+            hint=name_hint(layer, names, f"it has {', '.join(names)}"),
+            kind="config.unknown-layer",
+        )
+    alone = [name for name in names if "." not in name]
+    return layer or next(iter(alone), names[max(0, len(names) - 2)])
+
+
+def target_to_source(
+    maps: Sequence[AttentionMap], mask: Tensor
+) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Yield every map of attention from target to source positions, [B, T, S].
+
+    The mean is taken over all other axes: heads, features, and in joint systems the
+    (real) source positions of the queries.
+
+    Args:
+        maps: of a forward pass.
+        mask: True on real source tokens, [B, S].
+    """
+    real = mask.float()
+    for attention_map in maps:
+        axes = attention_map.axes
+        if axes[-1] != "source" or axes.count("target") != 1:
+            continue
+        weights = attention_map.weights.float()
+        for place in range(len(axes) - 2, -1, -1):
+            if axes[place] == "source":
+                shape = [real.shape[0], *[1] * (weights.dim() - 1)]
+                shape[place + 1] = real.shape[1]
+                share = (real / real.sum(dim=1, keepdim=True)).view(shape)
+                weights = (weights * share).sum(dim=place + 1)
+            elif axes[place] != "target":
+                weights = weights.mean(dim=place + 1)
+        yield attention_map.name, weights.cpu().numpy()
+
+
+def _read_off(
+    weights: NDArray[np.float32], source: NDArray[np.int64], target: NDArray[np.int64]
+) -> Iterator[tuple[str, WordAlignment]]:
+    """Yield the alignment of one sentence by both readings.
+
+    Given are weights [T, S], for the decoder input ``</s>`` followed by the target, and the
+    words of the source subwords [S] and of the target subwords [T].
+    """
+    S, T = len(source), len(target)
+    for shift, reading in enumerate(READINGS):
+        alignment: WordAlignment = []
+        if S and T:
+            pieces = weights[shift : shift + T, :S]  # [T, S]
+            by_word = _membership(target) @ pieces @ _membership(source).T
+            alignment = [(int(i), j) for j, i in enumerate(by_word.argmax(axis=1))]
+        yield reading, alignment
+
+
+def _membership(word: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return whether each subword belongs to each word, [words, subwords]."""
+    words = np.arange(word[-1] + 1)
+    return np.equal.outer(words, word).astype(np.float64)
