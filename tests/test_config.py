@@ -379,7 +379,10 @@ def test_values_are_checked_without_a_file() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("training.validate_every=0", "'epoch', or input should be greater than 0 (got 0)"),
+        (
+            "training.validate_every=0",
+            "'epoch', or input should be greater than 0, or a time such as '30 minutes' (got 0)",
+        ),
         ("training.optimiser.betas=0.9", "betas: input should be a list (got 0.9)"),
         ("training=3", "training: input should be a section (got 3)"),
         ("training.seed=-1", "greater than or equal to 0 (got -1)"),

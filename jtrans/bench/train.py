@@ -155,7 +155,7 @@ def _time_updates(
 
 def run_update(trainer: Trainer, micro_batches: Sequence[MicroBatch], number: int) -> None:
     """Do one update with the trainer's own parts and wait for it."""
-    trainer.accumulate(micro_batches, trainer.plan.tokens(micro_batches))
+    trainer.accumulate(micro_batches)
     trainer.step(trainer.schedule.rate(number))
     wait_for(trainer.model.device)
 
@@ -199,9 +199,7 @@ def measure_memory(trainer: Trainer) -> int | None:
     run_update(trainer, [small], 1)  # allocates gradients and the optimiser's state
 
     def needs(micro_batch: MicroBatch) -> int | None:
-        return peak_during(
-            lambda: trainer.accumulate([micro_batch], trainer.plan.tokens([micro_batch])), device
-        )
+        return peak_during(lambda: trainer.accumulate([micro_batch]), device)
 
     first, second = needs(small), needs(large)
     trainer.step(0.0)  # clears the gradient

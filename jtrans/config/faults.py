@@ -87,7 +87,7 @@ def _key_parts(fault: Mapping[str, Any]) -> list[str]:
 
 def _rule(fault: Mapping[str, Any]) -> str:
     rules = {"tuple_type": "input should be a list", "model_type": "input should be a section"}
-    text = rules.get(fault["type"], str(fault["msg"]))
+    text = rules.get(fault["type"], str(fault["msg"]).removeprefix("Value error, "))
     return text[0].lower() + text[1:]
 
 

@@ -248,7 +248,12 @@ def _read_base(path: Path, base: str) -> tuple[dict[str, Any], list[Path]]:
 
 
 def merge_values(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
-    """Return `base` overridden by the keys of `top`, section by section."""
+    """Return `base` overridden by the keys of `top`, section by section.
+
+    Another optimiser or schedule, with another `name`, replaces all settings of the one in `base`.
+    """
+    if "name" in base and base["name"] != top.get("name", base["name"]):
+        return dict(top)
     merged = dict(base)
     for key, value in top.items():
         old = merged.get(key)

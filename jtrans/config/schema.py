@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    model_validator,
+)
 
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(gt=0)]
@@ -30,21 +40,79 @@ class DataConfig(ConfigSection):
     corpus: str | None = None  # the corpus this recipe is meant for; --data overrides it
 
 
-class OptimiserConfig(ConfigSection):
-    """The optimiser and its settings."""
+class NamedSection(ConfigSection):
+    """A section whose `name` chooses between several sets of keys.
 
-    name: Literal["adam"] = "adam"
-    betas: tuple[Rate, Rate] = (0.9, 0.98)
-    eps: Annotated[float, Field(gt=0.0)] = 1e-8
+    `OWN` has the defaults of the keys that belong to some names only. Where they have no other
+    default, they are refused for all other names.
+    """
+
+    OWN: ClassVar[Mapping[str, Mapping[str, Any]]]
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        name = values.get("name", cls.model_fields["name"].default)
+        return {**cls.OWN.get(str(name), {}), **values}
+
+    @model_validator(mode="after")
+    def _check_keys(self) -> Self:
+        for key, field in type(self).model_fields.items():
+            names = [name for name, keys in self.OWN.items() if key in keys]
+            is_foreign = field.default is None and self.name not in names
+            if is_foreign and getattr(self, key) is not None:
+                raise ValueError(f"{key} is a setting of {' and '.join(names)}, not of {self.name}")
+        return self
 
 
-class ScheduleConfig(ConfigSection):
-    """The learning rate as a function of the update number (docs/systems.md 0.7)."""
+class OptimiserConfig(NamedSection):
+    """The optimiser and its settings (docs/systems.md 0.7)."""
 
-    name: Literal["inverse-sqrt", "noam", "constant"] = "inverse-sqrt"
-    warmup: Annotated[int, Field(ge=0)] = 4000
+    OWN = {
+        "adam": {"betas": (0.9, 0.98), "eps": 1e-8},
+        "nesterov": {"momentum": 0.99},
+    }
+    name: Literal["adam", "nesterov"] = "adam"
+    betas: tuple[Rate, Rate] | None = None
+    eps: Annotated[float, Field(gt=0.0)] | None = None
+    momentum: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+
+
+class ScheduleConfig(NamedSection):
+    """The learning rate as a function of the update number (docs/systems.md 0.7 and 7.8)."""
+
+    OWN = {
+        "rnmt": {
+            "warmup": 500,
+            "replicas": 1,
+            "decay_start": 400_000,
+            "decay_end": 1_200_000,
+            "late_start": False,
+        },
+        "plateau": {"factor": 0.1, "patience": 1, "floor": 1e-4},
+    }
+    name: Literal["inverse-sqrt", "noam", "constant", "rnmt", "plateau"] = "inverse-sqrt"
+    warmup: Annotated[int, Field(ge=0)] = 4000  # updates; rnmt: times the replicas
     warmup_init: Annotated[float, Field(ge=0.0)] = 1e-7  # inverse-sqrt: rate at update 0
     floor: Annotated[float, Field(ge=0.0)] = 1e-9  # training ends below this rate
+    # rnmt: as if so many replicas shared an update; the decay, in updates times replicas
+    replicas: Count | None = None
+    decay_start: Annotated[int, Field(ge=0)] | None = None
+    decay_end: Count | None = None
+    late_start: bool | None = None  # the decay starts after the warm-up at the earliest
+    # plateau: the rate is multiplied by `factor` after `patience` validations without a lower loss
+    factor: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    patience: Count | None = None
+
+    @model_validator(mode="after")
+    def _check_decay(self) -> Self:
+        start, end = self.decay_start, self.decay_end
+        if start is not None and end is not None and end <= start:
+            raise ValueError(f"decay_end {end:,} must be larger than decay_start {start:,}")
+        return self
 
 
 class StopConfig(ConfigSection):
@@ -59,6 +127,18 @@ class KeepConfig(ConfigSection):
 
     last: Count = 5
     best: Count = 1
+    # the consecutive validations with the best mean BLEU, so many of them; 0: none
+    window: Annotated[int, Field(ge=0)] = 0
+
+
+def _check_minutes(value: object) -> object:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) minutes?", str(value))
+    if match is None or float(match[1]) <= 0.0:
+        raise ValueError("a time such as '30 minutes'")
+    return value
+
+
+Minutes = Annotated[str, BeforeValidator(_check_minutes)]
 
 
 class InitialWeights(ConfigSection):
@@ -101,13 +181,17 @@ class TrainingConfig(ConfigSection):
     schedule: ScheduleConfig = ScheduleConfig()
     label_smoothing: Rate = 0.1
     smoothing_form: Literal["all", "others"] = "all"  # docs/systems.md 0.6
+    normalise: Literal["token", "sentence"] = "token"  # what the loss of an update is a mean over
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0  # decoupled
+    l2: Annotated[float, Field(ge=0.0)] = 0.0  # in the gradient, of weight matrices only
     clip_norm: Annotated[float, Field(ge=0.0)] = 25.0  # 0: off
+    gradient_guard: bool = False  # drop updates of abnormal gradients (docs/systems.md 7.8)
     bpe_dropout: Rate = 0.0  # probability of dropping a merge (0.1 is usual); 0: off
     max_epochs: Count | None = None
     max_updates: Count | None = None
     max_minutes: Annotated[float, Field(gt=0.0)] | None = None
-    validate_every: Literal["epoch"] | Count = "epoch"  # or a number of updates
+    # or a number of updates, or a time: "30 minutes"
+    validate_every: Literal["epoch"] | Count | Minutes = "epoch"
     validate_sentences: Annotated[int, Field(ge=0)] = 1000  # translated for BLEU; 0: no BLEU
     validate_beam: Count = 1
     best_metric: Literal["valid-bleu", "valid-loss"] = "valid-loss"
@@ -120,6 +204,57 @@ class TrainingConfig(ConfigSection):
     init_from: Annotated[tuple[InitialWeights, ...], BeforeValidator(_entries)] = ()  # or one run
     freeze: tuple[Text, ...] = ()  # patterns of weights that are not trained
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # the range that all generators accept
+
+    @property
+    def minutes_between_validations(self) -> float | None:
+        """The time of `validate_every`, None where it is not a time."""
+        every = self.validate_every
+        return None if isinstance(every, int) or every == "epoch" else float(every.split("m")[0])
+
+    @property
+    def most_validations(self) -> int | None:
+        """The most validations that the limits of training allow, None where that is open."""
+        if self.validate_every == "epoch":
+            return self.max_epochs
+        minutes = self.minutes_between_validations
+        limit = self.max_updates if minutes is None else self.max_minutes
+        every = self.validate_every if minutes is None else minutes
+        # the last validation is at the end
+        return None if limit is None else math.ceil(limit / float(every))
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        if self.weight_decay and self.l2:
+            raise ValueError(
+                f"weight_decay {self.weight_decay:g} and l2 {self.l2:g} are two forms of the same "
+                "penalty: one of them must be 0"
+            )
+        if self.weight_decay and self.optimiser.name == "nesterov":
+            raise ValueError(
+                f"weight_decay {self.weight_decay:g} is for adam: with nesterov use l2 "
+                "(and weight_decay 0)"
+            )
+        schedule, rate = self.schedule, self.learning_rate
+        if schedule.name == "plateau" and rate < schedule.floor:
+            raise ValueError(
+                f"learning_rate {rate:g} is below the floor of the schedule, {schedule.floor:g}, "
+                "where training ends"
+            )
+        return self._check_window()
+
+    def _check_window(self) -> Self:
+        window, most = self.keep.window, self.most_validations
+        if window and not self.validate_sentences:
+            raise ValueError(
+                f"keep.window {window} chooses by BLEU, but validate_sentences is 0: translate "
+                "some, or set keep.window to 0"
+            )
+        if window and most is not None and window > most:
+            raise ValueError(
+                f"keep.window {window} is larger than the number of validations of this run, "
+                f"{most}: validate more often, train longer, or set keep.window to 0"
+            )
+        return self
 
 
 class DecodingConfig(ConfigSection):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Self
@@ -29,6 +29,9 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import load_weights
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run, damaged, step_name
 from jtrans.training.memory import MemoryLimits
+from jtrans.training.optimisation.guard import NO_AVERAGES
+from jtrans.training.optimisation.schedule import Plateau
+from jtrans.training.window import BleuWindow
 
 FORMAT = 1
 _log = logging.getLogger(__name__)
@@ -44,6 +47,12 @@ class Totals:
     positions: int = 0  # padded positions B x S x T
     updates: int = 0
     seconds: float = 0.0
+    unmeasured: int = 0  # tokens of dropped updates without a finite loss and gradient
+
+    @property
+    def measured(self) -> int:
+        """The tokens that `loss` and `nll` are the sums of."""
+        return self.tokens - self.unmeasured
 
     def rate(self, amount: int) -> float:
         """Return `amount`, one of the sums, per second."""
@@ -59,11 +68,16 @@ class TrainingState:
     position: int = 0  # updates done in the current epoch
     seconds: float = 0.0  # time spent training and validating, interruptions not counted
     validated: int = 0  # the update of the last validation
+    validated_seconds: float = 0.0  # `seconds` at its end
     validation: dict[str, float] = field(default_factory=dict)  # its measurements
     # the best validation by `best_metric`: its metric, value and update
     best: dict[str, Any] | None = None
     stop_best: float | None = None  # best value of the metric of early stopping
     stale: int = 0  # validations since `stop_best`
+    plateau: Plateau = field(default_factory=Plateau)  # of the learning rate
+    window: BleuWindow = field(default_factory=BleuWindow)  # consecutive validations, if kept
+    guard: list[float] = field(default_factory=NO_AVERAGES.copy)  # `GradientGuard.averages`
+    dropped: int = 0  # updates dropped by the gradient guard
     since_log: Totals = field(default_factory=Totals)  # sums since the last train event of the log
     since_validation: Totals = field(default_factory=Totals)  # sums since the last validation
     events: int = 0  # events logged so far
@@ -81,6 +95,8 @@ class TrainingState:
         value["since_log"] = Totals(**value["since_log"])
         value["since_validation"] = Totals(**value["since_validation"])
         value["limits"] = MemoryLimits(**value.get("limits", {}))
+        value["plateau"] = Plateau(**value.get("plateau", {}))
+        value["window"] = BleuWindow(**value.get("window", {}))
         return cls(**value)
 
 
@@ -106,11 +122,12 @@ def save_checkpoint(
 
 def point_to_checkpoints(run: Run, state: TrainingState) -> None:
     """Point the run's `last` and `best` to the checkpoints that `state` names."""
-    best = state.best
+    best, window = state.best, state.window
     run.set_pointers(
         last=step_name(state.update),
         best=step_name(best["update"]) if best else None,
         best_value=best["value"] if best else None,
+        window={"updates": window.updates, "mean": window.mean} if window.updates else None,
     )
 
 
@@ -174,12 +191,19 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
 
 
 def remove_surplus(
-    run: Run, keep: KeepConfig, update: int, *, metric: str, higher_is_better: bool
+    run: Run,
+    keep: KeepConfig,
+    update: int,
+    *,
+    metric: str,
+    higher_is_better: bool,
+    needed: Collection[int] = (),
 ) -> None:
     """Delete the checkpoints up to `update`, the newest, that `keep` does not cover.
 
-    They are ranked by the validation's `metric`. What cannot be read is left alone, and so is a
-    damaged one after `update`, before which training was resumed.
+    They are ranked by the validation's `metric`; those of the `needed` updates stay.
+    What cannot be read is left alone, and so is a damaged one after `update`, before which
+    training was resumed.
     """
     checkpoints: list[Checkpoint] = []
     values: list[float | None] = []
@@ -197,7 +221,7 @@ def remove_surplus(
         checkpoints.append(checkpoint)
     chosen = choose_checkpoints_to_keep(values, last=keep.last, best=keep.best)
     for index, checkpoint in enumerate(checkpoints):
-        if index not in chosen:
+        if index not in chosen and checkpoint.update not in needed:
             run.remove_checkpoint(checkpoint)
 
 

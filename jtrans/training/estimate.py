@@ -112,7 +112,7 @@ def _cost(trainer: Trainer, micro_batch: MicroBatch) -> int:
 def _run(trainer: Trainer, micro_batch: MicroBatch) -> tuple[float, float]:
     """Return the seconds of a micro-batch and of an optimiser step at rate 0."""
     start = time.perf_counter()
-    trainer.accumulate([micro_batch], trainer.plan.tokens([micro_batch]))
+    trainer.accumulate([micro_batch])
     wait_for(trainer.model.device)
     middle = time.perf_counter()
     trainer.step(0.0)

@@ -47,6 +47,9 @@ class Validation:
     is_best: bool  # so far
     tokens_per_second: float  # of training since the last validation
     seconds: float  # of training and validation so far, over all starts
+    dropped: int = 0  # updates dropped by the gradient guard so far
+    window: float | None = None  # mean BLEU of the window of validations that ends with this one
+    is_best_window: bool = False  # so far
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,9 @@ class Result:
     best: dict[str, Any] | None
     validation: dict[str, float]  # the measurements of the last one
     splits: int = 0  # micro-batches that did not fit into memory and were split in half
+    dropped: int = 0  # updates dropped by the gradient guard
+    # updates and mean BLEU of the best window of validations; None where none is kept
+    window: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values."""

@@ -31,7 +31,8 @@ class Metrics:
         self.run = run
         self.state = state
         self.is_joint = is_joint
-        self._unread: list[Tensor] = []  # [loss, nll, gradient norm] of updates, on the device
+        # [loss, nll, gradient norm, whether dropped] of updates, on the device, and their tokens
+        self._unread: list[tuple[Tensor, int]] = []
         self._gradient_norm = 0.0
         self.start_clock()
 
@@ -49,8 +50,15 @@ class Metrics:
         return seconds
 
     def count(self, measured: Tensor, *, tokens: int, positions: int) -> None:
-        """Count one update: summed loss with and without smoothing, norm of the gradient, [3]."""
-        self._unread.append(measured)
+        """Count one update.
+
+        Args:
+            measured: the summed loss with and without smoothing, the norm of the gradient, and
+                1 if the update was dropped, [4].
+            tokens: its real target tokens.
+            positions: its padded joint positions.
+        """
+        self._unread.append((measured, tokens))
         seconds = self.elapse()
         for totals in self._sums():
             totals.tokens += tokens
@@ -62,20 +70,27 @@ class Metrics:
         """Read the losses still on the device into the sums.
 
         Raises:
-            WorkError: a loss is not finite.
+            WorkError: a loss is not finite, and its update was not dropped.
         """
         if not self._unread:
             return
-        rows = torch.stack(self._unread).tolist()
+        rows = torch.stack([measured for measured, _ in self._unread]).tolist()
+        tokens = [count for _, count in self._unread]
         self._unread.clear()
-        for update, (loss, nll, norm) in enumerate(rows, self.state.update - len(rows) + 1):
-            if not (math.isfinite(loss) and math.isfinite(norm)):
+        first = self.state.update - len(rows) + 1
+        for update, (loss, nll, norm, dropped) in enumerate(rows, first):
+            is_finite = math.isfinite(loss) and math.isfinite(norm)
+            if not (is_finite or dropped):
                 value = norm if math.isfinite(loss) else loss
                 raise self.diverged(update, f"the loss or its gradient is {value}")
+            self.state.dropped += int(dropped)
             for totals in self._sums():
-                totals.loss += loss
-                totals.nll += nll
-        self._gradient_norm = rows[-1][2]
+                if is_finite:
+                    totals.loss += loss
+                    totals.nll += nll
+                else:
+                    totals.unmeasured += tokens[update - first]
+            self._gradient_norm = norm if is_finite else self._gradient_norm
 
     def diverged(self, update: int, fault: str) -> WorkError:
         """Return the error for numbers that are not finite; no checkpoint holds such numbers."""
@@ -99,12 +114,16 @@ class Metrics:
         rates = {"tokens_per_second": sums.rate(sums.tokens)}
         if self.is_joint:
             rates["positions_per_second"] = sums.rate(sums.positions)
+        if not sums.measured:
+            raise self.diverged(state.update, f"no gradient of {sums.updates} updates is finite")
+        if state.dropped:
+            rates["dropped"] = state.dropped
         state.since_log = Totals()
         self.log(
             "train",
             epoch=self.epoch,
-            loss=sums.loss / sums.tokens,
-            nll=sums.nll / sums.tokens,
+            loss=sums.loss / sums.measured,
+            nll=sums.nll / sums.measured,
             learning_rate=learning_rate,
             gradient_norm=self._gradient_norm,
             tokens=sums.tokens,
@@ -121,13 +140,16 @@ class Metrics:
         row = Validation(
             epoch=self.epoch,
             update=state.update,
-            train_loss=sums.nll / max(1, sums.tokens),
+            train_loss=sums.nll / max(1, sums.measured),
             valid_loss=measured["loss"],
             perplexity=measured["perplexity"],
             bleu=measured.get("bleu"),
             is_best=is_best,
             tokens_per_second=sums.rate(sums.tokens),
             seconds=state.seconds,
+            dropped=state.dropped,
+            window=state.window.newest,
+            is_best_window=state.update in state.window.updates[-1:],
         )
         self.log(
             "validation", **{name: value for name, value in vars(row).items() if name != "update"}

@@ -1,9 +1,10 @@
 """Gradient accumulation over the micro-batches of an update, halving those that do not fit.
 
-The loss is summed and divided once by the target tokens of the whole update, so the gradient does
-not depend on how the update is split into micro-batches. Nothing is skipped when memory runs out:
-the partial gradient of the failed micro-batch is discarded, its two halves are processed instead,
-and for a while micro-batches of that size are split beforehand (`MemoryLimits`).
+The loss is summed and divided once by the target tokens, or by the sentences, of the whole update,
+so the gradient does not depend on how the update is split into micro-batches. Nothing is skipped
+when memory runs out: the partial gradient of the failed micro-batch is discarded, its two halves
+are processed instead, and for a while micro-batches of that size are split beforehand
+(`MemoryLimits`).
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ class GradientAccumulator:
         self.limits = MemoryLimits()
 
     def accumulate(
-        self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch], tokens: int
+        self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch], divisor: int
     ) -> Tensor:
-        """Add the gradient of an update's loss per token to the parameters.
+        """Add the gradient of an update's loss, divided by `divisor`, to the parameters.
 
         Args:
             pairs: the training split.
             micro_batches: of the update, as indices into the split.
-            tokens: their real target tokens: the summed loss is divided by them.
+            divisor: of the summed loss: the target tokens or the sentences of the update.
 
         Returns:
             The summed loss with and without smoothing, [2].
@@ -73,7 +74,7 @@ class GradientAccumulator:
             sides = pairs.source, pairs.target
             longest = max(int(side.lengths[indices].max()) for side in sides)
             fits = self.limits.fits(size, longest) or indices.size == 1
-            own_losses = self._run(pairs, indices, tokens) if fits else None
+            own_losses = self._run(pairs, indices, divisor) if fits else None
             if own_losses is not None:
                 losses += own_losses
                 continue
@@ -84,14 +85,14 @@ class GradientAccumulator:
             waiting += [indices[middle:], indices[:middle]]
         return losses
 
-    def _run(self, pairs: ParallelIds, indices: MicroBatch, tokens: int) -> Tensor | None:
+    def _run(self, pairs: ParallelIds, indices: MicroBatch, divisor: int) -> Tensor | None:
         """Return the losses of a micro-batch, [2]; None, without effect, if it does not fit."""
         parameters = list(self.model.parameters())
         before = [parameter.grad for parameter in parameters]
         for parameter in parameters:
             parameter.grad = None  # a failed micro-batch leaves a partial gradient
         try:
-            losses = self._forward_backward(pairs, indices, tokens)
+            losses = self._forward_backward(pairs, indices, divisor)
         except (RuntimeError, MemoryError) as error:
             if indices.size == 1 or not is_out_of_memory(error):
                 raise
@@ -114,9 +115,9 @@ class GradientAccumulator:
                 parameter.grad = gradient
         return losses
 
-    def _forward_backward(self, pairs: ParallelIds, indices: MicroBatch, tokens: int) -> Tensor:
+    def _forward_backward(self, pairs: ParallelIds, indices: MicroBatch, divisor: int) -> Tensor:
         batch = collate(pairs, indices).to(self.model.device)
         with autocast(self.model.device, self.precision):
             loss, nll = batch_loss(self.model, batch, self.objective)
-        (loss / tokens).backward()
+        (loss / divisor).backward()
         return torch.stack([loss.detach(), nll.detach()])

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from jtrans.config import TrainingConfig
 from jtrans.errors import ConfigError
 from jtrans.training.checkpoint import TrainingState
-from jtrans.training.optimiser import Schedule
+from jtrans.training.optimisation.schedule import Schedule
+from jtrans.training.window import BleuWindow
 
 METRICS = {"valid-loss": "loss", "valid-bleu": "bleu"}  # configured name: name in the measurements
 
@@ -59,11 +60,19 @@ class Stopping:
             return "max_minutes"
         if stop is not None and state.stale >= stop.patience:
             return "patience"
-        return "floor" if self.schedule.is_exhausted(state.update + 1) else None
+        is_exhausted = self.schedule.is_exhausted(state.update + 1, state.plateau.drops)
+        return "floor" if is_exhausted else None
 
     def judge(self, state: TrainingState, measured: dict[str, float]) -> bool:
         """Record a validation in `state` and return whether it is the best so far."""
         metric, stop = self.training.best_metric, self.training.stop
+        schedule, window = self.training.schedule, self.training.keep.window
+        if schedule.name == "plateau":
+            state.plateau.judge(measured["loss"], schedule.patience or 1)
+        if window:
+            state.window.add(state.update, measured["bleu"], window)
+        else:
+            state.window = BleuWindow()  # those to come are not consecutive to those before
         value = measured[METRICS[metric]]
         is_best = is_better(metric, value, state.best["value"] if state.best else None)
         if is_best:

@@ -37,7 +37,9 @@ from jtrans.training.memory import memory_errors
 from jtrans.training.metrics import Metrics
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective
-from jtrans.training.optimiser import Schedule, make_optimiser
+from jtrans.training.optimisation.guard import GradientGuard
+from jtrans.training.optimisation.optimiser import add_l2, make_optimiser, step_unless
+from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.stopping import METRICS, Stopping
 from jtrans.training.updates import MicroBatch, UpdatePlan
 from jtrans.training.validation import Validator
@@ -92,6 +94,7 @@ class Trainer:
         self.plan = UpdatePlan(self.pairs, training, is_joint=model.is_joint)
         self.validator = Validator(corpus, config, is_joint=model.is_joint, precision=precision)
         self.optimiser = make_optimiser(model, training)
+        self.guard = GradientGuard(model.device) if training.gradient_guard else None
         self._set_state(TrainingState())
         self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
         self._saved_at = time.monotonic()
@@ -107,6 +110,7 @@ class Trainer:
         checkpoints = self.run.checkpoints()[::-1]
         if checkpoints:
             self._set_state(first_undamaged(checkpoints, self._load))
+            self.state.window.keep_only([each.update for each in checkpoints if each.update])
             point_to_checkpoints(self.run, self.state)
 
     def _load(self, checkpoint: Checkpoint) -> TrainingState:
@@ -116,6 +120,8 @@ class Trainer:
         self.state = state
         self.metrics = Metrics(self.run, state, is_joint=self.model.is_joint)
         self.accumulator.limits = state.limits
+        if self.guard is not None:
+            self.guard.averages = state.guard
 
     @property
     def is_finished(self) -> bool:
@@ -172,18 +178,18 @@ class Trainer:
             self._begin_epoch()
         micro_batches = self.updates[state.position]
         tokens = self.plan.tokens(micro_batches)
-        losses = self.accumulate(micro_batches, tokens)  # [2]
-        norm = self.step(self.schedule.rate(state.update + 1))
+        losses = self.accumulate(micro_batches)  # [2]
+        rate = self.schedule.rate(state.update + 1, state.plateau.drops)
+        measured = torch.cat([losses, self.step(rate)])  # [4]
         state.update += 1
         state.position += 1
         updates_per_epoch = len(self.updates)
         if state.position == updates_per_epoch:
             state.epoch, state.position, self.updates = state.epoch + 1, 0, []
-        measured = torch.cat([losses, norm.view(1)])  # [3]
         positions = self.plan.positions(micro_batches)
         self.metrics.count(measured, tokens=tokens, positions=positions)
         if state.update % LOG_EVERY == 0:
-            self.metrics.log_updates(self.schedule.rate(state.update))
+            self.metrics.log_updates(rate)
         elif self.model.device.type == "cpu":
             self.metrics.read()  # costs nothing here, and detects divergence at once
         self.events.update(self.metrics.advance(self.stopping, updates_per_epoch))
@@ -195,12 +201,19 @@ class Trainer:
             self.plan = UpdatePlan(self.pairs, self.training, is_joint=is_joint)
         self.updates = self.plan.epoch(self.state.epoch)
 
-    def accumulate(self, micro_batches: Sequence[MicroBatch], tokens: int) -> Tensor:
+    def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         """Accumulate the gradient of an update's loss, see `GradientAccumulator`."""
-        return self.accumulator.accumulate(self.pairs, micro_batches, tokens)
+        divisor = self.plan.divisor(micro_batches)
+        return self.accumulator.accumulate(self.pairs, micro_batches, divisor)
 
     def step(self, rate: float) -> Tensor:
-        """Clip the gradient, update the parameters, clear the gradient; return its norm."""
+        """Clip the gradient, update the parameters and clear the gradient.
+
+        Returns:
+            The gradient's norm before clipping, and 1 if the update was dropped, else 0, [2].
+        """
+        if self.training.l2:
+            add_l2(self.model.parameters(), self.training.l2)
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = get_total_norm(gradients)
         limit = self.training.clip_norm
@@ -209,9 +222,14 @@ class Trainer:
             clip_grads_with_norm_(self.model.parameters(), limit, norm)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        self.optimiser.step()
+        if self.guard is None:
+            dropped = torch.zeros_like(norm)
+            self.optimiser.step()
+        else:
+            dropped = self.guard.judge(norm)
+            step_unless(dropped, self.optimiser)
         self.optimiser.zero_grad(set_to_none=True)
-        return norm
+        return torch.stack([norm, dropped.to(norm.dtype)])
 
     # Validation and checkpoints
 
@@ -230,6 +248,7 @@ class Trainer:
         is_best = self.stopping.judge(state, measured)
         state.validation, state.validated = measured, state.update
         row = self.metrics.validation(measured, is_best=is_best)
+        state.validated_seconds = state.seconds
         self.save()
         self.events.validation(row)
 
@@ -238,6 +257,8 @@ class Trainer:
         self.metrics.read()
         self._check_weights()
         self.metrics.elapse()
+        if self.guard is not None:
+            self.state.guard = self.guard.averages
         save_checkpoint(self.run, self.model, self.optimiser, self.state)
         metric = self.training.best_metric
         remove_surplus(
@@ -246,6 +267,7 @@ class Trainer:
             self.state.update,
             metric=METRICS[metric],
             higher_is_better=metric == "valid-bleu",
+            needed=self.state.window.needed,
         )
         self.metrics.elapse()  # writing does not count towards the rate of the next update
         self._saved_at = time.monotonic()
@@ -260,7 +282,10 @@ class Trainer:
         state, every = self.state, self.training.validate_every
         if state.update == 0 or state.is_validated:
             return False
-        return state.position == 0 if every == "epoch" else state.update % every == 0
+        minutes = self.training.minutes_between_validations
+        if minutes is not None:
+            return state.seconds - state.validated_seconds >= 60.0 * minutes
+        return state.position == 0 if every == "epoch" else state.update % int(every) == 0
 
     def _split(self, sentences: int, size: int) -> None:
         self.state.splits += 1
@@ -268,7 +293,7 @@ class Trainer:
         self.events.split(sentences, size)
 
     def _result(self, reason: str, *, trained: bool) -> Result:
-        state = self.state
+        state, window = self.state, self.state.window
         return Result(
             run=self.run.folder,
             reason=reason,
@@ -279,6 +304,8 @@ class Trainer:
             best=state.best,
             validation=state.validation,
             splits=state.splits,
+            dropped=state.dropped,
+            window={"updates": window.updates, "mean": window.mean} if window.updates else None,
         )
 
 

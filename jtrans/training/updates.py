@@ -45,6 +45,7 @@ class UpdatePlan:
     def __init__(self, pairs: ParallelIds, training: TrainingConfig, *, is_joint: bool) -> None:
         self.pairs = pairs
         self.batch_tokens = training.batch_tokens
+        self.normalise = training.normalise
         self.sampler = BatchSampler(
             pairs.source.lengths,
             pairs.target.lengths,
@@ -75,6 +76,12 @@ class UpdatePlan:
     def tokens(self, micro_batches: Sequence[MicroBatch]) -> int:
         """Count the real target tokens of some micro-batches, including EOS."""
         return sum(int(self.sampler.target_lengths[indices].sum()) for indices in micro_batches)
+
+    def divisor(self, micro_batches: Sequence[MicroBatch]) -> int:
+        """Return what the summed loss of an update is divided by: its tokens or its sentences."""
+        if self.normalise == "token":
+            return self.tokens(micro_batches)
+        return sum(int(indices.size) for indices in micro_batches)
 
     def positions(self, micro_batches: Sequence[MicroBatch]) -> int:
         """Count the padded positions B x S x T of some micro-batches."""

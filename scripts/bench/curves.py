@@ -109,7 +109,7 @@ def losses(trainer: Trainer) -> Iterator[float]:
         for micro_batches in trainer.plan.epoch(epoch):
             update += 1
             tokens = trainer.plan.tokens(micro_batches)
-            loss = trainer.accumulate(micro_batches, tokens)[1] / tokens
+            loss = trainer.accumulate(micro_batches)[1] / tokens
             trainer.step(trainer.schedule.rate(update))
             yield float(loss)
 

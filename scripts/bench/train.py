@@ -64,7 +64,7 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> T
     from jtrans.config import TrainingConfig
     from jtrans.nn.device import autocast
     from jtrans.training.objective import Objective, batch_loss
-    from jtrans.training.optimiser import make_optimiser
+    from jtrans.training.optimisation.optimiser import make_optimiser
 
     model = jtrans_transformer(vocabulary(data)).train()
     optimiser = make_optimiser(model, TrainingConfig())

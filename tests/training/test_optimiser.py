@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.config import ScheduleConfig
-from jtrans.training.optimiser import Schedule
+from jtrans.training.optimisation.schedule import Schedule
 
 
 def make(

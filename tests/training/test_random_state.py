@@ -15,7 +15,7 @@ from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.runs import Run
 from jtrans.training import checkpoint
 from jtrans.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from jtrans.training.optimiser import make_optimiser
+from jtrans.training.optimisation.optimiser import make_optimiser
 
 
 class Generators:

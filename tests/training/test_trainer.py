@@ -129,12 +129,11 @@ def test_the_gradient_of_a_split_update_is_that_of_the_whole(
     trainer, _ = make_trainer(Run(Path("never")), config, corpus, events=TrainingEvents())
     trainer.model.double()
     (whole,) = trainer.plan.epoch(0)
-    tokens = trainer.plan.tokens(whole)
     parts = [whole[0][start : start + 7] for start in range(0, whole[0].size, 7)]
-    loss = trainer.accumulate(whole, tokens)
+    loss = trainer.accumulate(whole)
     expected = [parameter.grad for parameter in trainer.model.parameters()]
     trainer.optimiser.zero_grad()
-    torch.testing.assert_close(trainer.accumulate(parts, tokens), loss)
+    torch.testing.assert_close(trainer.accumulate(parts), loss)
     for parameter, gradient in zip(trainer.model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-10, atol=1e-12)
 
@@ -146,8 +145,8 @@ def test_the_gradient_is_clipped_to_the_norm(corpus: PreparedCorpus, make_config
         trainer.optimiser = torch.optim.SGD(trainer.model.parameters())
         before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
         update = trainer.plan.epoch(0)[0]
-        trainer.accumulate(update, trainer.plan.tokens(update))
-        norm = float(trainer.step(rate))
+        trainer.accumulate(update)
+        norm = float(trainer.step(rate)[0])
         pairs = zip(before, trainer.model.parameters(), strict=True)
         moved = math.sqrt(sum(float((old - new.detach()).square().sum()) for old, new in pairs))
         return moved / rate if clip_norm else moved / rate / norm

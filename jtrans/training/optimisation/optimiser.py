@@ -1,0 +1,63 @@
+"""The optimiser (docs/systems.md 0.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from jtrans.config import TrainingConfig
+from jtrans.models.base import TranslationModel
+
+
+def make_optimiser(model: TranslationModel, training: TrainingConfig) -> torch.optim.Optimizer:
+    """Build Adam with decoupled weight decay, p <- p - rate decay p, or Nesterov's momentum."""
+    settings = training.optimiser
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if settings.momentum is not None:
+        return _make_nesterov(parameters, training.learning_rate, settings.momentum)
+    return torch.optim.AdamW(
+        parameters,
+        lr=training.learning_rate,
+        betas=settings.betas or (0.9, 0.98),
+        eps=settings.eps or 1e-8,
+        weight_decay=training.weight_decay,
+        fused=True,  # 3 to 10 times as fast as the loop over parameters, even on a CPU
+    )
+
+
+def _make_nesterov(
+    parameters: Sequence[Parameter], rate: float, momentum: float
+) -> torch.optim.Optimizer:
+    """Build Nesterov's momentum m <- mu m + g, p <- p - rate (g + mu m)."""
+    optimiser = torch.optim.SGD(parameters, lr=rate, momentum=momentum, nesterov=True, fused=True)
+    for parameter in parameters:  # a first step that is dropped would leave it undefined
+        optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimiser
+
+
+def add_l2(parameters: Iterable[Parameter], l2: float) -> None:
+    """Add the gradient of the penalty 0.5 l2 sum(p^2) of all weight matrices to theirs.
+
+    Vectors, that is biases and the scales of normalisations, have no penalty (docs/systems.md 7.8).
+    """
+    matrices = [p for p in parameters if p.grad is not None and p.dim() > 1]
+    if matrices:
+        gradients = [p.grad for p in matrices if p.grad is not None]
+        torch._foreach_add_(gradients, [p.detach() for p in matrices], alpha=l2)
+
+
+def step_unless(dropped: Tensor, optimiser: torch.optim.Optimizer) -> None:
+    """Do the optimiser's step; if `dropped`, [] bool, nothing changes, its counters included.
+
+    A GPU decides this by itself, so that nothing waits for it.
+    """
+    if not dropped.is_cuda:
+        if not dropped:
+            optimiser.step()
+        return
+    optimiser.found_inf = dropped.float()  # type: ignore[attr-defined]  # as torch's GradScaler does
+    optimiser.step()
+    optimiser.found_inf = None  # type: ignore[attr-defined]

@@ -1,0 +1,80 @@
+"""The learning rate (docs/systems.md 0.7 and 7.8)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from jtrans.config import ScheduleConfig
+
+
+@dataclass
+class Plateau:
+    """What the schedule `plateau` knows of the validations so far."""
+
+    best: float | None = None  # the lowest loss
+    stale: int = 0  # validations since then, or since the rate fell
+    drops: int = 0  # how often the rate fell
+
+    def judge(self, loss: float, patience: int) -> None:
+        """Count a validation; after `patience` of them without a lower loss the rate falls."""
+        if self.best is None or loss < self.best:
+            self.best, self.stale = loss, 0
+            return
+        self.stale += 1
+        if self.stale >= patience:
+            self.drops, self.stale = self.drops + 1, 0
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A learning rate for every update."""
+
+    config: ScheduleConfig  # its name, warm-up and floor
+    learning_rate: float  # the highest rate; a factor for `noam` and `rnmt`
+    width: int  # the model's width E; only `noam` uses it
+
+    def rate(self, update: int, drops: int = 0) -> float:
+        """Return the rate of an update, counted from 1.
+
+        Args:
+            update: its number.
+            drops: how often the validation loss has made the rate fall, `Plateau.drops`.
+        """
+        peak, t0 = self.learning_rate, max(1, self.config.warmup)
+        if self.config.name == "constant":
+            return peak
+        if self.config.name == "plateau":
+            return float(peak * (self.config.factor or 1.0) ** drops)
+        if self.config.name == "rnmt":
+            return peak * self._rnmt_factor(update)
+        if self.config.name == "noam":  # Vaswani et al. 2017, section 5.3
+            return float(peak * self.width**-0.5 * min(update**-0.5, update * t0**-1.5))
+        if update < t0:
+            initial = self.config.warmup_init
+            return initial + update * (peak - initial) / t0
+        return peak * math.sqrt(t0 / update)
+
+    def _rnmt_factor(self, update: int) -> float:
+        """Return min(1 + t (n - 1) / (n p), n, n (2n)^max(-1, (s - n t) / (e - s))).
+
+        Chen et al. 2018, equation 6, where the clamp is not printed: the factor ends at 1/2. With
+        `late_start` the decay starts after the warm-up, as in the authors' code.
+        """
+        config = self.config
+        n = config.replicas or 1
+        warmup = n * max(1, config.warmup)
+        start, end = (config.decay_start or 0) / n, (config.decay_end or 1) / n
+        if config.late_start:
+            start = max(start, warmup + 1.0)
+            end = max(end, start + 1.0)
+        # above 0, before the decay starts, the power would exceed 1 and n be the smaller factor
+        exponent = min(0.0, max(-1.0, (start - update) / (end - start)))
+        return float(min(1.0 + update * (n - 1) / warmup, n, n * (2.0 * n) ** exponent))
+
+    def is_exhausted(self, update: int, drops: int = 0) -> bool:
+        """Return whether the rate of `update` has fallen below the floor after the warm-up."""
+        warmup = 0 if self.config.name in ("constant", "plateau") else self.config.warmup
+        if self.config.name == "rnmt":
+            warmup *= self.config.replicas or 1
+        return update > warmup and self.rate(update, drops) < self.config.floor

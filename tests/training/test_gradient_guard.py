@@ -1,0 +1,137 @@
+"""The gradient guard (docs/systems.md 7.8, N10)."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.training.optimisation.guard import GradientGuard
+from jtrans.training.optimisation.optimiser import add_l2, step_unless
+
+CPU = torch.device("cpu")
+
+
+def judge(guard: GradientGuard, norm: float) -> bool:
+    return bool(guard.judge(torch.tensor(norm)))
+
+
+class SlowGuard:
+    """The equations of section 7.8, one number at a time."""
+
+    def __init__(self) -> None:
+        self.M = self.Q = self.w = 0.0
+
+    def judge(self, norm: float) -> bool:
+        if not math.isfinite(norm):
+            return True
+        r = math.log(1.0 + max(norm, 0.01))
+        mean = self.M / max(self.w, 1e-6)
+        deviation = math.sqrt(max(self.Q / max(self.w, 1e-6) - mean**2, 1e-6))
+        cap = mean + 4.0 * deviation
+        skip = r > cap and self.w > 0.75
+        capped = min(r, cap)
+        self.M += 0.005 * (capped - self.M)
+        self.Q += 0.005 * (capped**2 - self.Q)
+        self.w += 0.005 * (1.0 - self.w)
+        return skip
+
+
+norms = st.one_of(st.floats(0.0, 1e6), st.sampled_from([math.nan, math.inf, 1e30, 0.0]))
+
+
+@given(values=st.lists(norms, max_size=60), before=st.integers(0, 400))
+def test_the_guard_follows_its_equations(values: list[float], before: int) -> None:
+    """N10."""
+    guard, slow = GradientGuard(CPU), SlowGuard()
+    for value in [1.0, 1.5] * (before // 2) + values:
+        norm = torch.tensor(value, dtype=torch.float64)
+        assert bool(guard.judge(norm)) == slow.judge(value)
+    assert guard.averages == pytest.approx([slow.M, slow.Q, slow.w], rel=1e-9, abs=1e-12)
+
+
+def test_a_sudden_norm_is_dropped_only_once_the_averages_are_trusted() -> None:
+    """N10: the first 277 updates are never dropped for size."""
+    for updates, dropped in ((276, False), (277, True), (300, True)):
+        guard = GradientGuard(CPU)
+        assert not any(judge(guard, 1.0 + 0.1 * (i % 3)) for i in range(updates))
+        assert judge(guard, 1e4) is dropped
+
+
+@pytest.mark.parametrize("norm", [math.nan, math.inf])
+@pytest.mark.parametrize("updates", [0, 5, 400])
+def test_a_norm_that_is_not_finite_is_dropped_at_any_time(norm: float, updates: int) -> None:
+    """N10: and leaves the averages untouched."""
+    guard = GradientGuard(CPU)
+    for _ in range(updates):
+        judge(guard, 1.0)
+    before = guard.averages
+    assert judge(guard, norm)
+    assert guard.averages == before
+
+
+@pytest.mark.parametrize("start", [0.01, 1.0, 50.0])
+def test_slow_growth_is_never_dropped(start: float) -> None:
+    """N10: 0.1 % an update."""
+    guard = GradientGuard(CPU)
+    assert not any(judge(guard, start * 1.001**update) for update in range(4000))
+
+
+def test_a_lasting_change_is_accepted_in_the_end() -> None:
+    """Dropped norms move the averages, too, up to the cap."""
+    guard = GradientGuard(CPU)
+    for _ in range(400):
+        judge(guard, 1.0)
+    dropped = [judge(guard, 100.0) for _ in range(3000)]
+    assert dropped[0] and not dropped[-1]
+
+
+def make_optimiser(name: str) -> tuple[torch.nn.Linear, torch.optim.Optimizer]:
+    model = torch.nn.Linear(3, 2)
+    if name == "adam":
+        return model, torch.optim.AdamW(model.parameters(), weight_decay=0.1, fused=True)
+    return model, torch.optim.SGD(
+        model.parameters(), lr=0.1, momentum=0.9, nesterov=True, fused=True
+    )
+
+
+def everything(model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> list[Any]:
+    state = [value.clone() for values in optimiser.state.values() for value in values.values()]
+    return [*(parameter.detach().clone() for parameter in model.parameters()), *state]
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)], ids=["cpu", "cuda"]
+)
+@pytest.mark.parametrize("name", ["adam", "nesterov"])
+def test_a_dropped_update_changes_neither_parameters_nor_the_optimiser(
+    name: str, device: str
+) -> None:
+    """N10: bit for bit, the count of updates included; the next one counts again."""
+    model, optimiser = make_optimiser(name)
+    model.to(device)
+    for value in (1.0, math.nan, 2.0):
+        before = everything(model, optimiser)
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, value)
+        dropped = torch.tensor(math.isnan(value), device=device)
+        step_unless(dropped, optimiser)
+        after = everything(model, optimiser)
+        same = [torch.equal(old, new) for old, new in zip(before, after, strict=False)]
+        assert all(same) if math.isnan(value) else not any(same)
+
+
+def test_the_penalty_is_on_matrices_only() -> None:
+    """docs/systems.md 7.8: the gradient of 0.5 l2 sum(p^2), for weights without biases."""
+    linear = torch.nn.Linear(3, 2)
+    model = torch.nn.Sequential(linear, torch.nn.LayerNorm(2)).double()
+    model(torch.randn(4, 3, dtype=torch.float64)).square().sum().backward()
+    expected = [
+        parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None
+    ]
+    expected[0] += torch.autograd.grad(0.5 * 0.25 * linear.weight.square().sum(), linear.weight)[0]
+    add_l2(model.parameters(), 0.25)
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)
