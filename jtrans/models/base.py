@@ -72,6 +72,9 @@ class TranslationModel(nn.Module, abc.ABC):
     Attributes:
         Config: its settings; the default of `system` is the system's name.
         is_joint: whether memory grows with S*T, so that batches are bounded by joint positions.
+        has_batch_statistics: whether training normalises over a micro-batch, so that it differs
+            from evaluation even without dropout, and the gradient of an update depends on its
+            split into micro-batches.
         paper: its publication, for systems of other distributions.
         tiny: settings of the small model that the contract tests build, where they are not named
             `width`, `ffn_width`, `heads`, `...layers` or `...dropout`.
@@ -80,6 +83,7 @@ class TranslationModel(nn.Module, abc.ABC):
 
     Config: ClassVar[type[SystemConfig]]
     is_joint: ClassVar[bool] = False
+    has_batch_statistics: bool = False
     paper: ClassVar[str] = ""
     tiny: ClassVar[Mapping[str, Any]] = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch import nn
 
 from jtrans.errors import ConfigError
-from jtrans.models.systems import AttentionSystemConfig
+from jtrans.models.systems import AttentionSystemConfig, PervasiveConfig
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import InputEmbedding, token_embedding
 from jtrans.nn.encoder import Encoder
@@ -18,7 +18,25 @@ from jtrans.nn.encoder import Encoder
 def input_embeddings(
     config: AttentionSystemConfig, source_vocabulary: int, target_vocabulary: int
 ) -> tuple[InputEmbedding, InputEmbedding]:
-    """Return the source and the target embedding, one matrix when `tie` is ``all``.
+    """Return the source and the target embedding, see `embedding_tables`."""
+    first, second = (
+        InputEmbedding(
+            tokens,
+            layout=config.position_layout,
+            base=config.position_base,
+            offset=config.position_offset,
+            scale_positions=config.scale_positions,
+            dropout=SharedDropout(config.dropout),
+        )
+        for tokens in embedding_tables(config, source_vocabulary, target_vocabulary)
+    )
+    return first, second
+
+
+def embedding_tables(
+    config: AttentionSystemConfig | PervasiveConfig, source_vocabulary: int, target_vocabulary: int
+) -> tuple[nn.Embedding, nn.Embedding]:
+    """Return the source and the target token vectors, one matrix when `tie` is ``all``.
 
     Raises:
         ConfigError: one matrix cannot serve two vocabularies.
@@ -32,18 +50,7 @@ def input_embeddings(
         )
     target = token_embedding(target_vocabulary, config.width)
     source = target if config.tie == "all" else token_embedding(source_vocabulary, config.width)
-    first, second = (
-        InputEmbedding(
-            tokens,
-            layout=config.position_layout,
-            base=config.position_base,
-            offset=config.position_offset,
-            scale_positions=config.scale_positions,
-            dropout=SharedDropout(config.dropout),
-        )
-        for tokens in (source, target)
-    )
-    return first, second
+    return source, target
 
 
 def source_encoder(config: AttentionSystemConfig, layers: int) -> Encoder:

@@ -87,3 +87,41 @@ class ReformerFastConfig(ReformerConfig):
     system: Literal["reformer-fast"] = "reformer-fast"  # type: ignore[assignment]
     layers: Count = 5
     prenet_layers: Annotated[int, Field(ge=0)] = 5  # 0 leaves only its final layer norm
+
+
+class PervasiveConfig(SystemConfig):
+    """Elbayad et al. 2018 (`dense`) and 2020 (`residual`): a convolutional network on the grid."""
+
+    system: Literal["pervasive"] = "pervasive"
+    network: Literal["residual", "dense"] = "residual"
+    layers: Count = 14  # L
+    kernel: Annotated[int, Field(gt=0, le=31)] = 11  # k, along target and source; odd
+    width: Count = 256  # D, of both embeddings
+    channels: Count = 256  # C, of a cell of the grid; dense: of what the first layer reads
+    ffn_width: Count = 1024  # F; residual only
+    growth: Count = 32  # g, channels that a layer adds; dense only
+    # how a target position's cells become one vector; max-attention and scaled-mean: dense only,
+    # gated-max: residual only
+    aggregation: Literal[
+        "gated-max", "max", "attention", "max-attention", "mean", "scaled-mean"
+    ] = "gated-max"
+    positions: bool = True  # sinusoids; the published dense networks have none
+    position_offset: Annotated[int, Field(ge=0)] = 0  # position of the first token
+    dropout: Rate = 0.1  # p: embedded inputs, every layer, attention weights, hidden states
+    tie: Literal["none", "decoder", "all"] = "none"  # which embedding matrices are shared
+
+    @model_validator(mode="after")
+    def _possible_network(self) -> Self:
+        if self.kernel % 2 == 0:
+            raise ValueError(f"kernel {self.kernel} is even: it must be odd, to have a centre")
+        if self.positions and (self.width % 2 or self.width < 4):
+            raise ValueError(
+                f"width {self.width} must be even and at least 4 (sine and cosine halves)"
+            )
+        others = {"residual": ("max-attention", "scaled-mean"), "dense": ("gated-max",)}
+        if self.aggregation in others[self.network]:
+            raise ValueError(
+                f"the {self.network} network has no aggregation {self.aggregation!r}: "
+                f"use {'gated-max' if self.network == 'residual' else 'max'!r}"
+            )
+        return self

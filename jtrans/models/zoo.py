@@ -135,6 +135,13 @@ SYSTEMS: dict[str, SystemEntry] = {
         "Li et al. 2020, Neural Machine Translation with Joint Representation",
         config=f"{_CONFIGS}:ReformerFastConfig",
     ),
+    "pervasive": SystemEntry(
+        "jtrans.models.pervasive:Pervasive",
+        "joint source-target grid, masked 2-D convolutions, no encoder",
+        "Elbayad et al. 2018, Pervasive Attention: 2D Convolutional Neural Networks for "
+        "Sequence-to-Sequence Prediction",
+        config=f"{_CONFIGS}:PervasiveConfig",
+    ),
 }
 
 

@@ -7,8 +7,9 @@ and results by rounding only.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.fx.experimental._config
@@ -18,13 +19,18 @@ from torch.utils.checkpoint import checkpoint
 from jtrans.errors import ConfigError
 from jtrans.nn.gpu.operator import HAS_TRITON
 from jtrans.nn.recorder import is_recording
-from jtrans.nn.residual import Residual
 
 Recompute = Literal["none", "hidden", "layer"]
 
 
 class Layer(nn.Module):
-    """A layer of a stack; `set_recompute` and `compile_layers` choose how training computes it."""
+    """A layer of a stack; `set_recompute` and `compile_layers` choose how training computes it.
+
+    Attributes:
+        is_compilable: whether one compiled form can serve all layers of the kind.
+    """
+
+    is_compilable: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,8 +44,18 @@ class Layer(nn.Module):
             return plain(*inputs, **options)
         call = self.compiled or plain
         if self.is_recomputed:
-            return checkpoint(call, *inputs, use_reentrant=False, **options)  # type: ignore[no-any-return]
+            return checkpoint(  # type: ignore[no-any-return]
+                call,
+                *inputs,
+                use_reentrant=False,
+                context_fn=lambda: (contextlib.nullcontext(), self.recomputing()),
+                **options,
+            )
         return call(*inputs, **options)
+
+    def recomputing(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context of the second forward pass: it must have no effect but its result."""
+        return contextlib.nullcontext()
 
 
 def set_recompute(model: nn.Module, policy: Recompute) -> None:
@@ -52,9 +68,9 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
             everything but each layer's input (a third more).
     """
     for module in model.modules():
-        if isinstance(module, Residual):
-            module.saves_memory = policy == "hidden"
-        elif isinstance(module, Layer):
+        if hasattr(module, "saves_memory"):
+            module.saves_memory = policy == "hidden"  # type: ignore[assignment]
+        if isinstance(module, Layer):
             module.is_recomputed = policy == "layer"
 
 
@@ -87,7 +103,7 @@ def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "ind
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     torch.fx.experimental._config.use_duck_shape = False
     for module in model.modules():
-        if isinstance(module, Layer):
+        if isinstance(module, Layer) and module.is_compilable:
             module.compiled = torch.compile(
                 module.forward, dynamic=True, backend=backend, options=options
             )

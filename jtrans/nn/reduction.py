@@ -41,11 +41,11 @@ class MaxReduction(nn.Module):
     """The maximum of every feature over real source positions."""
 
     def forward(self, grid: Tensor, source_bias: Tensor | None) -> Tensor:
-        """Reduce [B, T, S, E] to [B, T, E]; the weights are 1 on the winner, [B, T, S, E]."""
+        """Reduce [B, T, S, E] to [B, T, E]; equal winners share a weight of 1, [B, T, S, E]."""
         if source_bias is not None:
             grid = grid + source_bias[:, None, :, None]
-        values, positions = grid.max(dim=2)  # [B, T, E]
+        values = grid.max(dim=2).values  # [B, T, E]
         if is_recording():
-            winners = F.one_hot(positions, grid.shape[2])  # [B, T, E, S]
-            record(self, winners.transpose(-1, -2).float())
+            winners = (grid == values.unsqueeze(2)).float()
+            record(self, winners / winners.sum(dim=2, keepdim=True))
         return values

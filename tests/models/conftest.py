@@ -33,12 +33,22 @@ JOINT_VARIANTS: dict[str, dict[str, Any]] = ATTENTION_VARIANTS | {
     "max-reduction": {"reduction": "max"},
     "independent-dropout": {"grid_dropout": "independent"},
 }
+DENSE: dict[str, Any] = {"network": "dense", "positions": False}
+GRID_VARIANTS: dict[str, dict[str, Any]] = {
+    "max": {"aggregation": "max", "tie": "decoder"},
+    "attention": {"aggregation": "attention", "position_offset": 2},
+    "mean": {"aggregation": "mean", "positions": False},
+    "dense": DENSE | {"aggregation": "max", "tie": "decoder"},
+    "dense-max-attention": DENSE | {"aggregation": "max-attention"},
+    "dense-scaled-mean": DENSE | {"aggregation": "scaled-mean", "tie": "all"},
+}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "transformer": ATTENTION_VARIANTS | {"output-bias": {"output_bias": True}},
     "dlcl": {name: ATTENTION_VARIANTS[name] for name in ("post-norm", "tie-all")}
     | {"one": {"combination": "one"}},
     "reformer-base": JOINT_VARIANTS,
     "reformer-fast": {name: JOINT_VARIANTS[name] for name in ("post-norm", "concat", "offset-2")},
+    "pervasive": GRID_VARIANTS,
 }
 CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in system_configs()} | {
     f"{system}/{variant}": (system, changes)

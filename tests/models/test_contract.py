@@ -143,7 +143,11 @@ def test_a_sentence_scores_the_same_alone_and_in_any_order(
 def test_training_without_dropout_equals_evaluation(model: TranslationModel, batch: Batch) -> None:
     training = copy.deepcopy(model).train()
     expected = logits(model, batch.source, batch.target_in)
-    torch.testing.assert_close(logits(training, batch.source, batch.target_in), expected, **EXACT)
+    result = logits(training, batch.source, batch.target_in)
+    if model.has_batch_statistics:  # the declared exception must be one
+        assert not torch.allclose(result, expected)
+    else:
+        torch.testing.assert_close(result, expected, **EXACT)
 
 
 def test_dropout_changes_training_and_not_evaluation(
@@ -234,7 +238,9 @@ def test_bfloat16_is_close_to_float32_forward_and_backward(
         results.append((scores.float().detach(), torch.cat(gradients)))
     (exact, exact_gradient), (rough, rough_gradient) = results
     assert (rough - exact).norm() / exact.norm() < 0.02
-    assert F.cosine_similarity(rough_gradient, exact_gradient, dim=0) > 0.99
+    # with batch norm over so few cells, rounding changes some winners of a maximum
+    least = 0.95 if model.has_batch_statistics else 0.99
+    assert F.cosine_similarity(rough_gradient, exact_gradient, dim=0) > least
     assert not torch.equal(rough, exact)  # bfloat16 was in fact used
 
 

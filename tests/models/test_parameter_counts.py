@@ -23,6 +23,9 @@ DEEP = {"width": 512, "ffn_width": 2048, "heads": 8, "tie": "all"}
 DEEP_WMT = (34_040, 34_040)
 DE_EN, EN_DE = (8_848, 6_632), (6_632, 8_848)
 VI_EN, ZH_EN = (7_709, 17_191), (40_448, 36_096)
+DENSE = {"network": "dense", "layers": 24, "width": 128, "channels": 128, "growth": 32}
+DENSE |= {"positions": False, "aggregation": "max", "tie": "decoder"}
+GRID = {"width": 16, "channels": 16, "ffn_width": 32, "layers": 2, "kernel": 3}
 
 # the values marked * in docs/systems.md 12 were confirmed by building the reference implementation
 COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
@@ -72,6 +75,17 @@ COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
     "fast-en-de": ("reformer-fast", SMALL, EN_DE, 18_141_440),
     "fast-vi-en": ("reformer-fast", SMALL, VI_EN, 22_688_768),
     "fast-nist": ("reformer-fast", BASE, ZH_EN, 105_222_656),
+    "pervasive-iwslt": ("pervasive", {"tie": "decoder"}, DE_EN, 13_014_504),
+    "pervasive-2018-max": ("pervasive", DENSE | {"kernel": 5}, DE_EN, 6_493_800),
+    "pervasive-2018-max-3": ("pervasive", DENSE | {"kernel": 3}, DE_EN, 4_920_936),
+    "pervasive-2018-attention": (
+        "pervasive",
+        DENSE | {"kernel": 5, "aggregation": "max-attention"},
+        DE_EN,
+        6_551_593,
+    ),
+    "pervasive-tiny-tied": ("pervasive", GRID | {"tie": "decoder"}, (20, 24), 5_080),
+    "pervasive-tiny": ("pervasive", GRID, (20, 24), 5_464),
     "fast-nist-scaled": (
         "reformer-fast",
         BASE | {"ffn_width": 3072, "layers": 7, "prenet_layers": 7},
@@ -92,6 +106,9 @@ RECIPES = {
     "iwslt14-de-en/reformer-base": "joint-iwslt",
     "iwslt14-de-en/reformer-fast": "fast-iwslt",
     "iwslt14-de-en/reformer-fast-scaled": "fast-scaled",
+    "iwslt14-de-en/pervasive": "pervasive-iwslt",
+    "iwslt14-de-en/pervasive-2018-max": "pervasive-2018-max",
+    "iwslt14-de-en/pervasive-2018-attention": "pervasive-2018-attention",
     "iwslt14-en-de/transformer": "iwslt-en-de",
     "iwslt14-en-de/reformer-base": "joint-en-de",
     "iwslt14-en-de/reformer-fast": "fast-en-de",

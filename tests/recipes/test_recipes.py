@@ -22,6 +22,9 @@ DEEP = ["transformer-post-6", "transformer-pre-20", "dlcl-post-6", "dlcl-post-25
 DEEP += ["dlcl-pre-30"]
 NAMES += [f"wmt14-en-de/{name}" for name in DEEP]
 NAMES += ["multi30k-de-en/transformer", "multi30k-de-en/reformer-fast"]
+PERVASIVE = ["pervasive", "pervasive-2018-max", "pervasive-2018-attention"]
+NAMES += [f"iwslt14-de-en/{name}" for name in PERVASIVE]
+NAMES += ["demo/pervasive", "multi30k-de-en/pervasive"]
 
 DE_EN, EN_DE, VI_EN, ZH_EN = (8848, 6632), (6632, 8848), (7709, 17191), (40448, 36096)
 EN_DE_WMT = (34040, 34040)
@@ -33,6 +36,9 @@ SIZES = {
     "wmt14-en-de/dlcl-post-25": (EN_DE_WMT, 121_494_395),
     "wmt14-en-de/dlcl-pre-6": (EN_DE_WMT, 61_581_368),
     "wmt14-en-de/dlcl-pre-30": (EN_DE_WMT, 137_263_628),
+    "iwslt14-de-en/pervasive": (DE_EN, 13_014_504),
+    "iwslt14-de-en/pervasive-2018-max": (DE_EN, 6_493_800),
+    "iwslt14-de-en/pervasive-2018-attention": (DE_EN, 6_551_593),
     "iwslt14-de-en/transformer": (DE_EN, 16_720_896),
     "iwslt14-de-en/transformer-scaled": (DE_EN, 42_866_688),
     "iwslt14-de-en/reformer-base": (DE_EN, 16_783_872),
@@ -61,7 +67,9 @@ def test_a_recipe_is_for_its_corpus_and_system(name: str) -> None:
     corpus, _, system = name.partition("/")
     config = load_config(name, system_configs())
     assert config.data.corpus == ("grammar-de-en" if corpus == "demo" else corpus)
-    assert config.model.system == re.sub("-(scaled|small|(pre|post)-[0-9]+)$", "", system)
+    assert config.model.system == re.sub(
+        "-(scaled|small|(pre|post)-[0-9]+|2018-(max|attention))$", "", system
+    )
 
 
 @pytest.mark.parametrize("name", SIZES)

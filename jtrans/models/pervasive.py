@@ -1,0 +1,375 @@
+"""Pervasive attention (Elbayad et al. 2018; the residual network: Elbayad et al. 2020).
+
+Like the Reformers it has a vector for every pair of source and target positions and no encoder,
+but its layers are masked 2-D convolutions: they see k//2 more target positions each, and k//2
+source positions on both sides.
+
+    u [B, S, D], v [B, T, D] = embed(source), embed(target)
+    X[b, j, i]  = W [u[b, i] ; v[b, j]] + b                                 -> [B, T, S, C]
+    residual :  L layers { X <- (X + Conv_k(W X)) r ; X <- (X + FFN(X)) r },  r = sqrt(1/2)
+                out = mean of X_0 .. X_L
+    dense    :  L layers { X <- [X ; Conv_k(relu(BN(W relu(BN(X)))))] }
+                out = relu(BN(W relu(BN(X))))
+    R = aggregate `out` over the source                                     -> [B, T, C]
+    logits = (W R + b) W_out^T + b_out                                      -> [B, T, V]
+
+Differs from the original code: padding of the source is zero before every convolution, and left out
+of batch norm and aggregation, so that a sentence scores the same alone and in a batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from jtrans.models.base import AttentionMap, Memory, TranslationModel
+from jtrans.models.parts import embedding_tables
+from jtrans.models.systems import PervasiveConfig
+from jtrans.nn.convolution.grid import (
+    GridConvolution,
+    GridRows,
+    real_cells,
+    without_padding,
+)
+from jtrans.nn.convolution.grid_norm import GridBatchNorm
+from jtrans.nn.convolution.grid_reduction import (
+    GatedMaxReduction,
+    MaxAttentionReduction,
+    MeanReduction,
+    PositionReduction,
+)
+from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.embedding import PADDING, InputEmbedding
+from jtrans.nn.fast import compute, reduce
+from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.layer import Layer
+from jtrans.nn.recorder import record_attention
+from jtrans.nn.reduction import MaxReduction
+from jtrans.nn.softmax import padding_bias
+
+_HALF = math.sqrt(0.5)  # the sum of two independent terms keeps its variance
+_BOTTLENECK = 4  # channels between the convolutions of a dense layer, per channel that it adds
+
+
+class ResidualLayer(Layer):
+    """A 1 x 1 and a depth-wise k x k convolution, then an FFN; no norms."""
+
+    def __init__(self, config: PervasiveConfig) -> None:
+        super().__init__()
+        C = config.channels
+        self.mix = linear(C, C)
+        self.convolution = GridConvolution(C, C, config.kernel, groups=C, bias=True)
+        self.feed_forward = FeedForward(C, config.ffn_width, SharedDropout(0.0))
+        self.dropout = SharedDropout(config.dropout)
+        self.saves_memory = False  # set by `layer.set_recompute`
+
+    def forward(self, x: Tensor, is_real: Tensor | None, rows: GridRows | None = None) -> Tensor:
+        """Refine the grid.
+
+        Args:
+            x: [B, T, S, C]; with `rows` the next row, [N, 1, S, C].
+            is_real: True on real source positions, [B, 1, S, 1]; None without padding.
+            rows: what the convolution has read of the rows before.
+        """
+        y = self.convolution(without_padding(self.mix(x), is_real), rows)
+        x = self.dropout.add(x, y) * _HALF
+        y = compute(self.feed_forward, x, saves_memory=self.saves_memory)
+        return self.dropout.add(x, y) * _HALF
+
+
+class ResidualNetwork(nn.Module):
+    """Residual layers; their mean, the input included."""
+
+    def __init__(self, config: PervasiveConfig) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(ResidualLayer(config) for _ in range(config.layers))
+        self.channels = config.channels
+
+    def forward(
+        self,
+        x: Tensor,
+        is_real: Tensor | None,
+        target_mask: Tensor,
+        rows: Sequence[GridRows | None],
+    ) -> Tensor:
+        """Map the grid, as in `DenseNetwork`."""
+        total = x
+        for layer, own in zip(self.layers, rows, strict=True):
+            x = layer(x, is_real, own)
+            total = total + x
+        return total / (len(self.layers) + 1)
+
+
+class DenseLayer(Layer):
+    """New channels from all earlier ones: norm, 1 x 1, norm, masked k x k convolution."""
+
+    is_compilable = False  # each has another number of inputs
+
+    def __init__(self, inputs: int, config: PervasiveConfig) -> None:
+        super().__init__()
+        hidden = _BOTTLENECK * config.growth
+        self.norm = GridBatchNorm(inputs)
+        self.mix = linear(inputs, hidden, bias=False)
+        self.hidden_norm = GridBatchNorm(hidden)
+        self.convolution = GridConvolution(hidden, config.growth, config.kernel, bias=False)
+        self.dropout = SharedDropout(config.dropout)
+
+    def forward(self, is_real: Tensor, rows: GridRows | None, *features: Tensor) -> Tensor:
+        """Return the channels to add, [B, T, S, g].
+
+        Args:
+            is_real: True on real cells, [B, T, S, 1], or [B, 1, S, 1] in evaluation.
+            rows: what the convolution has read of the rows before, in decoding.
+            features: the channels so far, [B, T, S, c] each.
+        """
+        x = torch.relu(self.norm(torch.cat(features, dim=-1), is_real))
+        x = torch.relu(self.hidden_norm(self.mix(x), is_real))  # zero at padding
+        return self.dropout(self.convolution(x, rows))  # type: ignore[no-any-return]
+
+    @contextlib.contextmanager
+    def recomputing(self) -> Iterator[None]:
+        """Do not count the statistics of a micro-batch twice."""
+        norms = (self.norm, self.hidden_norm)
+        for norm in norms:
+            norm.is_tracking = False
+        try:
+            yield
+        finally:
+            for norm in norms:
+                norm.is_tracking = True
+
+
+class DenseNetwork(nn.Module):
+    """Dense layers, then a closing 1 x 1 convolution to half the channels between two norms."""
+
+    def __init__(self, config: PervasiveConfig) -> None:
+        super().__init__()
+        C, growth = config.channels, config.growth
+        self.layers = nn.ModuleList(
+            DenseLayer(C + n * growth, config) for n in range(config.layers)
+        )
+        C += config.layers * growth
+        self.channels = C // 2
+        self.norm = GridBatchNorm(C)
+        self.mix = linear(C, self.channels, bias=False)
+        self.last_norm = GridBatchNorm(self.channels)
+
+    def forward(
+        self,
+        x: Tensor,
+        is_real: Tensor | None,
+        target_mask: Tensor,
+        rows: Sequence[GridRows | None],
+    ) -> Tensor:
+        """Map the grid.
+
+        Args:
+            x: [B, T, S, C]; in decoding the next row, [N, 1, S, C].
+            is_real: True on real source positions, [B, 1, S, 1]; None without padding.
+            target_mask: True on real target positions, [B, T].
+            rows: for each layer the rows before, in decoding.
+
+        Returns:
+            [B, T, S, channels].
+        """
+        cells = target_mask[:, :, None, None] if self.training else x.new_ones(1, 1, 1, 1).bool()
+        cells = cells if is_real is None else cells & is_real
+        features = [x]
+        for layer, own in zip(self.layers, rows, strict=True):
+            features.append(layer(cells, own, *features))
+        x = torch.relu(self.norm(torch.cat(features, dim=-1), cells))
+        return torch.relu(self.last_norm(self.mix(x), cells))
+
+
+@dataclass
+class PervasiveState:
+    """The state of N = B x beam hypotheses: the last k//2 rows that each convolution has read."""
+
+    memory: Memory  # of N hypotheses
+    beam: int
+    rows: list[GridRows]  # by layer
+    length: int = 0  # positions read so far
+
+    def select(self, rows: Tensor) -> PervasiveState:
+        """Return the state of the hypotheses `rows`, [B', beam']."""
+        chosen = rows.flatten()
+        # all sentences and as many hypotheses of each: they keep their order
+        is_same = rows.shape[1] == self.beam and chosen.numel() == len(self.memory.mask)
+        memory = self.memory if is_same else self.memory.select(chosen)
+        held = [own.select(chosen) for own in self.rows]
+        return PervasiveState(memory, rows.shape[1], held, self.length)
+
+
+class Pervasive(TranslationModel):
+    """A convolutional network over all pairs of source and target positions."""
+
+    Config = PervasiveConfig
+    is_joint = True
+    tiny = {"channels": 16, "growth": 8, "kernel": 7}  # noqa: RUF012 - two layers see 7 positions
+    config: PervasiveConfig
+
+    def __init__(
+        self, config: PervasiveConfig, source_vocabulary: int, target_vocabulary: int
+    ) -> None:
+        super().__init__(config)
+        self.has_batch_statistics = config.network == "dense"
+        D = config.width
+        source, target = embedding_tables(config, source_vocabulary, target_vocabulary)
+        self.source_embedding = _input_embedding(source, config)
+        self.target_embedding = _input_embedding(target, config)
+        self.opening = linear(2 * D, config.channels)
+        self.network: ResidualNetwork | DenseNetwork
+        if config.network == "residual":
+            self.network = ResidualNetwork(config)
+        else:
+            self.network = DenseNetwork(config)
+        C = self.network.channels
+        self.reduction = _reduction(config, C)
+        if config.aggregation == "max-attention":
+            C *= 2
+        # untied dense networks map straight to the vocabulary
+        is_direct = config.network == "dense" and config.tie == "none"
+        self.closing = None if is_direct else linear(C, D)
+        self.dropout = SharedDropout(config.dropout)
+        self.output = nn.Linear(C if is_direct else D, target_vocabulary)
+        nn.init.zeros_(self.output.bias)
+        if config.tie == "none":
+            nn.init.normal_(self.output.weight, std=self.output.in_features**-0.5)
+        else:
+            self.output.weight = target.weight
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Compute the source's part of the grid: [B, S] -> memory of [B, S, C]."""
+        u = self.source_embedding(source)  # [B, S, D]
+        weight = self.opening.weight[:, : self.config.width]
+        return Memory(F.linear(u, weight, self.opening.bias), source_mask)
+
+    def decode(self, target: Tensor, memory: Memory) -> Tensor:
+        """Return hidden states of all target positions, [B, T, E]."""
+        x = self._grid(memory.states, self.target_embedding(target))  # [B, T, S, C]
+        rows = [None] * self.config.layers
+        return self._reduce(x, memory.mask, target != PADDING, rows)
+
+    def begin(self, memory: Memory, beam: int) -> PervasiveState:
+        """Return empty prefixes."""
+        sentences = torch.arange(len(memory.mask), device=memory.mask.device)
+        rows = [GridRows(self.config.kernel // 2) for _ in range(self.config.layers)]
+        return PervasiveState(memory.select(sentences.repeat_interleave(beam)), beam, rows)
+
+    def step(self, token: Tensor, state: PervasiveState) -> Tensor:
+        """Read one more token per hypothesis, [N] -> [N, E]: one more row of the grid."""
+        memory, token = state.memory, token[:, None]
+        x = self._grid(memory.states, self.target_embedding(token, start=state.length))
+        state.length += 1
+        return self._reduce(x, memory.mask, token != PADDING, state.rows)[:, 0]
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., E] -> [..., V]."""
+        return self.output(hidden)  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
+        """Return the share of each source position in the aggregation.
+
+        Of a maximum: the share of features whose maximum lies there.
+        """
+        with record_attention() as weights:
+            self.decode(target, self.encode(source, source != PADDING))
+        axes = ("target", "source")
+        maps = []
+        for module in self.reduction.modules():
+            if module in weights.calls:
+                shares = weights[module]
+                if isinstance(module, MaxReduction):
+                    shares = shares.mean(-1)  # of [B, T, S, features]
+                maps.append((type(module), shares))
+        if len(maps) == 1:
+            return [AttentionMap("reduction", axes, maps[0][1])]
+        return [
+            AttentionMap("maximum" if kind is MaxReduction else "attention", axes, shares)
+            for kind, shares in maps
+        ]
+
+    def _grid(self, u: Tensor, v: Tensor) -> Tensor:
+        """Return ``W [u ; v] + b`` of every pair: [B, S, C], [B, T, D] -> [B, T, S, C].
+
+        The map of a pair is the sum of a map of each side; `u` is the source's already.
+        """
+        v = F.linear(v, self.opening.weight[:, self.config.width :])  # [B, T, C]
+        dtype = torch.promote_types(u.dtype, torch.float32)
+        return u.unsqueeze(1).to(dtype) + v.unsqueeze(2).to(dtype)
+
+    def _reduce(
+        self,
+        x: Tensor,
+        source_mask: Tensor,
+        target_mask: Tensor,
+        rows: Sequence[GridRows | None],
+    ) -> Tensor:
+        """Run the network and collapse the source axis: [B, T, S, C] -> [B, T, E]."""
+        x = self.network(x, real_cells(source_mask), target_mask, rows)
+        x = reduce(None, self.reduction, x, padding_bias(source_mask))  # R
+        return self.dropout(x if self.closing is None else self.closing(x))  # type: ignore[no-any-return]
+
+
+class TokenVectors(nn.Module):
+    """Token vectors, scaled and without positions, then dropout; as `InputEmbedding`."""
+
+    def __init__(self, tokens: nn.Embedding, scale: float, dropout: SharedDropout) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.scale = scale
+        self.dropout = dropout
+
+    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
+        """Embed token ids, [B, L] -> [B, L, D]."""
+        return self.dropout(self.tokens(ids) * self.scale)  # type: ignore[no-any-return]
+
+
+def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
+    """Return a linear map, in a grid a 1 x 1 convolution, drawn Xavier-uniform."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.xavier_uniform_(layer.weight)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _input_embedding(tokens: nn.Embedding, config: PervasiveConfig) -> nn.Module:
+    dropout = SharedDropout(config.dropout)
+    if not config.positions:
+        scale = math.sqrt(config.width) if config.network == "residual" else 1.0
+        return TokenVectors(tokens, scale, dropout)
+    return InputEmbedding(
+        tokens,
+        layout="t2t",
+        base=10000.0,
+        offset=config.position_offset,
+        scale_positions=False,
+        dropout=dropout,
+    )
+
+
+def _reduction(config: PervasiveConfig, channels: int) -> nn.Module:
+    def attention() -> PositionReduction:
+        is_dense = config.network == "dense"
+        last = linear(channels, 1)
+        scores = last if is_dense else nn.Sequential(linear(channels, channels), last)
+        rate = config.dropout if is_dense else 0.0
+        return PositionReduction(scores, SharedDropout(rate), is_scaled=is_dense)
+
+    if config.aggregation == "gated-max":
+        return GatedMaxReduction(channels)
+    if config.aggregation == "attention":
+        return attention()
+    if config.aggregation == "max-attention":
+        return MaxAttentionReduction(attention())
+    if config.aggregation == "max":
+        return MaxReduction()
+    return MeanReduction(1.0 if config.aggregation == "mean" else 0.5)
