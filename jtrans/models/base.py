@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jtrans.config import SystemConfig
@@ -155,6 +156,38 @@ class TranslationModel(nn.Module, abc.ABC):
         for part in self.frozen:
             part.eval()
         return self
+
+    def tag(self, memory: Memory) -> dict[str, Tensor]:
+        """Return the logits of labels of source tokens, [B, S, labels] by kind of label.
+
+        Args:
+            memory: the result of `encode`.
+
+        Returns:
+            ``pos`` for parts of speech, ``ner`` for named entities; nothing without such heads.
+        """
+        return {}
+
+    @property
+    def auxiliary_weights(self) -> dict[str, float]:
+        """The weights of the losses of labels beside that of translation, by kind of label."""
+        return {}
+
+    def auxiliary(self, memory: Memory, labels: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the cross-entropy of labels, summed over labelled source tokens, by kind.
+
+        Args:
+            memory: the result of `encode`.
+            labels: by kind, [B, S]; -100 where a token has none.
+        """
+        losses = {}
+        for kind, logits in self.tag(memory).items():
+            if kind in labels:
+                scores = logits.to(torch.promote_types(logits.dtype, torch.float32))
+                losses[kind] = F.cross_entropy(
+                    scores.flatten(0, 1), labels[kind].flatten(), reduction="sum"
+                )
+        return losses
 
     def parameter_count(self) -> int:
         """Count trainable numbers, shared matrices once."""

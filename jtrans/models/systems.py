@@ -56,6 +56,58 @@ class DlclConfig(TransformerConfig):
     combination: Literal["average", "one"] = "average"  # the initial weights of earlier layers
 
 
+Kernel = Annotated[int, Field(gt=0, le=255)]  # taps
+Dilation = Annotated[int, Field(gt=0, le=64)]  # positions between two taps
+Tags = Annotated[int, Field(ge=0, le=127)]
+LossWeight = Annotated[float, Field(ge=0.0)]
+
+
+class TransformerPlusPlusConfig(TransformerConfig):
+    """Thapak & Hore 2020: half of the heads convolve; two encoder layers also predict tags."""
+
+    system: Literal["transformer-pp"] = "transformer-pp"  # type: ignore[assignment]
+    norm: Literal["pre", "post"] = "post"
+    # K of each layer, on both sides; the last one holds for all further layers
+    kernels: Annotated[tuple[Kernel, ...], Field(min_length=1)] = (3, 7, 15, 31, 31, 31)
+    dilation: Dilation | Annotated[tuple[Dilation, ...], Field(min_length=1)] = 2  # r, or of each
+    kernel_dropout: Rate = 0.1  # DropConnect: weights of the normalised kernels
+    embedding_dropout: Rate = 0.1  # embedded inputs; `dropout` is that of block outputs
+    convolution: bool = True  # False: plain self-attention everywhere, the ablation
+    plain_attention: Literal["mixed", "self"] = "mixed"  # encoder layers from the third one on
+    encoder_causal_conv: bool = True  # False: kernels of the encoder are centred
+    pos_tags: Tags = 18  # parts of speech, predicted from encoder layer 1; 0: no such head
+    ner_tags: Tags = 37  # named entities, predicted from encoder layer 2; 0: no such head
+    pos_weight: LossWeight = 0.1  # of the loss per labelled token, beside that of translation
+    ner_weight: LossWeight = 0.1
+
+    def is_mixed_in_encoder(self, layer: int) -> bool:
+        """Return whether an encoder layer, counted from 0, has a mixed block."""
+        return self.convolution and (layer < 2 or self.plain_attention == "mixed")
+
+    def convolution_of(self, layer: int) -> tuple[int, int]:
+        """Return kernel size and dilation of a layer, counted from 0."""
+        dilations = self.dilation if isinstance(self.dilation, tuple) else (self.dilation,)
+        return tuple(sizes[min(layer, len(sizes) - 1)] for sizes in (self.kernels, dilations))  # type: ignore[return-value]
+
+    @model_validator(mode="after")
+    def _possible_halves(self) -> Self:
+        if self.convolution and self.heads % 2:
+            raise ValueError(f"heads {self.heads} must be even: half of them attend, half convolve")
+        if not self.encoder_causal_conv:
+            even = [kernel for kernel in self.kernels if kernel % 2 == 0]
+            if even:
+                raise ValueError(
+                    f"kernel {even[0]} is even: centred kernels (encoder_causal_conv = false) "
+                    "have as many taps on both sides, so their sizes must be odd"
+                )
+        if self.ner_tags and self.encoder_layers < 2:
+            raise ValueError(
+                "entities are predicted from encoder layer 2, but encoder_layers is 1: "
+                "use two layers or more, or ner_tags = 0"
+            )
+        return self
+
+
 class ReformerConfig(AttentionSystemConfig):
     """Li et al. 2020, Reformer-base: joint layers only."""
 

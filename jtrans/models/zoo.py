@@ -123,6 +123,12 @@ SYSTEMS: dict[str, SystemEntry] = {
         "Wang et al. 2019, Learning Deep Transformer Models for Machine Translation",
         config=f"{_CONFIGS}:DlclConfig",
     ),
+    "transformer-pp": SystemEntry(
+        "jtrans.models.transformer_pp:TransformerPlusPlus",
+        "Transformer++: convolution beside attention, tagging heads",
+        "Thapak & Hore 2020, Transformer++",
+        config=f"{_CONFIGS}:TransformerPlusPlusConfig",
+    ),
     "reformer-base": SystemEntry(
         "jtrans.models.reformer:Reformer",
         "joint source-target grid, separable attention, no encoder",

@@ -58,6 +58,9 @@ class KeyValueCache:
         """Keep the sentences `rows`, [B']."""
         self._held = [held.index_select(0, rows) for held in self._held]
 
+    def keep_hypotheses(self, rows: Tensor) -> None:
+        """Keep the hypotheses `rows`, [B', beam']: slots never move, so nothing changes."""
+
     def keep_slots(self, slots: Tensor) -> None:
         """Keep the slots [B, count] of each sentence."""
         B, self.slots = slots.shape
@@ -131,6 +134,8 @@ class BeamCache:
         if len(rows) != len(self.mask):
             for layer in self.layers:
                 layer.keep_sentences(sentences)
+        for layer in self.layers:
+            layer.keep_hypotheses(rows)
         chosen = BeamCache(mask, self.layers, self.length)
         chosen._drop_dead_slots()
         return chosen

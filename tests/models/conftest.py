@@ -46,6 +46,15 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "transformer": ATTENTION_VARIANTS | {"output-bias": {"output_bias": True}},
     "dlcl": {name: ATTENTION_VARIANTS[name] for name in ("post-norm", "tie-all")}
     | {"one": {"combination": "one"}},
+    "transformer-pp": {name: ATTENTION_VARIANTS[name] for name in ("tie-all",)}
+    | {
+        "pre-norm": {"norm": "pre"},
+        "centred": {"encoder_causal_conv": False},
+        "long-kernels": {"kernels": (7, 4), "dilation": (1, 3)},
+        "plain": {"plain_attention": "self", "encoder_layers": 3},
+        "no-convolution": {"convolution": False},
+        "tagging": {"pos_tags": 18, "ner_tags": 37},
+    },
     "reformer-base": JOINT_VARIANTS,
     "reformer-fast": {name: JOINT_VARIANTS[name] for name in ("post-norm", "concat", "offset-2")},
     "pervasive": GRID_VARIANTS,

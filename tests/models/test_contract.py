@@ -34,6 +34,12 @@ def logits(
         return model.project(model.decode(target_in, model.encode(source, mask)))
 
 
+def auxiliary_loss(model: TranslationModel, memory: Memory) -> Tensor:
+    """Return the loss of labels that are all 1, 0 without such heads."""
+    labels = {kind: memory.mask.long() for kind in model.auxiliary_weights}
+    return torch.stack([torch.zeros(()), *model.auxiliary(memory, labels).values()]).sum()
+
+
 def with_padding(ids: Tensor, count: int) -> Tensor:
     """Append `count` columns of padding."""
     return F.pad(ids, (0, count), value=PAD)
@@ -162,11 +168,12 @@ def test_dropout_changes_training_and_not_evaluation(
 
 def test_every_parameter_gets_a_finite_gradient(case: Case, build: Build, batch: Batch) -> None:
     model = build(case[0], **case[1], rate=0.1).train()
-    hidden = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
+    memory = model.encode(batch.source, batch.source_mask)
+    hidden = model.decode(batch.target_in, memory)
     loss = F.cross_entropy(
         model.project(hidden[batch.target_mask]), batch.target_out[batch.target_mask]
     )
-    loss.backward()
+    (loss + auxiliary_loss(model, memory)).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
@@ -285,8 +292,9 @@ def test_a_model_that_has_searched_can_be_trained(case: Case, build: Build, batc
     model = build(case[0], **case[1])
     with torch.inference_mode():  # position tables are made here first
         model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
-    hidden = model.decode(batch.target_in, model.encode(batch.source, batch.source_mask))
-    model.project(hidden).sum().backward()
+    memory = model.encode(batch.source, batch.source_mask)
+    hidden = model.decode(batch.target_in, memory)
+    (model.project(hidden).sum() + auxiliary_loss(model, memory)).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 

@@ -18,6 +18,9 @@ Build = Callable[..., TranslationModel]
 BASE = {"width": 512, "ffn_width": 2048, "heads": 8}
 BIG = {"width": 1024, "ffn_width": 4096, "heads": 16}
 SMALL = {"width": 256, "ffn_width": 1024, "heads": 4}
+UNTAGGED = {"pos_tags": 0, "ner_tags": 0}
+MIXED_TINY = {"width": 16, "ffn_width": 32, "heads": 2, "kernels": (3, 5)}
+MIXED_TINY |= {"encoder_layers": 2, "decoder_layers": 2}
 JOINT, WMT = (37_000, 37_000), (32_000, 32_000)
 DEEP = {"width": 512, "ffn_width": 2048, "heads": 8, "tie": "all"}
 DEEP_WMT = (34_040, 34_040)
@@ -60,6 +63,26 @@ COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
         (20, 24),
         14_688,
     ),
+    "mixed-base": ("transformer-pp", BASE | {"tie": "all"} | UNTAGGED, JOINT, 63_142_912),
+    "mixed-base-tagging": ("transformer-pp", BASE | {"tie": "all"}, JOINT, 63_171_127),
+    "mixed-base-plain": (
+        "transformer-pp",
+        BASE | {"tie": "all", "plain_attention": "self"} | UNTAGGED,
+        JOINT,
+        63_115_264,
+    ),
+    "mixed-base-plain-tagging": (
+        "transformer-pp",
+        BASE | {"tie": "all", "plain_attention": "self"},
+        JOINT,
+        63_143_479,
+    ),
+    "mixed-big": ("transformer-pp", BIG | {"tie": "all"} | UNTAGGED, JOINT, 214_366_208),
+    "mixed-big-tagging": ("transformer-pp", BIG | {"tie": "all"}, JOINT, 214_422_583),
+    "mixed-iwslt": ("transformer-pp", SMALL | UNTAGGED, DE_EN, 16_750_080),
+    "mixed-iwslt-tagging": ("transformer-pp", SMALL, DE_EN, 16_764_215),
+    "mixed-tiny": ("transformer-pp", MIXED_TINY | UNTAGGED, (20, 24), 12_352),
+    "mixed-tiny-tagging": ("transformer-pp", MIXED_TINY, (20, 24), 13_287),
     "joint-iwslt": ("reformer-base", SMALL, DE_EN, 16_783_872),
     "joint-iwslt-tied": ("reformer-base", SMALL | {"tie": "decoder"}, DE_EN, 15_086_080),
     "joint-en-de": ("reformer-base", SMALL, EN_DE, 17_351_168),
@@ -93,7 +116,13 @@ COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
         146_178_560,
     ),
 }
-TINY = {"transformer": 12_288, "dlcl": 12_428, "reformer-base": 10_304, "reformer-fast": 14_784}
+TINY = {
+    "transformer": 12_288,
+    "dlcl": 12_428,
+    "transformer-pp": 12_320,
+    "reformer-base": 10_304,
+    "reformer-fast": 14_784,
+}
 VOCABULARIES = {
     "iwslt14-de-en": DE_EN,
     "iwslt14-en-de": EN_DE,
