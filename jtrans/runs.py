@@ -5,7 +5,7 @@ pipeline.json        copied from the prepared corpus
 target.words.gz      the same: how often each target word occurs in the training text
 run.json             format version, data folder, fingerprints, parameters
 checkpoints/step-00012000/{model.safetensors, state.safetensors, state.json, sha256.json}
-checkpoints/pointers.json    names of the last and the best checkpoint
+checkpoints/pointers.json    names of the last and the best checkpoint, the window of the best
 log.jsonl            one JSON object per logged event
 translations/, analysis/     results computed from a checkpoint, cached
 reports/             figures, tables and pages
@@ -48,6 +48,7 @@ RUNS = Path("runs")
 # the files of a checkpoint; the last has the digests of the others
 WEIGHTS, OPTIMISER, STATE = "model.safetensors", "state.safetensors", "state.json"
 SEAL = "sha256.json"
+WINDOW = "window"  # selects several checkpoints, see `Run.window`
 Used = TypeVar("Used")
 _log = logging.getLogger(__name__)
 WATCH_SECONDS = 20.0  # how long a lock left by another host is watched for signs of life
@@ -352,6 +353,14 @@ class Run:
             others = [each for each in reversed(self.checkpoints()) if each.name != name]
             if pointed or others:
                 return first_undamaged([*pointed, *others], lambda each: each.verify(WEIGHTS))
+        if selector == WINDOW:
+            raise CheckpointError(
+                "a window has several checkpoints, and here one is needed",
+                where=str(self.folder),
+                hint=f"one of {', '.join(str(each.update) for each in self.window())}, or best; "
+                "jtrans score takes a window",
+                kind="checkpoint.several",
+            )
         name = step_name(int(selector)) if selector.isdecimal() else selector
         folder = self.checkpoints_folder / name
         is_name = folder.name == name and folder.parent == self.checkpoints_folder
@@ -368,6 +377,33 @@ class Run:
             else f"train it: jtrans train {self.folder}/config.toml --run {self.folder}",
             kind="checkpoint.missing",
         )
+
+    def window(self) -> list[Checkpoint]:
+        """Return the checkpoints of the consecutive validations with the best mean BLEU.
+
+        Raises:
+            CheckpointError: there is no such window, or a checkpoint of it is missing.
+        """
+        window = self.pointers().get("window")
+        if not isinstance(window, dict):
+            raise CheckpointError(
+                "the run keeps no window of validations",
+                where=str(self.folder),
+                hint="use --checkpoint best; a run that is trained with --set "
+                "training.keep.window=21 keeps one",
+                kind="checkpoint.no-window",
+            )
+        if not window.get("updates"):
+            validations = len(window.get("recent", ()))
+            raise CheckpointError(
+                f"a window has {window.get('size')} consecutive validations, and the run has only "
+                f"{validations} so far",
+                where=str(self.folder),
+                hint="train it longer, or use --checkpoint best; a smaller window needs fewer: "
+                f"--set training.keep.window={max(2, validations)}",
+                kind="checkpoint.no-window",
+            )
+        return [self.checkpoint(str(update)) for update in window["updates"]]
 
     # Log and lock
 

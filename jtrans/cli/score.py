@@ -110,7 +110,8 @@ class ScoreOptions:
 def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON) -> None:
     """Score translations: of runs on a test set, or of files.
 
-    Several systems are compared with the first by paired bootstrap.
+    Several systems are compared with the first by paired bootstrap. --checkpoint window scores each
+    checkpoint of the window that training.keep.window keeps: mean and standard deviation.
 
     [bold]Examples[/bold]
 

@@ -51,12 +51,14 @@ class ScoreReport:
         target: the language that sacreBLEU's tokenizer is for.
         details: of runs, in the order of the systems: parameters, tokens per second and the like.
         bands: expected scores.
+        is_window: whether a group has the checkpoints of one run's window, not several seeds.
     """
 
     evaluation: Evaluation
     target: TargetLanguage
     details: Sequence[Mapping[str, Any]] = ()
     bands: Sequence[Band] = ()
+    is_window: bool = False
 
     @property
     def warnings(self) -> list[str]:
@@ -80,6 +82,7 @@ class ScoreReport:
             "groups": [
                 {
                     "name": group.name,
+                    "of": "checkpoints" if self.is_window else "seeds",
                     "systems": group.names,
                     "mean": {_key(name): group.mean(name) for name in metrics},
                     "sd": {_key(name): group.deviation(name) for name in metrics},
@@ -126,7 +129,8 @@ class ScoreReport:
         for group in self._seed_groups:
             print(self._group_sentence(group))
         if self._seed_groups:
-            print("± in the table: 95 % interval over sentences, of a mean over its seeds, too")
+            items = "checkpoints" if self.is_window else "seeds"
+            print(f"± in the table: 95 % interval over sentences, of a mean over its {items}, too")
         if self.details and evaluation.paired and not self._seed_groups:
             print("one run of each system: nothing is known of other seeds")
         if MULTI_BLEU in evaluation.metrics:
@@ -171,6 +175,12 @@ class ScoreReport:
             f"{TITLES[name]} {group.mean(name):.1f} ± {group.deviation(name):.1f}"
             for name in self.evaluation.metrics
         )
+        if self.is_window:
+            updates = [f"{int(name.rpartition('@')[2]):,}" for name in group.names]
+            return (
+                f"{group.name}, window of {len(updates)} validations, updates {updates[0]} to "
+                f"{updates[-1]}: {values} (mean ± sd)"
+            )
         return f"{', '.join(group.names)} differ only by seed: {values} (mean ± sd)"
 
 
@@ -190,21 +200,25 @@ def report_on_runs(
         split: of the prepared corpus, which must hold the same text for all runs; all its
             references are used.
         metrics: out of `ALL_METRICS`.
-        decoding: the checkpoint and the search.
+        decoding: the checkpoint, or "window" for all of a run's window, and the search.
         data: a prepared corpus to use instead of the one each run was trained on.
         lowercase: compare without case; None: if a run writes lower case.
 
     Raises:
         JtransError: no corpus, no such split, different texts or references, no checkpoint.
     """
-    from jtrans.analysis.study.load import open_members
-    from jtrans.analysis.study.scores import score_runs
+    from jtrans.analysis.study.load import open_members, open_windows
+    from jtrans.analysis.study.scores import score_runs, score_windows
+    from jtrans.runs import WINDOW
 
-    members = open_members(runs, split, decoding, data, _Bar())
-    evaluation = score_runs(members, metrics, lowercase)
+    is_window = decoding.checkpoint == WINDOW
+    open_all, score_all = (open_windows, score_windows) if is_window else (open_members, score_runs)
+    members = open_all(runs, split, decoding, data, _Bar())
+    evaluation = score_all(members, metrics, lowercase)
     details = [_details(member) for member in members]
     target = TargetLanguage(members[0].run.pipeline.target.language, "the runs' corpus")
-    return ScoreReport(evaluation, target, details, _bands(members, evaluation))
+    bands = _bands(members, evaluation, is_window=is_window)
+    return ScoreReport(evaluation, target, details, bands, is_window)
 
 
 class _Bar(console.TerminalProgress):
@@ -225,15 +239,19 @@ def _details(member: Member) -> dict[str, Any]:
     }
 
 
-def _bands(members: Sequence[Member], evaluation: Evaluation) -> list[Band]:
+def _bands(members: Sequence[Member], evaluation: Evaluation, *, is_window: bool) -> list[Band]:
+    """Compare every run, of a window its mean, with what its configuration expects."""
     from jtrans.models.zoo import system_configs
 
+    alone = [SeedGroup(system.name, [system]) for system in evaluation.systems]
+    by_name = {member.name: member for member in members}
     bands = []
-    for member, system in zip(members, evaluation.systems, strict=True):
+    for group in evaluation.groups if is_window else alone:
+        member = by_name[group.names[0]]
         expected = member.run.config(system_configs()).expect.get(member.text.split)
         if expected is not None and expected.metric in evaluation.metrics:
-            value = system.value(expected.metric)
-            bands.append(Band(system.name, expected.metric, expected.low, expected.high, value))
+            value = group.mean(expected.metric)
+            bands.append(Band(group.name, expected.metric, expected.low, expected.high, value))
     return bands
 
 

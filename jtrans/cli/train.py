@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -114,7 +115,22 @@ def _close(result: Result) -> None:
         console.talk(
             f"{result.splits:,} micro-batches did not fit into memory and were split in half"
         )
+    if result.dropped:
+        console.talk(f"{result.dropped:,} updates of abnormal gradients were dropped")
+    if result.window:
+        console.talk(window_text(result.window))
     console.next_step(f"jtrans translate {name}")
+
+
+def window_text(window: Mapping[str, Any]) -> str:
+    """Describe the window of validations that a run keeps."""
+    size, updates = window["size"], window["updates"]
+    if not updates:
+        return f"the window of {size} validations is not complete: {len(window['recent'])} so far"
+    return (
+        f"best window of {size} validations: updates {updates[0]:,} to {updates[-1]:,}, mean BLEU "
+        f"{window['mean']:.2f} (jtrans score --checkpoint window)"
+    )
 
 
 def _estimate(config: Config, data: Path, device: str | None, *, as_json: bool) -> None:

@@ -86,10 +86,15 @@ class TrainTable(TrainingEvents):
         bleu = "-" if validation.bleu is None else f"{validation.bleu:.1f}"
         perplexity = _fitting(validation.perplexity, 1)
         mark = "*" if validation.is_best else " "
+        window = validation.window
+        best_window = "*" if validation.is_best_window else ""
+        notes = f"   window {window:.2f} {best_window}" if window is not None else ""
+        notes += f"   dropped {validation.dropped:,}" if validation.dropped else ""
         self._line(
             f"{validation.epoch:>6}{validation.update:>8,}{_fitting(validation.train_loss, 2):>8}"
             f"{_fitting(validation.valid_loss, 2):>8}{perplexity:>8}{bleu:>8} {mark}"
-            f"{validation.tokens_per_second:>7,.0f}{duration(validation.seconds):>8}",
+            f"{validation.tokens_per_second:>7,.0f}{duration(validation.seconds):>8}"
+            + notes.rstrip(),
             "green" if validation.is_best else "",
         )
 

@@ -244,6 +244,8 @@ class TrainingConfig(ConfigSection):
 
     def _check_window(self) -> Self:
         window, most = self.keep.window, self.most_validations
+        if window == 1:
+            raise ValueError("keep.window 1 is no window: use keep.best, or at least 2 validations")
         if window and not self.validate_sentences:
             raise ValueError(
                 f"keep.window {window} chooses by BLEU, but validate_sentences is 0: translate "

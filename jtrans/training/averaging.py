@@ -12,7 +12,7 @@ from torch import Tensor
 
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.files import write_json
-from jtrans.runs import WEIGHTS, Checkpoint, Run, damaged
+from jtrans.runs import WEIGHTS, WINDOW, Checkpoint, Run, damaged
 from jtrans.training.objective import precise
 
 
@@ -50,7 +50,7 @@ def average_checkpoints(run: Run, checkpoints: Sequence[Checkpoint], name: str =
         CheckpointError: a checkpoint is damaged, or of a different model.
     """
     is_plain = re.fullmatch(r"[A-Za-z][\w.-]*", name) is not None
-    if not is_plain or name in ("best", "last") or name.startswith("step-"):
+    if not is_plain or name in ("best", "last", WINDOW) or name.startswith("step-"):
         raise ConfigError(
             f"an average cannot be named {name!r}", where="--name", hint="--name average"
         )

@@ -122,12 +122,12 @@ def save_checkpoint(
 
 def point_to_checkpoints(run: Run, state: TrainingState) -> None:
     """Point the run's `last` and `best` to the checkpoints that `state` names."""
-    best, window = state.best, state.window
+    best = state.best
     run.set_pointers(
         last=step_name(state.update),
         best=step_name(best["update"]) if best else None,
         best_value=best["value"] if best else None,
-        window={"updates": window.updates, "mean": window.mean} if window.updates else None,
+        window=state.window.pointer,
     )
 
 

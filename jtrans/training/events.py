@@ -67,7 +67,7 @@ class Result:
     validation: dict[str, float]  # the measurements of the last one
     splits: int = 0  # micro-batches that did not fit into memory and were split in half
     dropped: int = 0  # updates dropped by the gradient guard
-    # updates and mean BLEU of the best window of validations; None where none is kept
+    # size, updates and mean BLEU of the best window of validations; None where none is kept
     window: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -293,7 +293,7 @@ class Trainer:
         self.events.split(sentences, size)
 
     def _result(self, reason: str, *, trained: bool) -> Result:
-        state, window = self.state, self.state.window
+        state = self.state
         return Result(
             run=self.run.folder,
             reason=reason,
@@ -305,7 +305,7 @@ class Trainer:
             validation=state.validation,
             splits=state.splits,
             dropped=state.dropped,
-            window={"updates": window.updates, "mean": window.mean} if window.updates else None,
+            window=state.window.pointer,
         )
 
 

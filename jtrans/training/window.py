@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
 class BleuWindow:
     """The best window so far, and the validations that may become part of a better one."""
 
+    size: int = 0  # of a window; 0: none is kept
     updates: list[int] = field(default_factory=list)  # of the best window; empty before the first
     mean: float = 0.0  # its mean BLEU
     newest: float | None = None  # mean BLEU of the window that the last validation completed
@@ -23,8 +25,8 @@ class BleuWindow:
 
     def add(self, update: int, bleu: float, size: int) -> None:
         """Count a validation; windows of another `size` than before are forgotten."""
-        if self.updates and len(self.updates) != size:
-            self.updates, self.mean = [], 0.0
+        if self.size != size:
+            self.size, self.updates, self.mean = size, [], 0.0
         updates, values = [*self.recent, update][-size:], [*self.bleu, bleu][-size:]
         self.newest = sum(values) / size if len(values) == size else None
         if self.newest is not None and (not self.updates or self.newest > self.mean):
@@ -39,6 +41,14 @@ class BleuWindow:
         lost = [index for index, update in enumerate(self.recent) if update not in saved]
         start = lost[-1] + 1 if lost else 0
         self.recent, self.bleu = self.recent[start:], self.bleu[start:]
+
+    @property
+    def pointer(self) -> dict[str, Any] | None:
+        """What a run's pointers say about the window, None where none is kept."""
+        if not self.size:
+            return None
+        names = ("size", "updates", "mean", "recent")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def needed(self) -> set[int]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import statistics
 from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
+import torch
 from plugins.command_line import Jtrans
 from plugins.random_runs import MakeRun
 from plugins.small_corpus import make_nouns
 
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.runs import Run
 
 
 def _run_of(corpus: PreparedCorpus, make_run: MakeRun, name: str = "run", **more: Any) -> Path:
@@ -415,3 +419,63 @@ def test_unequal_files_cannot_be_forced(jtrans: Jtrans, make_run: MakeRun, files
     result = jtrans("score", make_run(), "--force", "short.en", "--src", "src.de")
     assert result.code == 2
     assert "short.en has 1 lines, src.de has 3" in result.err
+
+
+def _with_window(run: Path, *updates: int) -> Path:
+    """Give a run checkpoints of some updates with weights of their own, as its window."""
+    for number, update in enumerate(updates):
+        folder = run / "checkpoints" / f"step-{update:08d}"
+        if number:
+            shutil.copytree(run / "checkpoints" / "step-00000010", folder)
+            weights = safetensors.torch.load_file(folder / "model.safetensors")
+            noisy = {key: value + 0.1 * torch.randn_like(value) for key, value in weights.items()}
+            safetensors.torch.save_file(noisy, folder / "model.safetensors")
+            (folder / "sha256.json").unlink(missing_ok=True)
+    Run(run).set_pointers(window={"size": len(updates), "updates": updates, "mean": 1.0})
+    return run
+
+
+def test_a_window_is_scored_checkpoint_by_checkpoint(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    run = _with_window(_run_of(corpus, make_run), 10, 20, 30)
+    report = json.loads(jtrans("score", run, "--checkpoint", "window", "--json").out)
+    assert [system["name"] for system in report["systems"]] == ["run@10", "run@20", "run@30"]
+    assert [system["checkpoint"][-2:] for system in report["systems"]] == ["10", "20", "30"]
+    [group] = report["groups"]
+    values = [system["chrf"] for system in report["systems"]]
+    assert (group["name"], group["of"]) == ("run", "checkpoints")
+    assert group["mean"]["chrf"] == pytest.approx(statistics.mean(values))
+    assert group["sd"]["chrf"] == pytest.approx(statistics.stdev(values))
+    [alone] = json.loads(jtrans("score", run, "--checkpoint", "20", "--json").out)["systems"]
+    assert alone["chrf"] == values[1]
+    lines = jtrans("score", run, "--checkpoint", "window").out.splitlines()
+    assert [line.split()[0] for line in lines[1:5]] == ["run", "run@10", "run@20", "run@30"]
+    assert any("run, window of 3 validations, updates 10 to 30: BLEU" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        (None, "keeps no window of validations"),
+        ({"size": 21, "updates": [], "recent": [10, 20]}, "and the run has only 2 so far"),
+        ({"size": 2, "updates": [10, 20], "recent": []}, "the run has no checkpoint 20"),
+    ],
+)
+def test_a_run_without_a_whole_window_is_refused(
+    window: object, message: str, jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    run = _run_of(corpus, make_run)
+    Run(run).set_pointers(window=window)
+    result = jtrans("score", run, "--checkpoint", "window")
+    assert result.code == 2 and result.out == ""
+    assert message in result.err and "hint: " in result.err and "Traceback" not in result.err
+
+
+def test_only_score_takes_a_window(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    run = _with_window(_run_of(corpus, make_run), 10, 20)
+    for command in (["translate", run, "--input", "x"], ["analyze", "length", run]):
+        result = jtrans(*command, "--checkpoint", "window")
+        assert result.code == 2 and "here one is needed" in result.err

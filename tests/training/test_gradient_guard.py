@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jtrans.config import TrainingConfig
 from jtrans.training.optimisation.guard import GradientGuard
-from jtrans.training.optimisation.optimiser import add_l2, step_unless
+from jtrans.training.optimisation.optimiser import add_l2, make_optimiser, step_unless
 
 CPU = torch.device("cpu")
 
@@ -88,13 +89,26 @@ def test_a_lasting_change_is_accepted_in_the_end() -> None:
     assert dropped[0] and not dropped[-1]
 
 
-def make_optimiser(name: str) -> tuple[torch.nn.Linear, torch.optim.Optimizer]:
-    model = torch.nn.Linear(3, 2)
-    if name == "adam":
-        return model, torch.optim.AdamW(model.parameters(), weight_decay=0.1, fused=True)
-    return model, torch.optim.SGD(
-        model.parameters(), lr=0.1, momentum=0.9, nesterov=True, fused=True
-    )
+def optimiser_of(model: torch.nn.Module, name: str) -> torch.optim.Optimizer:
+    decay = 0.1 if name == "adam" else 0.0
+    values = {"optimiser": {"name": name}, "weight_decay": decay, "learning_rate": 0.1}
+    return make_optimiser(model, TrainingConfig.model_validate(values))
+
+
+def test_nesterov_follows_its_equations() -> None:
+    """docs/systems.md 0.7: m <- mu m + g, p <- p - rate (g + mu m), from m = 0."""
+    model = torch.nn.Linear(3, 2).double()
+    optimiser = optimiser_of(model, "nesterov")
+    expected, m = model.weight.detach().clone(), torch.zeros_like(model.weight)
+    for rate in (0.1, 0.2, 0.05):
+        g = torch.randn_like(expected)
+        model.weight.grad = g.clone()
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        optimiser.step()
+        m = 0.99 * m + g
+        expected -= rate * (g + 0.99 * m)
+        torch.testing.assert_close(model.weight.detach(), expected)
 
 
 def everything(model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> list[Any]:
@@ -110,8 +124,8 @@ def test_a_dropped_update_changes_neither_parameters_nor_the_optimiser(
     name: str, device: str
 ) -> None:
     """N10: bit for bit, the count of updates included; the next one counts again."""
-    model, optimiser = make_optimiser(name)
-    model.to(device)
+    model = torch.nn.Linear(3, 2).to(device)
+    optimiser = optimiser_of(model, name)
     for value in (1.0, math.nan, 2.0):
         before = everything(model, optimiser)
         for parameter in model.parameters():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,34 @@ def open_members(
     return [
         Member(name, run, corpus, text, words, decoding, progress)
         for name, run, corpus in zip(names, runs, corpora, strict=True)
+    ]
+
+
+def open_windows(
+    runs: Sequence[Run],
+    split: str,
+    decoding: DecodingChoices,
+    data: Path | None,
+    progress: Progress,
+) -> list[Member]:
+    """Return every checkpoint of the runs' best windows of validations as a member of its own.
+
+    The arguments are those of `open_members`, the checkpoint excepted.
+
+    Raises:
+        JtransError: a run without a window, or what `open_members` refuses.
+    """
+    windows = [[str(checkpoint.update) for checkpoint in run.window()] for run in runs]
+    any_checkpoint = replace(decoding, checkpoint="last")
+    members = open_members(runs, split, any_checkpoint, data, progress)
+    return [
+        replace(
+            member,
+            name=f"{member.name}@{update}",
+            decoding=replace(decoding, checkpoint=update),
+        )
+        for member, window in zip(members, windows, strict=True)
+        for update in window
     ]
 
 

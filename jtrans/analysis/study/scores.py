@@ -29,12 +29,29 @@ def score_runs(
         for key in dict.fromkeys(keys)
     ]
     names = dict(zip(dict.fromkeys(keys), seed_group_names(groups), strict=True))
+    return _evaluate(members, [names[key] for key in keys], metrics, lowercase)
+
+
+def score_windows(
+    members: Sequence[Member], metrics: Sequence[str], lowercase: bool | None = None
+) -> Evaluation:
+    """Score every checkpoint of the runs' windows, those of a run as one group.
+
+    The arguments are those of `score_runs`, with the members of `open_windows`.
+    """
+    groups = [member.name.rpartition("@")[0] for member in members]
+    return _evaluate(members, groups, metrics, lowercase)
+
+
+def _evaluate(
+    members: Sequence[Member],
+    groups: Sequence[str],
+    metrics: Sequence[str],
+    lowercase: bool | None,
+) -> Evaluation:
     references = members[0].text.references
     return evaluate(
-        [
-            _output(member, references, names[key])
-            for member, key in zip(members, keys, strict=True)
-        ],
+        [_output(member, references, name) for member, name in zip(members, groups, strict=True)],
         references,
         metrics=metrics,
         target_language=members[0].run.pipeline.target.language,

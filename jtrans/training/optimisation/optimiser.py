@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import Parameter
 
 from jtrans.config import TrainingConfig
-from jtrans.models.base import TranslationModel
 
 
-def make_optimiser(model: TranslationModel, training: TrainingConfig) -> torch.optim.Optimizer:
+def make_optimiser(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:
     """Build Adam with decoupled weight decay, p <- p - rate decay p, or Nesterov's momentum."""
     settings = training.optimiser
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -52,9 +51,9 @@ def add_l2(parameters: Iterable[Parameter], l2: float) -> None:
 def step_unless(dropped: Tensor, optimiser: torch.optim.Optimizer) -> None:
     """Do the optimiser's step; if `dropped`, [] bool, nothing changes, its counters included.
 
-    A GPU decides this by itself, so that nothing waits for it.
+    The device decides this by itself, so that nothing waits for it.
     """
-    if not dropped.is_cuda:
+    if dropped.device.type not in ("cpu", "cuda"):
         if not dropped:
             optimiser.step()
         return
