@@ -57,7 +57,7 @@ def beam_search(
         DecodingError: the model's probabilities are not finite.
     """
     with torch.no_grad():
-        limits = [options.limit(length) for length in source_mask.sum(1).tolist()]
+        limits = [options.limit(length, models) for length in source_mask.sum(1).tolist()]
         rules = TokenRules(options, limits, source.device, prefixes)
         search = _Search(models, source, source_mask, limits, options, rules)
         while search.is_running:

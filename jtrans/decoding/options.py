@@ -10,12 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jtrans.config import Config
 from jtrans.errors import DecodingError, name_hint
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
+
+if TYPE_CHECKING:
+    from jtrans.models.base import TranslationModel  # it loads torch
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
 STOPPING_RULES = ("count", "bound")
@@ -109,10 +112,14 @@ class SearchOptions:
             )
         self.limit(1)
 
-    def limit(self, source_length: int) -> int:
-        """Return the most target tokens for a source of this many tokens, both with ``</s>``."""
+    def limit(self, source_length: int, models: Sequence[TranslationModel] = ()) -> int:
+        """Return the most target tokens for a source of this many tokens, both with ``</s>``.
+
+        It is at most the longest sentence of each of the `models`.
+        """
         factor, plus = self._length_rule
-        return max(1, int(min(factor * source_length + plus, HIGHEST_LIMIT)))
+        longest = [model.longest for model in models if model.longest is not None]
+        return max(1, int(min(factor * source_length + plus, HIGHEST_LIMIT, *longest)))
 
     def normalise(self, log_prob: float, length: int) -> float:
         """Return the score of a hypothesis of `length` tokens, ``</s>`` counted."""

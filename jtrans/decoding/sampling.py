@@ -53,7 +53,7 @@ def draw(
         DecodingError: the model's probabilities are not finite.
     """
     lengths = source_mask.sum(1).tolist()
-    limits = [options.limit(length) for length in lengths]
+    limits = [options.limit(length, models) for length in lengths]
     random = [
         SentenceRandom(sampling.seed, source[row, :length].tolist(), options.beam)
         for row, length in enumerate(lengths)

@@ -288,12 +288,13 @@ class Translator:
 
     def _encode(self, line: str, progress: Progress) -> list[int]:
         ids = self.pipeline.source.encode(line)
-        if len(ids) <= LONGEST_SOURCE:
+        longest = min(LONGEST_SOURCE, *(model.longest or LONGEST_SOURCE for model in self.models))
+        if len(ids) <= longest:
             return ids
         progress.warn(
-            f"a line of {len(ids) - 1:,} tokens was cut to {LONGEST_SOURCE - 1:,}: {line[:40]} ..."
+            f"a line of {len(ids) - 1:,} tokens was cut to {longest - 1:,}: {line[:40]} ..."
         )
-        return [*ids[: LONGEST_SOURCE - 1], ids[-1]]
+        return [*ids[: longest - 1], ids[-1]]
 
     def _encode_prefixes(
         self, prefixes: Sequence[str], sources: Sequence[Sequence[int]]
@@ -301,7 +302,7 @@ class Translator:
         """Return the ids of prefixes, without EOS."""
         encoded = [self.pipeline.target.encode(prefix)[:-1] for prefix in prefixes]
         for prefix, ids, source in zip(prefixes, encoded, sources, strict=True):
-            limit = self.options.limit(len(source))
+            limit = self.options.limit(len(source), self.models)
             if len(source) > 1 and len(ids) >= limit:
                 raise DecodingError(
                     f"a prefix of {len(ids)} tokens leaves no room in a translation of at most "

@@ -157,6 +157,11 @@ class TranslationModel(nn.Module, abc.ABC):
             part.eval()
         return self
 
+    @property
+    def longest(self) -> int | None:
+        """The most tokens of a sentence on either side, ``</s>`` counted; None: no limit."""
+        return None
+
     def tag(self, memory: Memory) -> dict[str, Tensor]:
         """Return the logits of labels of source tokens, [B, S, labels] by kind of label.
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from jtrans.config import Count, Rate, SystemConfig
+from jtrans.models.convolution_stack import ConvolutionStack, read_stack
 
 
 class AttentionSystemConfig(SystemConfig):
@@ -175,5 +176,60 @@ class PervasiveConfig(SystemConfig):
             raise ValueError(
                 f"the {self.network} network has no aggregation {self.aggregation!r}: "
                 f"use {'gated-max' if self.network == 'residual' else 'max'!r}"
+            )
+        return self
+
+
+class Convs2sConfig(SystemConfig):
+    """Gehring et al. 2017: gated convolutions, and attention in every decoder layer."""
+
+    system: Literal["convs2s"] = "convs2s"
+    width: Count = 256  # E: embeddings, and the keys and values of the source
+    output_width: Count = 256  # O: features from which the next token is predicted
+    encoder_layers: ConvolutionStack = "4 x (256, 3)"  # layers x (channels, kernel)
+    decoder_layers: ConvolutionStack = "3 x (256, 3)"
+    attention: Literal["all"] | tuple[Count, ...] = "all"  # decoder layers that attend, from 1 on
+    dropout: Rate = 0.2  # p: embedded inputs, inputs of convolutions, before the output matrix
+    positions: Count = 1024  # rows of each position table: the longest sentence, </s> counted
+    tie: Literal["none", "decoder"] = "none"  # whether the output matrix is the target embedding
+
+    @property
+    def attending_layers(self) -> tuple[int, ...]:
+        """The decoder layers that attend to the source, counted from 0."""
+        if self.attention == "all":
+            return tuple(range(len(read_stack(self.decoder_layers))))
+        return tuple(number - 1 for number in sorted(self.attention))
+
+    @model_validator(mode="after")
+    def _possible_layers(self) -> Self:
+        for side, text in (("encoder", self.encoder_layers), ("decoder", self.decoder_layers)):
+            for number, layer in enumerate(read_stack(text), start=1):
+                if layer.kernel > self.positions:
+                    raise ValueError(
+                        f"kernel {layer.kernel} of {side} layer {number} is wider than the longest "
+                        f"sentence, {self.positions:,} positions"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _possible_attention(self) -> Self:
+        depth = len(read_stack(self.decoder_layers))
+        if not self.attention:
+            raise ValueError("attention = [] leaves the source unread: name a decoder layer")
+        if len(set(self.attending_layers)) < len(self.attending_layers):
+            raise ValueError(f"attention {list(self.attention)} names a layer twice")
+        if self.attending_layers[-1] >= depth:
+            raise ValueError(
+                f"attention names layer {self.attending_layers[-1] + 1}, "
+                f"but decoder_layers = {self.decoder_layers!r} has {depth}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _possible_tie(self) -> Self:
+        if self.tie == "decoder" and self.output_width != self.width:
+            raise ValueError(
+                f"tie = 'decoder' needs output_width = width, "
+                f"but output_width is {self.output_width} and width {self.width}"
             )
         return self

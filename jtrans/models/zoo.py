@@ -148,6 +148,12 @@ SYSTEMS: dict[str, SystemEntry] = {
         "Sequence-to-Sequence Prediction",
         config=f"{_CONFIGS}:PervasiveConfig",
     ),
+    "convs2s": SystemEntry(
+        "jtrans.models.convs2s:ConvS2S",
+        "gated convolutions, attention in every decoder layer",
+        "Gehring et al. 2017, Convolutional Sequence to Sequence Learning",
+        config=f"{_CONFIGS}:Convs2sConfig",
+    ),
 }
 
 

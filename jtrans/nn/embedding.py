@@ -1,4 +1,4 @@
-"""Token vectors and sinusoidal positions (docs/systems.md 0.5)."""
+"""Token vectors with sinusoidal positions (docs/systems.md 0.5) or learned ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from jtrans.errors import DecodingError
 from jtrans.nn.dropout import SharedDropout
 
 PADDING = 0  # the id of <pad>; its rows are zero and get no gradient from the lookup
@@ -111,3 +112,44 @@ class InputEmbedding(nn.Module):
             table = sinusoids(size, self.tokens.embedding_dim, layout=self.layout, base=self.base)
             self.table = table.to(self.tokens.weight)
         return self.table[first : first + count]
+
+
+class LearnedPositionEmbedding(nn.Module):
+    """Token vectors plus a learned vector for each position, then dropout (docs/systems.md 9.1).
+
+    Padding gets a position too: it is on the right, where nothing reads it.
+
+    Args:
+        vocabulary: number of tokens.
+        width: E.
+        positions: the longest sentence, in tokens.
+        dropout: dropout of the sum.
+    """
+
+    STD = 0.1
+
+    def __init__(self, vocabulary: int, width: int, positions: int, dropout: SharedDropout) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width, padding_idx=PADDING)
+        self.positions = nn.Parameter(torch.randn(positions, width) * self.STD)
+        self.dropout = dropout
+        nn.init.normal_(self.tokens.weight, std=self.STD)
+        with torch.no_grad():
+            self.tokens.weight[PADDING].zero_()
+
+    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
+        """Embed token ids, [B, L] -> [B, L, E]; `start` tokens precede the first one.
+
+        Raises:
+            DecodingError: there are more tokens than positions.
+        """
+        end, longest = start + ids.shape[1], len(self.positions)
+        if end > longest:
+            raise DecodingError(
+                f"a sentence of {end:,} tokens is longer than the position table of this model, "
+                f"{longest:,}",
+                hint="split the sentence, or train with more positions: "
+                f"--set model.positions={2 ** (end - 1).bit_length()}",
+                kind="decoding.too-long",
+            )
+        return self.dropout(self.tokens(ids) + self.positions[start:end])  # type: ignore[no-any-return]

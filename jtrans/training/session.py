@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from jtrans import __version__
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import CheckpointError, ConfigError
+from jtrans.errors import CheckpointError, ConfigError, CorpusError
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import (
@@ -160,6 +161,7 @@ def make_trainer(
     sides = corpus.pipeline.source, corpus.pipeline.target
     with _too_large(config):
         model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
+    check_lengths(model, corpus)
     set_recompute(model, config.training.recompute)
     if is_compiled(config.training.compile, place):
         compile_layers(model)
@@ -190,6 +192,29 @@ def _too_large(config: Config) -> Iterator[None]:
             hint="smaller sizes, for example --set model.width=256 --set model.ffn_width=1024",
             kind="config.too-large",
         ) from error
+
+
+def check_lengths(model: TranslationModel, corpus: PreparedCorpus) -> None:
+    """Check that the model can read all sentences of the training and the validation data.
+
+    Raises:
+        CorpusError: some are longer.
+    """
+    limit = model.longest
+    if limit is None:
+        return
+    for split in ("train", "valid"):
+        pairs = corpus.pairs(split)
+        longest = np.maximum(pairs.source.lengths, pairs.target.lengths)
+        count, most = int((longest > limit).sum()), int(longest.max(initial=0))
+        if count:
+            raise CorpusError(
+                f"{count:,} of {len(pairs):,} sentence pairs of {split} are longer than this "
+                f"model's {limit:,} positions: up to {most:,} tokens",
+                where=str(corpus.folder),
+                hint=f"--set model.positions={most}, or prepare it with a lower --max-length",
+                kind="corpus.too-long",
+            )
 
 
 def find_existing(folder: Path, *, restart: bool = False) -> Run | None:

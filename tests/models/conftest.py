@@ -58,6 +58,14 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "reformer-base": JOINT_VARIANTS,
     "reformer-fast": {name: JOINT_VARIANTS[name] for name in ("post-norm", "concat", "offset-2")},
     "pervasive": GRID_VARIANTS,
+    "convs2s": {
+        "tie-decoder": {"tie": "decoder"},
+        "one-attention": {"attention": [2]},
+        "residuals": {
+            "encoder_layers": "(8, 3, 0), (24, 2, 2), (16, 1, 2), (16, 4)",
+            "decoder_layers": "(8, 4), (24, 3, 0), (16, 2, 3), (16, 1)",
+        },
+    },
 }
 CASES: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in system_configs()} | {
     f"{system}/{variant}": (system, changes)

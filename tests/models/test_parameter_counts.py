@@ -116,6 +116,37 @@ COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
         146_178_560,
     ),
 }
+CONVOLUTIONS = {"width": 768, "output_width": 512}
+WMT_40 = (40_000, 40_000)
+EN_DE_STACK = "9 x (512, 3), 4 x (1024, 3), 2 x (2048, 1)"
+EN_FR_STACK = "6 x (512, 3), 4 x (768, 3), 3 x (1024, 3), (2048, 1), (4096, 1)"
+COUNTS |= {
+    "convs2s-iwslt": ("convs2s", {}, DE_EN, 9_618_384),
+    "convs2s-en-de": (
+        "convs2s",
+        CONVOLUTIONS | {"encoder_layers": EN_DE_STACK, "decoder_layers": EN_DE_STACK},
+        WMT_40,
+        209_569_920,
+    ),
+    "convs2s-en-fr": (
+        "convs2s",
+        CONVOLUTIONS | {"encoder_layers": EN_FR_STACK, "decoder_layers": EN_FR_STACK},
+        WMT_40,
+        258_111_616,
+    ),
+    "convs2s-tiny": (
+        "convs2s",
+        {
+            "width": 16,
+            "output_width": 16,
+            "positions": 64,
+            "encoder_layers": [[16, 3], [16, 3]],
+            "decoder_layers": [[16, 3], [16, 3]],
+        },
+        (20, 24),
+        11_888,
+    ),
+}
 TINY = {
     "transformer": 12_288,
     "dlcl": 12_428,

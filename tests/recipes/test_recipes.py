@@ -26,6 +26,8 @@ PERVASIVE = ["pervasive", "pervasive-2018-max", "pervasive-2018-attention"]
 NAMES += [f"iwslt14-de-en/{name}" for name in PERVASIVE]
 NAMES += ["demo/pervasive", "multi30k-de-en/pervasive"]
 
+NAMES += ["demo/convs2s", "multi30k-de-en/convs2s"]
+
 DE_EN, EN_DE, VI_EN, ZH_EN = (8848, 6632), (6632, 8848), (7709, 17191), (40448, 36096)
 EN_DE_WMT = (34040, 34040)
 # Confirmed by building the original implementation, or by the formula of the system's size.

@@ -1,0 +1,203 @@
+"""ConvS2S against numbers of the original code (`fconv` of fairseq, as in lyy1994/reformer).
+
+The numbers lie outside the repository: every folder with that model below
+JTRANS_TEST_GOLDEN_SYSTEMS, or ../shared/golden-systems beside the repository. Each holds weights,
+inputs and what the original computes from them, in float32.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from plugins.folders import GOLDEN_SYSTEMS, needs_golden_systems
+from torch import Tensor
+
+from jtrans.models.convs2s import ConvS2S
+from jtrans.models.systems import Convs2sConfig
+
+OUR_IDS = torch.tensor([3, 0, 1, 2])  # of the original's unused, <pad>, </s>, <unk>
+OUR_ORDER = [1, 2, 3, 0]  # the original's rows of <pad>, </s>, <unk> and the unused one
+FIRST_POSITION = 2  # the row of the first word in the original's position tables
+
+pytestmark = needs_golden_systems
+
+
+def folders() -> list[Path]:
+    """Return the folders of models of this kind."""
+    if not GOLDEN_SYSTEMS.is_dir():
+        return []
+    paths = sorted(GOLDEN_SYSTEMS.glob("*/config.json"))
+    contents = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    return [
+        path.parent
+        for path, content in zip(paths, contents, strict=True)
+        if content.get("model") == "fconv"
+    ]
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A model with the original's weights, and what the original computes from them."""
+
+    model: ConvS2S
+    sources: list[list[int]]
+    targets: list[list[int]]
+    expected: dict[str, NDArray[np.float32]]
+    greedy: dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=folders(), ids=lambda folder: folder.name)
+def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
+    folder = request.param
+    content, inputs, greedy = (
+        json.loads((folder / name).read_text(encoding="utf-8"))
+        for name in ("config.json", "inputs.json", "expected_incremental.json")
+    )
+    sizes = content["source_dictionary_size"], content["target_dictionary_size"]
+    model = ConvS2S(config_of(content), *sizes)
+    model.load_state_dict(
+        our_weights(model, safetensors.torch.load_file(folder / "weights.safetensors"))
+    )
+    with np.load(folder / "expected.npz") as arrays:
+        expected = dict(arrays)
+    sources, targets = ([our_ids(ids) for ids in inputs[side]] for side in ("source", "target"))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield Golden(model.eval(), sources, targets, expected, greedy)
+    torch.set_float32_matmul_precision(before)
+
+
+def our_ids(ids: list[int]) -> list[int]:
+    return [int(OUR_IDS[i]) if i < len(OUR_IDS) else i for i in ids]
+
+
+def config_of(content: dict[str, Any]) -> Convs2sConfig:
+    """Return the configuration of the original's settings."""
+    settings = content["settings"]
+    attends = content["decoder_attention_expanded"]
+    tables = settings["max_source_positions"], settings["max_target_positions"]
+    return Convs2sConfig(
+        width=settings["encoder_embed_dim"],
+        output_width=settings["decoder_out_embed_dim"],
+        encoder_layers=content["encoder_layers_expanded"],
+        decoder_layers=content["decoder_layers_expanded"],
+        attention=tuple(number for number, attended in enumerate(attends, start=1) if attended),
+        positions=max(tables) - FIRST_POSITION,
+        tie="decoder" if settings["share_input_output_embed"] else "none",
+    )
+
+
+def our_weights(model: ConvS2S, theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the original's weights under our names."""
+    weights: dict[str, Tensor] = {}
+    order = [*OUR_ORDER, *range(4, 1000)]
+
+    def take(ours: str, name: str, rows: slice | list[int] = slice(None)) -> None:
+        """Take a linear layer or a convolution, if it exists."""
+        if f"{name}.weight_v" not in theirs:
+            return
+        direction = theirs[f"{name}.weight_v"]
+        if direction.dim() == 3:  # [kernel, inputs, outputs]
+            direction = direction.permute(2, 0, 1).flatten(1)
+        weights[f"{ours}.direction"] = direction[rows]
+        weights[f"{ours}.length"] = theirs[f"{name}.weight_g"].flatten()[rows]
+        weights[f"{ours}.bias"] = theirs[f"{name}.bias"][rows]
+
+    for side, ours in (("encoder", "source_embedding"), ("decoder", "target_embedding")):
+        rows = theirs[f"{side}.embed_tokens.weight"]
+        weights[f"{ours}.tokens.weight"] = rows[order[: len(rows)]]
+        table = torch.zeros(model.config.positions, model.config.width)
+        rows = theirs[f"{side}.embed_positions.weight"][FIRST_POSITION:]
+        table[: len(rows)] = rows
+        weights[f"{ours}.positions"] = table
+    take("source_input", "encoder.fc1")
+    take("keys", "encoder.fc2")
+    take("target_input", "decoder.fc1")
+    take("last", "decoder.fc2")
+    for ours, side, layers in (
+        ("encoder", "encoder", model.encoder),
+        ("layers", "decoder", model.layers),
+    ):
+        for n in range(len(layers)):
+            take(f"{ours}.{n}.convolution.linear", f"{side}.convolutions.{n}")
+            take(f"{ours}.{n}.shortcut.projection", f"{side}.projections.{n}")
+            take(f"{ours}.{n}.attention.query", f"{side}.attention.{n}.in_projection")
+            take(f"{ours}.{n}.attention.out", f"{side}.attention.{n}.out_projection")
+    rows_of_target = order[: len(theirs["decoder.fc3.bias"])]
+    take("output", "decoder.fc3", rows_of_target)
+    if model.config.tie == "decoder":
+        weights["output.weight"] = weights["target_embedding.tokens.weight"]
+        weights["output.bias"] = theirs["decoder.fc3.bias"][rows_of_target]
+    return weights
+
+
+def close(ours: Tensor, theirs: NDArray[np.float32]) -> None:
+    torch.testing.assert_close(ours, torch.from_numpy(theirs), rtol=0.0, atol=2e-5)
+
+
+def in_their_order(logits: Tensor) -> Tensor:
+    return logits[..., [*OUR_IDS.tolist(), *range(4, logits.shape[-1])]]
+
+
+def padded(sentences: list[list[int]]) -> Tensor:
+    tensors = [torch.tensor(ids) for ids in sentences]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+
+
+def test_there_are_models_to_compare_with() -> None:
+    assert folders()
+
+
+def test_keys_values_and_logits_of_a_padded_batch_are_those_of_the_original(
+    golden: Golden,
+) -> None:
+    source, target_in = padded(golden.sources), padded([[1, *ids[:-1]] for ids in golden.targets])
+    with torch.inference_mode():
+        memory = golden.model.encode(source, source != 0)
+        logits = in_their_order(golden.model.project(golden.model.decode(target_in, memory)))
+    width = golden.expected["source_mask"].shape[1]  # padded on the left there
+    for i, (source_ids, target_ids) in enumerate(zip(golden.sources, golden.targets, strict=True)):
+        S, T = len(source_ids), len(target_ids)
+        close(memory.states[i, :S], golden.expected["encoder_out"][i, width - S :])
+        close(memory.values[i, :S], golden.expected["encoder_out_attended"][i, width - S :])
+        close(logits[i, :T], golden.expected["logits"][i, :T])
+        picked = logits[i, :T].log_softmax(-1).gather(1, their_ids(target_ids)[:, None])[:, 0]
+        close(picked, golden.expected["token_logprob"][i, :T])
+
+
+def their_ids(ids: list[int]) -> Tensor:
+    return torch.tensor([OUR_ORDER[i] if i < len(OUR_ORDER) else i for i in ids])
+
+
+def test_attention_maps_add_up_to_that_of_the_original(golden: Golden) -> None:
+    depth = len(golden.model.layers)
+    width = golden.expected["source_mask"].shape[1]
+    for i, (source, target) in enumerate(zip(golden.sources, golden.targets, strict=True)):
+        maps = golden.model.explain(torch.tensor([source]), torch.tensor([[1, *target[:-1]]]))
+        total = sum((m.weights[0] for m in maps), torch.zeros(()))
+        theirs = golden.expected["attention"][i, : len(target), width - len(source) :]
+        close(total / depth, theirs)
+
+
+def test_greedy_steps_are_those_of_the_original(golden: Golden) -> None:
+    for i, source in enumerate(golden.sources):
+        ids = torch.tensor([source])
+        with torch.inference_mode():
+            state = golden.model.begin(golden.model.encode(ids, ids != 0), 1)
+            token, tokens = torch.tensor([1]), []
+            for t in range(golden.greedy["steps"]):
+                logits = golden.model.project(golden.model.step(token, state))
+                close(in_their_order(logits[0]), golden.expected["incremental_logits"][i, t])
+                logits[:, 0] = -torch.inf  # padding is never chosen
+                token = logits.argmax(-1)
+                tokens.append(int(token))
+        assert tokens == our_ids(golden.greedy["tokens"][i])
