@@ -455,7 +455,7 @@ def test_a_list_and_text_mean_the_same_and_are_stored_as_text() -> None:
 def test_impossible_settings_are_refused(setting: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as error:
         load_config(
-            "demo/convs2s",
+            "iwslt14-de-en/convs2s",
             system_configs(),
             overrides=["model.output_width=64", f"model.{setting}"],
         )
