@@ -221,6 +221,11 @@ class Run:
             raise CheckpointError(f"{path} is damaged: not an object", kind="file.damaged")
         return info
 
+    @property
+    def label_names(self) -> dict[str, list[str]]:
+        """The names of the labels of source tokens that its model gives, by kind ("pos", "ner")."""
+        return dict(self.info.get("labels") or {})
+
     @cached_property
     def pipeline(self) -> TextPipeline:
         """The text pipeline this run was trained with."""

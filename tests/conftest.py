@@ -27,4 +27,5 @@ pytest_plugins = [
     "plugins.installed_systems",
     "plugins.random_runs",
     "plugins.small_corpus",
+    "plugins.tagging_system",
 ]

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "average": ("average", "Training"),
     "translate": ("translate", "Translation"),
     "score": ("score", "Translation"),
+    "tag": ("tag", "Translation"),
     "analyze": ("analyze", "Analysis"),
     "import": ("import_", "Exchange"),
     "bench": ("bench", "Measuring"),

@@ -93,7 +93,7 @@ def translate(
     translator = Translator.load(opened, choices)
     has_bar = output_file != "-" or not sys.stdout.isatty()
     counted = _Counted(source.total if has_bar else None)
-    with _output(output_file) as stream, _optional(aligned.alignments_file) as links:
+    with open_output(output_file) as stream, _optional(aligned.alignments_file) as links:
         for lines in source.chunks():
             items = _read_items(lines, counted.lines, source.name, is_json=is_json)
             begin = prefixes.next(len(items)) if prefixes else None
@@ -173,7 +173,7 @@ def _json_item(line: str, number: int, name: str) -> _Item:
 
 
 @contextlib.contextmanager
-def _output(name: str) -> Iterator[TextIO]:
+def open_output(name: str) -> Iterator[TextIO]:
     """Open the output; a file appears complete or not at all."""
     if name == "-":
         yield sys.stdout
@@ -193,7 +193,7 @@ def _optional(name: str | None) -> Iterator[TextIO | None]:
     if name is None:
         yield None
         return
-    with _output(name) as stream:
+    with open_output(name) as stream:
         yield stream
 
 

@@ -9,6 +9,7 @@ analysis can never disagree about segmentation.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -105,6 +106,14 @@ class TextSide:
         if self.lowercase:
             return [word.lower() for word in words]
         return self.truecaser.apply(words) if self.truecaser else words
+
+    def surfaces(self, words: Sequence[str]) -> list[str]:
+        """Return the characters of the raw line that each word stands for, without white space."""
+        if self.segmenter == "moses-escaped":
+            return [html.unescape(word) for word in words]
+        if self.segmenter in ("character", "unspaced"):
+            return [{"▁": "", "▁▁": "▁"}.get(word, word) for word in words]
+        return list(words)
 
     def split(self, words: Iterable[str]) -> list[str]:
         """Split words, as `segment` returned them, into BPE pieces."""

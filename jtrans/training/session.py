@@ -39,6 +39,7 @@ from jtrans.training.initial import (
     freeze,
     initialise,
 )
+from jtrans.training.labels import learned_labels
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
 
@@ -275,6 +276,8 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         difference = "validation data"  # its scores decide which checkpoint is best
     if run.pipeline.fingerprint() != corpus.pipeline.fingerprint():
         difference = "vocabularies"
+    if any(corpus.label_names.get(kind) != names for kind, names in run.label_names.items()):
+        difference = "labels"
     if difference:
         raise CheckpointError(
             f"the run {run.folder} was trained with different {difference} from {corpus.folder}",
@@ -335,6 +338,7 @@ def _run_info(
         "data": str(corpus.folder.resolve()),
         "corpus": corpus.name,
         "train": _identity(corpus, "train"),
+        "labels": learned_labels(model, corpus),
         "parameters": model.parameter_count(),
         "frozen_parameters": model.frozen_count(),
         "init_from": [dataclasses.asdict(weights) for weights in copied],

@@ -8,7 +8,6 @@ of the sentence are `IGNORE`.
 
 from __future__ import annotations
 
-import html
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -107,21 +106,12 @@ def overlaps(words: Sequence[str], side: TextSide, others: Sequence[str]) -> lis
     """
     normal = (normalise(word, strip_invisible=side.strip_invisible) for word in words)
     text = [word.replace(" ", "").lower() for word in normal]
-    lowered = [other.lower() for other in surfaces(side, others)]
+    lowered = [other.lower() for other in side.surfaces(others)]
     if "".join(text) != "".join(lowered):
         return None
     owners = [i for i, word in enumerate(text) for _ in word]
     ends = [0, *accumulate(len(other) for other in lowered)]
     return [owners[start:end] for start, end in pairwise(ends)]
-
-
-def surfaces(side: TextSide, words: Sequence[str]) -> list[str]:
-    """Return the characters of the raw line that each word stands for, without white space."""
-    if side.segmenter == "moses-escaped":
-        return [html.unescape(word) for word in words]
-    if side.segmenter in ("character", "unspaced"):
-        return [{"▁": "", "▁▁": "▁"}.get(word, word) for word in words]
-    return list(words)
 
 
 def number_entities(entities: Sequence[str]) -> list[tuple[int, str]]:

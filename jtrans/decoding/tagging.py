@@ -1,0 +1,186 @@
+"""Tag raw text with a system that has tagging heads: parts of speech and entities by word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from jtrans.data.batch import padded
+from jtrans.decoding.batches import BATCH_TOKENS, by_length
+from jtrans.decoding.halving import in_halves
+from jtrans.decoding.options import DecodingChoices
+from jtrans.decoding.translator import LONGEST_SOURCE, load_model
+from jtrans.errors import ConfigError
+from jtrans.models.base import TranslationModel
+from jtrans.models.zoo import system_configs
+from jtrans.nn.device import autocast, resolve_device, resolve_precision
+from jtrans.progress import Progress, Silent
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextSide
+from jtrans.text.vocabulary import EOS
+
+Labels = dict[str, list[str]]  # of the words of a sentence, by kind ("pos", "ner")
+
+
+@dataclass(frozen=True)
+class TaggedLine:
+    """A line as the words of the run's segmenter, as in raw text, and a label for each, by kind."""
+
+    words: list[str]
+    labels: Labels
+
+
+class _Part(NamedTuple):
+    """Pieces of a sentence that a model reads at once."""
+
+    sentence: int
+    ids: list[int]  # EOS last
+    firsts: list[int]  # where each of its words begins
+
+
+@dataclass(frozen=True, eq=False)
+class Tagger:
+    """Tags words with one model.
+
+    Args:
+        model: in evaluation mode.
+        side: the source side of its run's pipeline.
+        label_names: by kind; the number of a label is its position.
+        batch_tokens: most padded tokens in one batch.
+        precision: "fp32" or "bf16".
+    """
+
+    model: TranslationModel
+    side: TextSide
+    label_names: Mapping[str, Sequence[str]]
+    batch_tokens: int = BATCH_TOKENS
+    precision: str = "fp32"
+
+    @classmethod
+    def load(cls, run: Run, decoding: DecodingChoices) -> Tagger:
+        """Load a run.
+
+        Raises:
+            ConfigError: its system has no tagging heads, or it was trained without labels.
+            CheckpointError: the run or its checkpoint cannot be used.
+        """
+        names = require_labels(run)
+        device = resolve_device(decoding.device)
+        model = load_model(run, decoding.checkpoint, device)
+        batch_tokens = decoding.batch_tokens or BATCH_TOKENS
+        precision = resolve_precision(device, decoding.precision)
+        return cls(model, run.pipeline.source, names, batch_tokens, precision)
+
+    def tag(self, lines: Sequence[str], progress: Progress = Silent()) -> list[TaggedLine]:
+        """Tag raw lines, in order; an empty line has no words."""
+        words = [self.side.segment(line) for line in lines]
+        tagged = self.tag_words(words, progress)
+        return [self._shown(*both) for both in zip(words, tagged, strict=True)]
+
+    def tag_words(
+        self, lines: Sequence[Sequence[str]], progress: Progress = Silent()
+    ) -> list[Labels]:
+        """Tag lines of words, as the run's source side segments them.
+
+        A word has the label of its first piece. Lines that are too long for the model are tagged
+        in parts.
+        """
+        parts = [part for number, line in enumerate(lines) for part in self._parts(number, line)]
+        lengths = [len(part.ids) for part in parts]
+        tagged: list[Labels] = [{}] * len(parts)
+        done = 0
+        batches = in_halves(
+            by_length(lengths, batch_tokens=self.batch_tokens, is_joint=self.model.is_joint),
+            lambda batch: self._tag_batch([parts[index] for index in batch]),
+            size=lambda batch: len(batch) * max(lengths[index] for index in batch),
+            device=self.model.device,
+            progress=progress,
+            hint="a machine with more memory",
+        )
+        for batch, results in batches:
+            for index, labels in zip(batch, results, strict=True):
+                tagged[index] = labels
+            done += len(batch)
+            progress.advance("Tagging", done, len(parts))
+        result: list[Labels] = [{kind: [] for kind in self.label_names} for _ in lines]
+        for part, labels in zip(parts, tagged, strict=True):
+            for kind, names in labels.items():
+                result[part.sentence][kind] += names
+        return result
+
+    def _shown(self, words: Sequence[str], labels: Labels) -> TaggedLine:
+        """Leave out words that stand for a space (character segmentation)."""
+        surfaces = self.side.surfaces(words)
+        real = [place for place, surface in enumerate(surfaces) if surface]
+        shown = {kind: [own[place] for place in real] for kind, own in labels.items()}
+        return TaggedLine([surfaces[place] for place in real], shown)
+
+    def _parts(self, number: int, words: Sequence[str]) -> Iterator[_Part]:
+        """Cut a sentence between words into parts that are not too long."""
+        ids: list[int] = []
+        firsts: list[int] = []
+        for word in words:
+            own = self.side.vocabulary.ids(self.side.split([word]))[: LONGEST_SOURCE - 1]
+            if len(ids) + len(own) >= LONGEST_SOURCE:
+                yield _Part(number, [*ids, EOS], firsts)
+                ids, firsts = [], []
+            firsts.append(len(ids))
+            ids += own
+        if ids:
+            yield _Part(number, [*ids, EOS], firsts)
+
+    def _tag_batch(self, parts: Sequence[_Part]) -> list[Labels]:
+        source, mask = padded([part.ids for part in parts], self.model.device)
+        with torch.no_grad(), autocast(self.model.device, self.precision):
+            logits = self.model.tag(self.model.encode(source, mask))
+        best = {
+            kind: logits[kind][..., : len(names)].argmax(dim=-1).tolist()
+            for kind, names in self.label_names.items()
+        }
+        return [
+            {
+                kind: [self.label_names[kind][rows[row][place]] for place in part.firsts]
+                for kind, rows in best.items()
+            }
+            for row, part in enumerate(parts)
+        ]
+
+
+def require_labels(run: Run) -> dict[str, list[str]]:
+    """Return the names of the labels that a run can give, by kind.
+
+    Raises:
+        ConfigError: its system has no tagging heads, or it was trained without labels.
+    """
+    if run.label_names:
+        return run.label_names
+    system = run.config(system_configs()).model.system
+    able = tagging_systems()
+    has_heads = system in able
+    raise ConfigError(
+        f"{run.name} was trained without labels, so it cannot tag"
+        if has_heads
+        else f"{run.name} cannot tag: the system {system} has no tagging heads",
+        where=str(run.folder),
+        hint="train it on a corpus prepared with --labels"
+        if has_heads
+        else f"systems that tag: {', '.join(able) or 'none'}",
+        kind="config.no-tags",
+    )
+
+
+def tagging_systems() -> list[str]:
+    """Return the names of the systems with tagging heads."""
+    able = []
+    configs = system_configs()
+    for name in configs:
+        try:
+            model = configs.entry(name).model_class()
+        except ConfigError:
+            continue  # broken, or of a distribution that cannot be loaded
+        if model.tag is not TranslationModel.tag:
+            able.append(name)
+    return able

@@ -1,0 +1,117 @@
+"""How well words are tagged: accuracy, and the F-measure of labels and of whole entities.
+
+Words without a gold label (None) are left out. Entities are compared as spans, as conlleval does:
+one counts only if its first word, its last and its type are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+POS, NER = "pos", "ner"  # the kinds of labels
+OUTSIDE = "O"  # the label of a word that is no entity
+Gold = Sequence[str | None]  # the labels of a sentence's words, None where a word has none
+Span = tuple[int, int, str]  # first word, the word after the last, type
+
+
+@dataclass(frozen=True)
+class TaggingScore:
+    """The quality of one kind of labels on a split; None for no data."""
+
+    kind: str  # "pos" or "ner"
+    words: int  # with a gold label
+    accuracy: float | None  # share of them with this label
+    # of whole entities, for "ner"
+    entities: int | None = None
+    precision: float | None = None
+    recall: float | None = None
+    f1: float | None = None
+
+
+def score_tags(kind: str, gold: Sequence[Gold], predicted: Sequence[Sequence[str]]) -> TaggingScore:
+    """Score the labels of all sentences, one for each word."""
+    pairs = [
+        (own, label)
+        for labels, given in zip(gold, predicted, strict=True)
+        for own, label in zip(labels, given, strict=True)
+        if own is not None
+    ]
+    right = sum(own == label for own, label in pairs)
+    accuracy = right / len(pairs) if pairs else None
+    if kind != NER:
+        return TaggingScore(kind, len(pairs), accuracy)
+    types = entity_types(label for labels in (*gold, *predicted) for label in labels if label)
+    matched, given, expected = span_counts(gold, predicted, types).sum(axis=(0, 1)).tolist()
+    return TaggingScore(
+        kind,
+        len(pairs),
+        accuracy,
+        int(expected),
+        matched / given if given else None,
+        matched / expected if expected else None,
+        2 * matched / (given + expected) if given + expected else None,
+    )
+
+
+def label_counts(
+    gold: Sequence[Gold], predicted: Sequence[Sequence[str]], names: Sequence[str]
+) -> NDArray[np.float64]:
+    """Count words by sentence and label: predicted rightly, predicted, expected.
+
+    Returns:
+        [sentences, names, 3]; labels outside `names` are not counted.
+    """
+    place = {name: number for number, name in enumerate(names)}
+    counts = np.zeros((len(gold), len(names), 3))
+    for row, labels, given in zip(counts, gold, predicted, strict=True):
+        for own, label in zip(labels, given, strict=True):
+            if own is None:
+                continue
+            for column, name in ((0, own if own == label else ""), (1, label), (2, own)):
+                if name in place:
+                    row[place[name], column] += 1
+    return counts
+
+
+def span_counts(
+    gold: Sequence[Gold], predicted: Sequence[Sequence[str]], types: Sequence[str]
+) -> NDArray[np.float64]:
+    """Count entities by sentence and type: found, predicted, expected, [sentences, types, 3].
+
+    Sentences without any gold label are left out.
+    """
+    place = {name: number for number, name in enumerate(types)}
+    counts = np.zeros((len(gold), len(types), 3))
+    for row, labels, given in zip(counts, gold, predicted, strict=True):
+        if all(own is None for own in labels):
+            continue
+        expected = entity_spans([own or OUTSIDE for own in labels])
+        spans = entity_spans(given)
+        for column, group in enumerate((spans & expected, spans, expected)):
+            for _, _, name in group:
+                if name in place:
+                    row[place[name], column] += 1
+    return counts
+
+
+def entity_spans(labels: Sequence[str]) -> set[Span]:
+    """Return the entities of "B-PER I-PER O": an I- that continues no entity of its type begins."""
+    spans: set[Span] = set()
+    begin, name = 0, ""
+    for place, label in enumerate([*labels, OUTSIDE]):
+        prefix, _, own = label.partition("-")
+        if name and (prefix != "I" or own != name):
+            spans.add((begin, place, name))
+            name = ""
+        if own and not name:
+            begin, name = place, own
+    return spans
+
+
+def entity_types(labels: Iterable[str]) -> list[str]:
+    """Return the types of entities among labels, in alphabetical order."""
+    return sorted({label.partition("-")[2] for label in labels} - {""})

@@ -1,0 +1,52 @@
+"""The labels that a system with tagging heads learns from its prepared corpus."""
+
+from __future__ import annotations
+
+import torch
+
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CorpusError
+from jtrans.models.base import TranslationModel
+
+
+def learned_labels(model: TranslationModel, corpus: PreparedCorpus) -> dict[str, list[str]]:
+    """Return the names of the labels that a model learns, by kind; empty without tagging heads.
+
+    Kinds that the corpus lacks, such as entities, are left out.
+
+    Raises:
+        CorpusError: the corpus has no label to learn, or more labels than a head.
+    """
+    weights = model.auxiliary_weights
+    names = {kind: own for kind, own in corpus.label_names.items() if kind in weights}
+    train = corpus.info["splits"]["train"]["pairs"]
+    if weights and (not names or corpus.info.get("unlabelled", {}).get("train", 0) >= train):
+        off = " ".join(f"--set model.{kind}_weight=0" for kind in weights)
+        raise CorpusError(
+            f"{model.config.system} learns tags ({', '.join(weights)}), but no training sentence "
+            f"of {corpus.folder} has labels",
+            where="--data",
+            hint=f"prepare it with --labels, or switch the tags off: {off}",
+            kind="corpus.no-labels",
+        )
+    for kind, size in _head_sizes(model).items() if names else ():
+        if len(names.get(kind, ())) > size:
+            raise CorpusError(
+                f"{corpus.folder} has {len(names[kind])} labels of the kind {kind}, the head of "
+                f"{model.config.system} {size}",
+                where="--data",
+                hint=f"--set model.{kind}_tags={len(names[kind])}",
+                kind="corpus.other-labels",
+            )
+    return names
+
+
+def _head_sizes(model: TranslationModel) -> dict[str, int]:
+    """Return how many labels each head can give."""
+    is_training = model.training
+    source = torch.ones(1, 1, dtype=torch.int64, device=model.device)  # </s>
+    model.eval()  # no random number is drawn
+    with torch.no_grad():
+        logits = model.tag(model.encode(source, source.bool()))
+    model.train(is_training)
+    return {kind: own.shape[-1] for kind, own in logits.items()}
