@@ -14,7 +14,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from scripts.bench import curves as loss_curves
-from scripts.bench import deep_curves, interleave, suite_joint, suite_scaling
+from scripts.bench import deep_curves, interleave, suite_joint, suite_learn, suite_scaling
 from scripts.readme import tables
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
@@ -24,12 +24,13 @@ SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
     draw = random.Random(1)
     lines = sorted({" ".join(draw.choices("abcdefgh", k=draw.randint(3, 9))) for _ in range(150)})
-    texts = [ParallelText(part, [line.upper() for line in part]) for part in (lines[9:], lines[:9])]
+    parts = (lines[18:], lines[:9], lines[9:18])
+    texts = [ParallelText(part, [line.upper() for line in part]) for part in parts]
     options = PrepareOptions(
         source_segment="whitespace", target_segment="whitespace", bpe="none", vocabulary="joint"
     )
     return prepare(
-        Corpus("letters", ("de", "en"), dict(zip(("train", "valid"), texts, strict=True))),
+        Corpus("letters", ("de", "en"), dict(zip(("train", "valid", "test"), texts, strict=True))),
         tmp_path_factory.mktemp("corpus") / "letters",
         options=options,
         workers=1,
@@ -157,3 +158,34 @@ def test_deep_curves_are_kept_one_by_one_and_drawn(
         assert len(row["train"]) == 2 and [update for update, _ in row["valid"]] == [10, 20]
         assert row["valid"][-1][1] < row["train"][0] < 1.5 * results["frequencies_alone"]
     assert (tmp_path / "drawn.svg").exists() and (tmp_path / "drawn.png").exists()
+
+
+@pytest.mark.parametrize("accuracy", [None, 0.01])
+def test_what_a_recipe_learns_becomes_a_row_and_is_not_trained_twice(
+    accuracy: float | None,
+    corpus: PreparedCorpus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    learned = suite_learn.LearnedCorpus("letters", "demo", "transformer", {}, accuracy)
+    monkeypatch.setitem(suite_learn.CORPORA, "letters", learned)
+    path = tmp_path / "systems_letters.json"
+    rows, runs = [], tmp_path / "runs"
+    names = ["demo/transformer-small", "demo/transformer"][accuracy is not None :]
+    for _ in range(2):
+        for name in names:
+            suite_learn.learn("letters", name, corpus.folder, runs, path, 0.02, restart=False)
+        rows.append(json.loads(path.read_text(encoding="utf-8"))["rows"])
+    assert [row["recipe"] for row in rows[0]] == sorted(names)
+    assert rows[0] == rows[1] and all(row["updates"] for row in rows[0])
+    assert 0.0 < rows[0][0]["token_accuracy"] <= 100.0
+    assert "valid loss" in capsys.readouterr().out
+
+
+def test_recipes_that_start_from_other_runs_come_last() -> None:
+    for corpus in suite_learn.CORPORA.values():
+        names = corpus.names()
+        starts = [bool(suite_learn.initial_runs(suite_learn.recipe(name))) for name in names]
+        assert names[0] == corpus.first and starts == sorted(starts)
