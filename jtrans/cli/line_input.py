@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import queue
+import re
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,6 +36,7 @@ class LineInput:
 
     def __init__(self, name: str) -> None:
         self.name = "standard input" if name == "-" else name
+        self.first = 0  # the number of the next line
         self.is_prompt = name == "-" and sys.stdin.isatty()
         self.lines: list[str] | None = None
         if name != "-":
@@ -46,15 +49,37 @@ class LineInput:
         """The number of lines, None if unknown."""
         return None if self.lines is None else len(self.lines)
 
-    def chunks(self) -> Iterator[list[str]]:
-        """Yield the lines in chunks.
+    def take_shard(self, shard: FilePart) -> range:
+        """Keep a part of the lines, with their numbers, and return these, counted from 0.
+
+        Raises:
+            CorpusError: standard input has no known end.
+        """
+        if self.lines is None:
+            raise CorpusError(
+                "standard input cannot be divided: its length is not known",
+                where="--shard",
+                hint="--input FILE",
+                kind="corpus.shard",
+            )
+        part = shard.of(len(self.lines))
+        self.first, self.lines = part.start, self.lines[part.start : part.stop]
+        return part
+
+    def skip(self, count: int) -> None:
+        """Leave out the first lines of a file."""
+        if self.lines is not None:
+            self.first, self.lines = self.first + count, self.lines[count:]
+
+    def chunks(self, size: int = CHUNK_LINES) -> Iterator[list[str]]:
+        """Yield the lines in chunks, of a file of `size` lines each.
 
         Raises:
             CorpusError: a line from a pipe is not UTF-8 text.
         """
         if self.lines is not None:
-            for start in range(0, len(self.lines), CHUNK_LINES):
-                yield self.lines[start : start + CHUNK_LINES]
+            for start in range(0, len(self.lines), size):
+                yield self.lines[start : start + size]
         elif self.is_prompt:
             yield from _typed()
         else:
@@ -117,6 +142,35 @@ def _decoded(line: bytes, number: int) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
+@dataclass(frozen=True)
+class FilePart:
+    """Part K of N parts, of about equal length, of a file."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> FilePart:
+        """Read ``K/N``.
+
+        Raises:
+            CorpusError: it is something else, or K is not one of 1 to N.
+        """
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise CorpusError(
+                f"{text!r} is not a part of a file",
+                where="--shard",
+                hint="--shard 1/4 is the first of four parts; join the outputs with cat",
+                kind="corpus.shard",
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    def of(self, total: int) -> range:
+        """Return the lines of the part, counted from 0, of `total`."""
+        return range((self.number - 1) * total // self.count, self.number * total // self.count)
+
+
 class Prefixes:
     """What each translation begins with: one line for each line of the input.
 
@@ -148,6 +202,10 @@ class Prefixes:
         if total is not None and total != len(prefixes.lines):
             raise prefixes._other_lines(f"{total:,}")
         return prefixes
+
+    def keep(self, part: range) -> None:
+        """Keep those of some lines, counted from 0."""
+        self.lines = self.lines[part.start : part.stop]
 
     def next(self, count: int) -> list[str]:
         """Return the prefixes of the next lines.

@@ -7,20 +7,35 @@ import json
 import shlex
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from jtrans.cli import console
-from jtrans.cli.options import SEARCH, DecodingOptions, argument, check_choice, grouped, option
+from jtrans.cli.options import (
+    MACHINE,
+    SEARCH,
+    DecodingOptions,
+    argument,
+    check_choice,
+    grouped,
+    option,
+)
 from jtrans.cli.translate_options import AlignmentOptions, ConstraintOptions, SampledOptions
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
-    from jtrans.decoding.translator import Translation, Translator
+    from jtrans.cli.line_input import LineInput, Prefixes
+    from jtrans.decoding.options import DecodingChoices
+    from jtrans.decoding.parallel import TranslatedPiece
+    from jtrans.decoding.partial_output import PartialOutput
+    from jtrans.decoding.translator import Translation
+    from jtrans.runs import Run
 
 TEXT = "Text"
+PIECE_LINES = 1024  # of a file: sorted by length, and written, together
 FORMATS = ("text", "jsonl")
 
 
@@ -53,6 +68,11 @@ def translate(
         panel=TEXT,
         names=["--prefix"],
     ),
+    shard: str | None = option(
+        "Only part K of N parts of the input file, for several machines; cat joins the outputs.",
+        "K/N",
+        panel=TEXT,
+    ),
     decoding: DecodingOptions,
     n_best: int = option(
         "Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.", default=1, panel=SEARCH
@@ -60,20 +80,24 @@ def translate(
     constraints: ConstraintOptions,
     sampled: SampledOptions,
     aligned: AlignmentOptions,
+    workers: int = option(
+        "Processes on a CPU; each loads the models.", "N", default=1, panel=MACHINE, min=1
+    ),
 ) -> None:
     """Translate raw text line by line, preserving order and empty lines.
 
-    Input from a pipe is streamed; on a terminal, you are prompted for lines.
+    Input from a pipe is streamed; on a terminal, you are prompted for lines. From a file to a file,
+    an interrupted translation is continued by the same command.
 
     [bold]Examples[/bold]
 
-        jtrans translate @last --input test.de --output test.hyp.en
+        jtrans translate @last --input test.de --output test.hyp.en --workers 2
 
         echo "Ein Mann liest ." | jtrans translate runs/a runs/b --n-best 3
 
         jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
     """
-    from jtrans.cli.line_input import LineInput, Prefixes
+    from jtrans.cli.line_input import FilePart, LineInput, Prefixes
     from jtrans.runs import find_run
 
     check_choice("--input-format", input_format, FORMATS)
@@ -85,57 +109,179 @@ def translate(
     choices.check(opened)
     source = LineInput(input_file)
     prefixes = Prefixes.read(prefix_file, source.total)
-    is_json = input_format == "jsonl"
-    if source.lines is not None and is_json:
-        _read_items(source.lines, 0, source.name, is_json=True)  # refuse bad lines at once
-    from jtrans.decoding.translator import Translator
+    if shard:
+        part = source.take_shard(FilePart.parse(shard))
+        if prefixes:
+            prefixes.keep(part)
+    work = _Work(
+        opened,
+        choices,
+        source,
+        prefixes,
+        is_json_input=input_format == "jsonl",
+        as_json=as_json,
+        n_best=n_best,
+        workers=workers,
+    )
+    work.check_input()
+    links = aligned.alignments_file
+    if output_file != "-" and source.lines is not None and _is_ordinary(output_file):
+        from jtrans.decoding.partial_output import PartialOutput
 
-    translator = Translator.load(opened, choices)
-    has_bar = output_file != "-" or not sys.stdout.isatty()
-    counted = _Counted(source.total if has_bar else None)
-    with open_output(output_file) as stream, _optional(aligned.alignments_file) as links:
-        for lines in source.chunks():
-            items = _read_items(lines, counted.lines, source.name, is_json=is_json)
-            begin = prefixes.next(len(items)) if prefixes else None
-            results = counted.translate(translator, [item.source for item in items], begin)
-            _write(stream, items, results, as_json=as_json, n_best=n_best)
-            if links:
-                _write_alignments(links, results)
-    if prefixes:
-        prefixes.check_all_used()
-    console.talk(counted.describe())
+        paths = [Path(output_file), *([Path(links)] if links else [])]
+        with PartialOutput(paths, work.identity()) as output:
+            work.resume(output)
+    else:
+        with open_output(output_file) as stream, _optional(links) as link_stream:
+            work.run([stream, *([link_stream] if link_stream else [])])
     if output_file != "-":
         console.next_step(f"jtrans score --hyp {shlex.quote(output_file)} --ref REFERENCE")
 
 
-class _Counted(console.TerminalProgress):
-    """Translates chunks and counts lines, tokens and time; the bar shows the whole file."""
+@dataclass
+class _Work:
+    """Everything to be translated, and how."""
 
-    def __init__(self, total: int | None) -> None:
+    runs: Sequence[Run]
+    choices: DecodingChoices
+    source: LineInput
+    prefixes: Prefixes | None
+    is_json_input: bool
+    as_json: bool
+    n_best: int
+    workers: int
+
+    def check_input(self) -> None:
+        """Refuse bad lines of a file before anything is loaded."""
+        if self.source.lines is not None:
+            self._items(self.source.lines, self.source.first)
+
+    def identity(self) -> dict[str, Any]:
+        """Return everything that the output of a file depends on."""
+        from jtrans.files import file_digest, text_digest
+
+        weights = [run.checkpoint(self.choices.checkpoint).weights for run in self.runs]
+        prefixes = self.prefixes.lines if self.prefixes else []
+        return {
+            "format": 1,
+            "input": text_digest("\n".join(self.source.lines or [])),
+            "first": self.source.first,
+            "prefixes": text_digest("\n".join(prefixes)),
+            "weights": [file_digest(path) for path in weights],
+            "search": asdict(self.choices.search_options(self.runs[0])),
+            "extras": asdict(self.choices.extras),
+            "precision": self.choices.precision,
+            "output": [self.as_json, self.is_json_input],
+        }
+
+    def resume(self, output: PartialOutput) -> None:
+        """Translate what is not yet in the output."""
+        done = output.lines
+        if done:
+            console.talk(f"continuing {output.paths[0]} after {done:,} lines")
+            self.source.skip(done)
+            if self.prefixes:
+                self.prefixes.next(done)
+        counted = _Counted(self.source.total, has_bar=True)
+        try:
+            for lines, texts in self._texts(counted):
+                output.append(texts[: len(output.paths)], lines)
+        except KeyboardInterrupt:
+            if output.lines:
+                console.talk(f"{output.lines:,} lines are done: the same command does the others")
+            raise
+        console.talk(counted.describe())
+
+    def run(self, streams: Sequence[TextIO]) -> None:
+        """Translate everything to streams: the translations, and perhaps word alignments."""
+        has_bar = streams[0] is not sys.stdout or not sys.stdout.isatty()
+        counted = _Counted(self.source.total, has_bar=has_bar)
+        for _, texts in self._texts(counted):
+            for stream, text in zip(streams, texts, strict=False):
+                stream.write(text)
+                stream.flush()
+        if self.prefixes:
+            self.prefixes.check_all_used()
+        console.talk(counted.describe())
+
+    def _texts(self, counted: _Counted) -> Iterator[tuple[int, tuple[str, str]]]:
+        """Yield the lines of each piece, their translations and their alignments as text."""
+        from jtrans.decoding.parallel import Piece, translate_pieces
+
+        waiting: deque[list[_Item]] = deque()
+
+        def pieces() -> Iterator[Piece]:
+            number = self.source.first
+            for lines in self.source.chunks(self._piece_lines()):
+                items = self._items(lines, number)
+                number += len(items)
+                waiting.append(items)
+                begin = self.prefixes.next(len(items)) if self.prefixes else None
+                yield Piece([item.source for item in items], begin)
+
+        with translate_pieces(
+            self.runs, self.choices, pieces(), workers=self.workers, progress=counted
+        ) as results:
+            for piece in results:
+                items = waiting.popleft()
+                counted.add(piece)
+                rows = [*zip(items, piece.translations, strict=True)]
+                yield len(items), (self._text(rows), _alignments(piece.translations))
+
+    def _piece_lines(self) -> int:
+        """Return the lines of a piece of a file, so that all workers have pieces."""
+        if self.workers == 1 or self.source.total is None:
+            return PIECE_LINES
+        return min(PIECE_LINES, max(32, self.source.total // (4 * self.workers)))
+
+    def _items(self, lines: Sequence[str], first: int) -> list[_Item]:
+        if not self.is_json_input:
+            return [_Item(first + i, line, {}) for i, line in enumerate(lines)]
+        return [_json_item(line, first + i, self.source.name) for i, line in enumerate(lines)]
+
+    def _text(self, rows: Sequence[tuple[_Item, Sequence[Translation]]]) -> str:
+        if self.as_json:
+            return "".join(
+                json.dumps(_to_json(item, own), ensure_ascii=False) + "\n" for item, own in rows
+            )
+        if self.n_best == 1:
+            return "".join(f"{own[0].text}\n" for _, own in rows)
+        return "".join(
+            f"{item.number} ||| {each.text} ||| {each.score:.6f}\n"
+            for item, own in rows
+            for each in own
+        )
+
+
+class _Counted(console.TerminalProgress):
+    """Counts lines, tokens and time; the bar shows the whole file."""
+
+    def __init__(self, total: int | None, *, has_bar: bool) -> None:
         super().__init__()
-        self.total = total
+        self.total = total if has_bar else None
         self.lines = self.tokens = 0
+        self._begin = time.perf_counter()
         self.seconds = 0.0
 
-    def translate(
-        self, translator: Translator, lines: Sequence[str], prefixes: Sequence[str] | None
-    ) -> list[list[Translation]]:
-        started = time.perf_counter()
-        results = translator.translate_nbest(lines, progress=self, prefixes=prefixes)
-        self.seconds += time.perf_counter() - started
-        self.advance("", len(lines))
-        self.lines += len(lines)
-        self.tokens += sum(len(best[0].tokens) for best in results)
-        return results
+    def add(self, piece: TranslatedPiece) -> None:
+        """Count a piece that is done."""
+        for text in piece.warnings:
+            self.warn(text)
+        self.advance("", len(piece.translations))
+        self.lines += len(piece.translations)
+        self.tokens += sum(len(best[0].tokens) for best in piece.translations)
+        self.seconds += piece.seconds
 
     def describe(self) -> str:
-        seconds = max(self.seconds, 1e-9)
+        """Return the counts and rates: of the time spent translating, or of several processes."""
+        seconds = max(min(self.seconds, time.perf_counter() - self._begin), 1e-9)
         return (
-            f"{self.lines:,} lines, {self.tokens:,} tokens in {self.seconds:.1f} s: "
+            f"{self.lines:,} lines, {self.tokens:,} tokens in {seconds:.1f} s: "
             f"{self.lines / seconds:,.1f} sentences/s, {self.tokens / seconds:,.0f} tokens/s"
         )
 
     def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
+        """Move the bar of the whole file."""
         if self.total:
             super().advance("Translating", self.lines + done, self.total)
 
@@ -147,12 +293,6 @@ class _Item:
     number: int
     source: str
     fields: Mapping[str, Any]
-
-
-def _read_items(lines: Sequence[str], before: int, name: str, *, is_json: bool) -> list[_Item]:
-    if not is_json:
-        return [_Item(before + i, line, {}) for i, line in enumerate(lines)]
-    return [_json_item(line, before + i, name) for i, line in enumerate(lines)]
 
 
 def _json_item(line: str, number: int, name: str) -> _Item:
@@ -178,6 +318,15 @@ def open_output(name: str) -> Iterator[TextIO]:
     if name == "-":
         yield sys.stdout
         return
+    if not _is_ordinary(name):
+        from jtrans.files import disk_errors
+
+        with (
+            disk_errors(Path(name)),
+            Path(name).open("w", encoding="utf-8", newline="\n") as stream,
+        ):
+            yield stream
+        return
     from jtrans.files import whole_file
 
     with (
@@ -197,29 +346,14 @@ def _optional(name: str | None) -> Iterator[TextIO | None]:
         yield stream
 
 
-def _write_alignments(stream: TextIO, results: Sequence[Sequence[Translation]]) -> None:
-    for translations in results:
-        for translation in translations:
-            stream.write(f"{translation.alignment}\n")
+def _is_ordinary(name: str) -> bool:
+    """Whether a path is free or a plain file, not a device or a named pipe."""
+    path = Path(name)
+    return path.is_file() or not path.exists()
 
 
-def _write(
-    stream: TextIO,
-    items: Sequence[_Item],
-    results: Sequence[Sequence[Translation]],
-    *,
-    as_json: bool,
-    n_best: int,
-) -> None:
-    for item, translations in zip(items, results, strict=True):
-        if as_json:
-            stream.write(json.dumps(_to_json(item, translations), ensure_ascii=False) + "\n")
-        elif n_best == 1:
-            stream.write(translations[0].text + "\n")
-        else:
-            for translation in translations:
-                stream.write(f"{item.number} ||| {translation.text} ||| {translation.score:.6f}\n")
-    stream.flush()
+def _alignments(translations: Sequence[Sequence[Translation]]) -> str:
+    return "".join(f"{each.alignment}\n" for own in translations for each in own)
 
 
 def _to_json(item: _Item, translations: Sequence[Translation]) -> dict[str, Any]:

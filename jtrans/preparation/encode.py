@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from jtrans.corpora.parallel import Gold, Tagged
 from jtrans.data.prepared import SIDES
+from jtrans.preparation.context import Preparation
 from jtrans.preparation.labels.project import project
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics
 from jtrans.preparation.work_folder import is_done, mark_done, read_record, write_array
-from jtrans.preparation.workers import Preparation, run_jobs
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.vocabulary import EOS, UNK
+from jtrans.workers import run_jobs
 
 _CACHE_LIMIT = 200_000  # words of each side and worker
 

@@ -11,14 +11,15 @@ from typing import Any
 
 from jtrans.data.prepared import SIDES
 from jtrans.files import file_digest, read_lines, write_bytes, write_lines
+from jtrans.preparation.context import Preparation
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.work_folder import is_done, mark_done
-from jtrans.preparation.workers import Preparation, run_jobs
 from jtrans.text import bpe
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.truecase import Truecaser, first_words
 from jtrans.text.vocabulary import Vocabulary
 from jtrans.text.word_counts import write_word_counts
+from jtrans.workers import run_jobs
 
 # How often each word occurs, in source and target.
 Counts = tuple[Counter[str], Counter[str]]

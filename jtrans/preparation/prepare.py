@@ -20,6 +20,7 @@ from jtrans.corpora.provenance import describe_provenance
 from jtrans.data.prepared import SIDES, PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.preparation.assemble import assemble, corpus_info
+from jtrans.preparation.context import Preparation
 from jtrans.preparation.encode import Labelling, encode_splits
 from jtrans.preparation.labels.project import name_labels, number_entities
 from jtrans.preparation.labels.sources import open_labels
@@ -31,10 +32,10 @@ from jtrans.preparation.select import PairSelection, describe_overlap, select_pa
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics, describe
 from jtrans.preparation.work_folder import WorkFolder
-from jtrans.preparation.workers import Preparation, available_cpus
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import count_merges
 from jtrans.text.pipeline import TextPipeline
+from jtrans.workers import available_cpus
 
 # A larger share of unknown tokens in a split gets a warning: BPE leaves well below 1 %.
 MANY_UNKNOWN = 0.1

@@ -20,11 +20,12 @@ from jtrans.preparation.clean import (
     pair_keys,
     shape_reason,
 )
+from jtrans.preparation.context import Preparation
 from jtrans.preparation.request import Request
 from jtrans.preparation.shards import PAIR_NOTE, Shard, plan_shards
 from jtrans.preparation.work_folder import mark_done, write_array
-from jtrans.preparation.workers import Preparation, run_jobs
 from jtrans.text.pipeline import TextSide
+from jtrans.workers import run_jobs
 
 
 @dataclass(frozen=True)

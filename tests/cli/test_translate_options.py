@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from plugins.command_line import Jtrans
 from plugins.random_runs import MakeRun
+
+from jtrans.decoding.translator import Translator
 
 SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
 
@@ -143,3 +147,73 @@ def test_prefixes_that_do_not_fit_are_refused(
     result = jtrans("translate", run, "-i", source, "--prefix", prefixes)
     assert result.code == 2
     assert "leaves no room" in result.err and "--max-length" in result.err
+
+
+def test_several_processes_give_what_one_gives(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path
+) -> None:
+    run, source = make_run(), tmp_path / "many.de"
+    source.write_text(SOURCE * 40, encoding="utf-8")
+    alone = jtrans("translate", run, "-i", source)
+    together = jtrans("translate", run, "-i", source, "--workers", "2")
+    assert together.code == 0
+    assert together.out == alone.out
+    assert "160 lines" in together.err
+
+
+def test_the_parts_of_a_file_join_to_the_whole(
+    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path
+) -> None:
+    run, prefixes = make_run(), tmp_path / "prefix.en"
+    prefixes.write_text("a dog\n\na man\n\n", encoding="utf-8")
+    options = ["-i", source, "--prefix", prefixes, "--n-best", "2"]
+    whole = jtrans("translate", run, *options).out
+    parts = [jtrans("translate", run, *options, "--shard", f"{k}/3").out for k in (1, 2, 3)]
+    assert "".join(parts) == whole
+    for wrong in ("0/3", "4/3", "1", "a/b"):
+        result = jtrans("translate", run, *options, "--shard", wrong)
+        assert (result.code, "is not a part of a file" in result.err) == (2, True)
+    result = jtrans("translate", run, "--shard", "1/2", stdin=b"hund\n")
+    assert (result.code, "cannot be divided" in result.err) == (2, True)
+
+
+def test_an_interrupted_translation_is_continued(
+    jtrans: Jtrans,
+    make_run: MakeRun,
+    source: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, output, links = make_run(), tmp_path / "out.en", tmp_path / "links"
+    whole = jtrans("translate", run, "-i", source).out
+    options = ["-i", source, "-o", output, "--alignments-file", links]
+    monkeypatch.setattr("jtrans.cli.translate.PIECE_LINES", 1)
+    calls = []
+
+    def interrupted(self: Translator, lines: Sequence[str], **more: Any) -> Any:
+        calls.append(lines)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return translate(self, lines, **more)
+
+    translate = Translator.translate_nbest
+    with monkeypatch.context() as patch:
+        patch.setattr(Translator, "translate_nbest", interrupted)
+        result = jtrans("translate", run, *options)
+    assert result.code == 130
+    assert "2 lines are done" in result.err
+    assert not output.exists()
+    assert output.with_name("out.en.part").read_text() == "".join(whole.splitlines(True)[:2])
+    result = jtrans("translate", run, *options)
+    assert result.code == 0
+    assert "continuing" in result.err and "after 2 lines" in result.err
+    assert "2 lines," in result.err
+    assert output.read_text() == whole
+    assert len(links.read_text().splitlines()) == 4
+    assert sorted(path.name for path in tmp_path.glob("*.part*")) == []
+
+
+def test_a_device_is_written_to_as_it_is(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
+    null = Path("/dev/null")
+    assert jtrans("translate", make_run(), "-i", source, "-o", null).code == 0
+    assert not null.is_file()

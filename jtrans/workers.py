@@ -1,4 +1,4 @@
-"""The state shared by the steps of a preparation, and worker processes for their jobs."""
+"""Worker processes that work on a sequence of jobs and give their results in order."""
 
 from __future__ import annotations
 
@@ -13,13 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from jtrans.errors import WorkError
-from jtrans.preparation.request import Request
-from jtrans.progress import Progress
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -35,20 +31,13 @@ def available_cpus() -> int:
     return os.cpu_count() or 1
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """The state shared by the steps of a preparation."""
-
-    request: Request  # the text and the options
-    folder: Path  # the work folder
-    workers: int  # number of processes
-    progress: Progress  # receives the reports of all steps
-    step: Callable[[str], None]  # called with the name of each step when it ends
-
-
 @contextlib.contextmanager
 def run_jobs(
-    function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
+    function: Callable[[Job], Result],
+    jobs: Iterable[Job],
+    *,
+    workers: int,
+    hint: str = "run again with --workers 1: it continues where this stopped",
 ) -> Iterator[Iterator[Result]]:
     """Yield the results of `function` for all jobs, in order; the processes end with the block.
 
@@ -56,6 +45,7 @@ def run_jobs(
         function: at the top level of a module, so that it can be sent to another process.
         jobs: taken one by one as needed, so that they need not all fit into memory.
         workers: number of processes; 1 runs the jobs in this one.
+        hint: what to do when a worker dies.
 
     Raises:
         WorkError: a worker process died.
@@ -63,8 +53,9 @@ def run_jobs(
     if workers <= 1:
         yield map(function, jobs)
         return
-    # Forked workers start at once and need no importable main module; elsewhere forking is
-    # unsafe or not available, and the platform's default is used.
+    # Forked workers start at once and need no importable main module. That is safe as long as
+    # this process has not computed anything with torch, whose threads a copy would lack. Elsewhere
+    # forking is unsafe or not available, and the platform's default is used.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     pool = ProcessPoolExecutor(
         workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
@@ -74,7 +65,7 @@ def run_jobs(
     except BrokenProcessPool as error:
         raise WorkError(
             "a worker process died (out of memory?)",
-            hint="run again with --workers 1: it continues where this stopped",
+            hint=hint,
             kind="work.worker",
         ) from error
     finally:

@@ -1,0 +1,132 @@
+"""Translation of a long text piece by piece, in this process or in several.
+
+Two processes of one thread translate a text on two cores faster than one of two threads: a step of
+the search consists of many small operations, of which threads share only the products.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from jtrans.decoding.options import DecodingChoices
+from jtrans.decoding.translator import Translation, Translator
+from jtrans.errors import ConfigError
+from jtrans.nn.device import resolve_device
+from jtrans.progress import Progress, Silent
+from jtrans.runs import Run
+from jtrans.workers import available_cpus, run_jobs
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some consecutive lines of a text.
+
+    Args:
+        sources: raw lines.
+        prefixes: what their translations begin with; None for nothing.
+    """
+
+    sources: Sequence[str]
+    prefixes: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class TranslatedPiece:
+    """The translations of a piece: n best of every line, warnings, and the seconds it took."""
+
+    translations: list[list[Translation]]
+    warnings: list[str]
+    seconds: float
+
+
+@contextlib.contextmanager
+def translate_pieces(
+    runs: Sequence[Run],
+    decoding: DecodingChoices,
+    pieces: Iterable[Piece],
+    *,
+    workers: int = 1,
+    progress: Progress = Silent(),
+) -> Iterator[Iterator[TranslatedPiece]]:
+    """Yield the translations of all pieces, in order; the processes end with the block.
+
+    Args:
+        runs: one run, or several as an ensemble.
+        decoding: the user's choices.
+        pieces: taken one by one as needed.
+        workers: number of processes, which share the processors. Each loads the models.
+        progress: receives the progress within a piece, if there is one process.
+
+    Raises:
+        ConfigError: several processes on another device than a CPU.
+        JtransError: a run cannot be used.
+        WorkError: a process died.
+    """
+    if workers <= 1:
+        translator = Translator.load(runs, decoding)
+        yield map(functools.partial(_translate, translator, progress=progress), pieces)
+        return
+    _check_device(decoding)
+    with run_jobs(
+        _Worker(runs, decoding, max(1, available_cpus() // workers)),
+        pieces,
+        workers=workers,
+        hint="fewer --workers need less memory; with --output, the same command continues",
+    ) as results:
+        yield results
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """Translates in a worker process, which loads the models with its first piece."""
+
+    runs: Sequence[Run]
+    decoding: DecodingChoices
+    threads: int
+
+    def __call__(self, piece: Piece) -> TranslatedPiece:
+        if not _translators:
+            import torch
+
+            torch.set_num_threads(self.threads)
+            _translators.append(Translator.load(self.runs, self.decoding))
+        return _translate(_translators[0], piece)
+
+
+_translators: list[Translator] = []  # that of this worker process
+
+
+def _check_device(decoding: DecodingChoices) -> None:
+    device = resolve_device(decoding.device)
+    if device.type != "cpu":
+        raise ConfigError(
+            f"several worker processes cannot share {device}",
+            where="--workers",
+            hint="leave --workers out, or add --device cpu",
+            kind="config.value",
+        )
+
+
+def _translate(
+    translator: Translator, piece: Piece, progress: Progress | None = None
+) -> TranslatedPiece:
+    begin = time.perf_counter()
+    collected = _Warnings()
+    translations = translator.translate_nbest(
+        piece.sources, progress=progress or collected, prefixes=piece.prefixes
+    )
+    return TranslatedPiece(translations, collected.texts, time.perf_counter() - begin)
+
+
+class _Warnings(Silent):
+    """Keeps warnings for the process that can show them."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.texts.append(text)

@@ -1,0 +1,98 @@
+"""Output that an interrupted translation leaves, and what a second attempt makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jtrans.decoding.partial_output import PartialOutput
+
+IDENTITY = {"input": "abc", "weights": ["1"]}
+
+
+class _Killed(BaseException):
+    """The process ends here."""
+
+
+def attempt(paths: list[Path], texts: list[str], until: int) -> int:
+    """Write the texts not yet written, and stop before the text `until`; return the first."""
+    with PartialOutput(paths, IDENTITY) as output:
+        first = output.lines
+        for number in range(first, len(texts)):
+            if number == until:
+                raise _Killed
+            output.append([texts[number], texts[number].upper()], 1)
+    return first
+
+
+@given(
+    texts=st.lists(st.text("abü\n", max_size=5).map(lambda text: text + "\n"), max_size=8),
+    stops=st.lists(st.integers(0, 8), max_size=6),
+    torn=st.binary(max_size=7),
+)
+@settings(max_examples=60, deadline=None)
+def test_attempts_together_write_what_one_would(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], stops: list[int], torn: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("output")
+    paths = [folder / "out.en", folder / "links"]
+    for until in sorted(set(stops)):
+        if until >= len(texts):
+            continue
+        try:
+            attempt(paths, texts, until)
+        except _Killed:
+            assert not any(path.exists() for path in paths)
+            part = folder / "out.en.part"
+            if part.exists():
+                with part.open("ab") as stream:
+                    stream.write(torn)  # what a power cut may leave
+    attempt(paths, texts, -1)
+    assert paths[0].read_bytes().decode() == "".join(texts)
+    assert paths[1].read_bytes().decode() == "".join(texts).upper()
+    assert sorted(path.name for path in folder.iterdir()) == ["links", "out.en"]
+
+
+def test_an_attempt_goes_on_where_the_last_one_stopped(tmp_path: Path) -> None:
+    paths, texts = [tmp_path / "out.en", tmp_path / "links"], ["a\n", "b\n", "c\n"]
+    with pytest.raises(_Killed):
+        attempt(paths, texts, 2)
+    assert (tmp_path / "out.en.part").read_text() == "a\nb\n"
+    assert attempt(paths, texts, -1) == 2
+
+
+def test_other_inputs_start_over(tmp_path: Path) -> None:
+    paths, texts = [tmp_path / "out.en", tmp_path / "links"], ["a\n", "b\n"]
+    with pytest.raises(_Killed):
+        attempt(paths, texts, 1)
+    with PartialOutput(paths, {**IDENTITY, "input": "abd"}) as output:
+        assert output.lines == 0
+        output.append(["x\n", "X\n"], 2)
+    assert paths[0].read_text() == "x\n"
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"lines": "many"}'])
+def test_a_damaged_record_starts_over(tmp_path: Path, damage: str) -> None:
+    paths, texts = [tmp_path / "out.en", tmp_path / "links"], ["a\n", "b\n"]
+    with pytest.raises(_Killed):
+        attempt(paths, texts, 1)
+    (tmp_path / "out.en.part.json").write_text(damage)
+    assert attempt(paths, texts, -1) == 0
+    assert paths[0].read_text() == "a\nb\n"
+
+
+def test_a_part_shorter_than_its_record_starts_over(tmp_path: Path) -> None:
+    paths, texts = [tmp_path / "out.en", tmp_path / "links"], ["a\n", "b\n"]
+    with pytest.raises(_Killed):
+        attempt(paths, texts, 1)
+    (tmp_path / "links.part").write_text("")
+    assert attempt(paths, texts, -1) == 0
+
+
+def test_nothing_is_left_of_an_attempt_that_wrote_nothing(tmp_path: Path) -> None:
+    with pytest.raises(_Killed):
+        attempt([tmp_path / "out.en", tmp_path / "links"], ["a\n"], 0)
+    assert not list(tmp_path.iterdir())
