@@ -151,7 +151,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """The distribution that sampling draws from (`jtrans.decoding.sampling`).
+    """The distribution that sampling draws from (`jtrans.decoding.search.sampling`).
 
     Args:
         seed: of the random numbers.

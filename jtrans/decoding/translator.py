@@ -10,7 +10,6 @@ import torch
 
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length
-from jtrans.decoding.beam import beam_search
 from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.halving import in_halves
 from jtrans.decoding.mbr import MinimumBayesRisk
@@ -20,9 +19,10 @@ from jtrans.decoding.options import (
     SearchOptions,
     TranslationExtras,
 )
-from jtrans.decoding.sampling import draw
+from jtrans.decoding.search.beam import beam_search
+from jtrans.decoding.search.sampling import draw
+from jtrans.decoding.search.trace import Hypothesis
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
-from jtrans.decoding.trace import Hypothesis
 from jtrans.decoding.word_alignments import (
     READINGS,
     WordAlignment,

@@ -25,8 +25,8 @@ def decode_jtrans(data: Path, batch: int, sentences: int) -> Task:
 
     from jtrans.data.batch import padded
     from jtrans.data.prepared import PreparedCorpus
-    from jtrans.decoding.beam import beam_search
     from jtrans.decoding.options import SearchOptions
+    from jtrans.decoding.search.beam import beam_search
 
     corpus = PreparedCorpus.open(data)
     model = jtrans_transformer(len(corpus.pipeline.target.vocabulary)).eval()

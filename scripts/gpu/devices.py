@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from jtrans.decoding import translator
-from jtrans.decoding.beam import beam_search
 from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.translator import translate_ids
 from jtrans.errors import WorkError
 from jtrans.models.base import TranslationModel

@@ -11,9 +11,9 @@ import torch
 
 from jtrans.data.batch import Batch
 from jtrans.data.bucketing import BatchSampler
-from jtrans.decoding.beam import beam_search
 from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.search.beam import beam_search
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.training.objective import Objective, batch_loss

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jtrans.decoding.beam import beam_search, best_continuations
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.trace import Hypothesis
+from jtrans.decoding.search.beam import beam_search, best_continuations
+from jtrans.decoding.search.trace import Hypothesis
 from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS, PAD, SPARE, UNK
 

@@ -9,9 +9,10 @@ import torch
 from plugins.listener import Listener
 from plugins.random_runs import ON_CPU, MakeRun
 
-from jtrans.decoding import beam, teacher_forcing, translator
+from jtrans.decoding import teacher_forcing, translator
 from jtrans.decoding.options import HIGHEST_LIMIT, SearchOptions
-from jtrans.decoding.trace import Trace
+from jtrans.decoding.search import beam
+from jtrans.decoding.search.trace import Trace
 from jtrans.decoding.translator import Translator
 from jtrans.errors import WorkError
 from jtrans.runs import Run

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jtrans.decoding.beam import beam_search
-from jtrans.decoding.next_token import block_repeated_ngrams
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.trace import Hypothesis
+from jtrans.decoding.search.beam import beam_search
+from jtrans.decoding.search.next_token import block_repeated_ngrams
+from jtrans.decoding.search.trace import Hypothesis
 from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS, UNK
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jtrans.decoding.options import SamplingOptions, SearchOptions
-from jtrans.decoding.sampling import SentenceRandom, choose, draw
-from jtrans.decoding.trace import Hypothesis
+from jtrans.decoding.search.sampling import SentenceRandom, choose, draw
+from jtrans.decoding.search.trace import Hypothesis
 from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 

@@ -19,8 +19,8 @@ import torch
 from plugins.folders import GOLDEN, needs_golden
 
 from jtrans.data.batch import padded
-from jtrans.decoding.beam import beam_search
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.decoding.translator import load_model
 from jtrans.exchange.reformer_fairseq import import_checkpoint

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from jtrans.config import load_config
 from jtrans.data.batch import Batch
-from jtrans.decoding.beam import beam_search
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.search.beam import beam_search
 from jtrans.errors import ConfigError, DecodingError
 from jtrans.models.convolution_stack import ConvolutionSizes, read_stack
 from jtrans.models.convs2s import ConvS2S, MultiStepAttention

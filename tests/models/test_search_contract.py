@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from jtrans.data.batch import Batch
-from jtrans.decoding.beam import beam_search
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.search.beam import beam_search
 from jtrans.models.base import TranslationModel
 
 PAD, EOS, SPARE = 0, 1, 3

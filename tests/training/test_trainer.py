@@ -195,7 +195,7 @@ def test_validation_loss_is_the_mean_over_all_tokens(
 def test_bleu_of_a_perfect_translation_is_100(
     corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jtrans.decoding.trace import Hypothesis
+    from jtrans.decoding.search.trace import Hypothesis
     from jtrans.training import validation
 
     pairs = corpus.pairs("valid")

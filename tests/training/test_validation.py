@@ -36,7 +36,7 @@ def two_references(tmp_path: Path) -> PreparedCorpus:
 def test_bleu_uses_all_references_of_the_sentences_chosen(
     two_references: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    from jtrans.decoding.trace import Hypothesis
+    from jtrans.decoding.search.trace import Hypothesis
     from jtrans.training import validation
 
     pipeline = two_references.pipeline

@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from jtrans.data.batch import Ids
-from jtrans.decoding.next_token import TokenRules, next_log_probs
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.trace import Hypothesis, Trace
+from jtrans.decoding.search.next_token import TokenRules, next_log_probs
+from jtrans.decoding.search.trace import Hypothesis, Trace
 from jtrans.models.base import State, TranslationModel
 from jtrans.text.vocabulary import EOS, PAD
 

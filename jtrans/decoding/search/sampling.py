@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jtrans.data.batch import Ids
-from jtrans.decoding.next_token import TokenRules, next_log_probs
 from jtrans.decoding.options import SamplingOptions, SearchOptions
-from jtrans.decoding.trace import Hypothesis, require_finite
+from jtrans.decoding.search.next_token import TokenRules, next_log_probs
+from jtrans.decoding.search.trace import Hypothesis, require_finite
 from jtrans.models.base import State, TranslationModel
 from jtrans.text.vocabulary import EOS
 

@@ -1,0 +1,1 @@
+"""The search for translations and their sampling, over the model contract alone."""
