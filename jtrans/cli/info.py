@@ -1,4 +1,4 @@
-"""`jtrans info`: versions, devices and folders, for bug reports."""
+"""`jtrans info`: versions, devices and folders, for bug reports; or one run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from jtrans import __version__
 from jtrans.cli import console
-from jtrans.cli.options import JSON
+from jtrans.cli.options import JSON, argument
 
 _PACKAGES = (
     "torch",
@@ -28,15 +28,24 @@ _PACKAGES = (
 )
 
 
-def info(as_json: bool = JSON) -> None:
-    """Print versions, devices and folders for a bug report.
+def info(
+    run: str | None = argument("RUN", "A run to describe.", default=None), as_json: bool = JSON
+) -> None:
+    """Print versions, devices and folders for a bug report; or one run and how it was trained.
 
     [bold]Examples[/bold]
 
       jtrans info
 
-      jtrans info --json
+      jtrans info @last
     """
+    if run is not None:
+        from jtrans.cli.run_info import run_values, show_run
+        from jtrans.runs import find_run
+
+        described = run_values(find_run(run))
+        console.print_json(described) if as_json else show_run(described)
+        return
     from jtrans.config import RECIPES
     from jtrans.models.zoo import installed_systems
     from jtrans.runs import RUNS

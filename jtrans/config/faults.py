@@ -49,6 +49,7 @@ def explain_fault(
         return error_type(f"unknown key {key}", where=place, hint=hint, kind=kind)
     if fault["type"] == "value_error":
         message = str(fault["msg"]).removeprefix("Value error, ")
+        hint = getattr(fault["ctx"]["error"], "hint", hint)
         place = f"{key}, {place}" if key else place
         return error_type(message, where=place, hint=hint, kind=kind)
     if fault["type"] == "literal_error":
@@ -86,7 +87,11 @@ def _key_parts(fault: Mapping[str, Any]) -> list[str]:
 
 
 def _rule(fault: Mapping[str, Any]) -> str:
-    rules = {"tuple_type": "input should be a list", "model_type": "input should be a section"}
+    rules = {
+        "tuple_type": "input should be a list",
+        "model_type": "input should be a section",
+        "int_parsing": "input should be an integer",
+    }
     text = rules.get(fault["type"], str(fault["msg"]).removeprefix("Value error, "))
     return text[0].lower() + text[1:]
 

@@ -21,6 +21,14 @@ Count = Annotated[int, Field(gt=0)]
 Text = Annotated[str, Field(min_length=1)]
 
 
+class SettingError(ValueError):
+    """A setting that cannot work, with what to do about it: an option to paste."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 class ConfigSection(BaseModel):
     """A section of the configuration: frozen, and unknown keys are refused."""
 
@@ -64,7 +72,11 @@ class NamedSection(ConfigSection):
             names = [name for name, keys in self.OWN.items() if key in keys]
             is_foreign = field.default is None and self.name not in names
             if is_foreign and getattr(self, key) is not None:
-                raise ValueError(f"{key} is a setting of {' and '.join(names)}, not of {self.name}")
+                section = type(self).__name__.removesuffix("Config").lower()
+                raise SettingError(
+                    f"{key} is a setting of {' and '.join(names)}, not of {self.name}",
+                    f"--set 'training.{section}={{name = \"{self.name}\"}}' has no other settings",
+                )
         return self
 
 
@@ -225,36 +237,43 @@ class TrainingConfig(ConfigSection):
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:
         if self.weight_decay and self.l2:
-            raise ValueError(
+            raise SettingError(
                 f"weight_decay {self.weight_decay:g} and l2 {self.l2:g} are two forms of the same "
-                "penalty: one of them must be 0"
+                "penalty: one of them must be 0",
+                "--set training.weight_decay=0",
             )
         if self.weight_decay and self.optimiser.name == "nesterov":
-            raise ValueError(
+            raise SettingError(
                 f"weight_decay {self.weight_decay:g} is for adam: with nesterov use l2 "
-                "(and weight_decay 0)"
+                "(and weight_decay 0)",
+                f"--set training.weight_decay=0 --set training.l2={self.weight_decay:g}",
             )
         schedule, rate = self.schedule, self.learning_rate
         if schedule.name == "plateau" and rate < schedule.floor:
-            raise ValueError(
+            raise SettingError(
                 f"learning_rate {rate:g} is below the floor of the schedule, {schedule.floor:g}, "
-                "where training ends"
+                "where training ends",
+                f"--set training.schedule.floor={rate / 1000:g}",
             )
         return self._check_window()
 
     def _check_window(self) -> Self:
         window, most = self.keep.window, self.most_validations
         if window == 1:
-            raise ValueError("keep.window 1 is no window: use keep.best, or at least 2 validations")
+            raise SettingError(
+                "keep.window 1 is no window: it needs at least 2 validations",
+                "--set training.keep.window=21, or 0 for none",
+            )
         if window and not self.validate_sentences:
-            raise ValueError(
-                f"keep.window {window} chooses by BLEU, but validate_sentences is 0: translate "
-                "some, or set keep.window to 0"
+            raise SettingError(
+                f"keep.window {window} chooses by BLEU, but validate_sentences is 0",
+                "--set training.validate_sentences=500, or --set training.keep.window=0",
             )
         if window and most is not None and window > most:
-            raise ValueError(
+            raise SettingError(
                 f"keep.window {window} is larger than the number of validations of this run, "
-                f"{most}: validate more often, train longer, or set keep.window to 0"
+                f"{most}",
+                "validate more often, train longer, or --set training.keep.window=0",
             )
         return self
 

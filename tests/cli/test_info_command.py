@@ -1,4 +1,4 @@
-"""`jtrans info`: what a bug report needs."""
+"""`jtrans info`: what a bug report needs; `jtrans info RUN`: how a run was trained."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import importlib.metadata
 import json
 import platform
 from pathlib import Path
+from typing import Any
 
+import pytest
 from plugins.command_line import Jtrans
 
 from jtrans import __version__
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.runs import Run
+from jtrans.training.session import train
 
 
 def test_versions_devices_and_folders_are_given(jtrans: Jtrans, tmp_path: Path) -> None:
@@ -28,3 +33,84 @@ def test_the_table_has_a_line_for_each_fact(jtrans: Jtrans) -> None:
     assert ["jtrans", __version__] in lines
     assert ["JTRANS_OFFLINE", "1"] in lines
     assert any(line[0] == "device" for line in lines)
+
+
+@pytest.fixture
+def run(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> Run:
+    """A run that was trained in two starts."""
+    folder = tmp_path / "runs" / "small"
+    for updates in (4, 6):
+        window = {"window": 2} if updates == 6 else {}
+        config = make_config(max_updates=updates, validate_every=2, keep={"last": 2, **window})
+        train(config, data=corpus.folder, run=folder)
+    return Run.open(folder)
+
+
+def test_a_run_is_described_with_its_curves_and_its_end(run: Run, jtrans: Jtrans) -> None:
+    values = json.loads(jtrans("info", "small", "--json").out)
+    assert (values["system"], values["updates"]) == ("transformer", 6)
+    assert (values["state"], values["reason"]) == ("finished", "max_updates")
+    assert [start["update"] for start in values["starts"]] == [0, 4]
+    assert values["restarts"] == 1 and values["seconds"] > 0.0
+    assert [each["update"] for each in values["validations"]] == [2, 4, 6]
+    assert values["settings"]["training"]["max_updates"] == 6
+    assert "seed" not in values["settings"]["training"]  # a default
+    assert values["checkpoints"] == [each.update for each in run.checkpoints()]
+    assert values["best"]["checkpoint"] == run.pointers()["best"]
+    assert values["dropped"] == values["splits"] == 0
+
+
+def test_the_description_of_a_run_is_readable(run: Run, jtrans: Jtrans) -> None:
+    result = jtrans("info", run.folder)
+    cells = dict(line.split(maxsplit=1) for line in result.out.splitlines() if " " in line)
+    assert result.code == 0
+    assert cells["trained"].startswith("6 updates, ") and cells["trained"].endswith("2 times")
+    assert cells["state"] == "finished: all updates are done"
+    assert cells["window"] == "the window of 2 validations is not complete: 1 so far"
+    assert cells["best"].startswith("valid loss ")
+    table = [line.split()[:2] for line in result.out.splitlines()[-4:]]
+    assert [row[1] for row in table] == ["update", "2", "4", "6"]
+
+
+@pytest.mark.parametrize(
+    ("last", "state"),
+    [
+        ({"event": "end", "update": 6, "reason": "stopped"}, "stopped: stopped by a signal"),
+        ({"event": "start", "update": 6}, "interrupted"),
+    ],
+)
+def test_the_state_is_that_of_the_last_start(
+    run: Run, jtrans: Jtrans, last: dict[str, Any], state: str
+) -> None:
+    run.log(last)
+    assert state in jtrans("info", run.folder).out
+
+
+def test_a_run_in_training_is_running(run: Run, jtrans: Jtrans) -> None:
+    run.log({"event": "start", "update": 6})
+    with run.lock():
+        assert json.loads(jtrans("info", run.folder, "--json").out)["state"] == "running"
+
+
+def test_of_many_validations_some_are_shown(run: Run, jtrans: Jtrans) -> None:
+    for update in range(7, 60):
+        run.log({"event": "validation", "update": update, "valid_loss": float("nan")})
+    lines = jtrans("info", run.folder).out.splitlines()
+    assert lines[-1] == "20 of 56 validations; --json has all of them"
+    assert [line.split()[1] for line in (lines[-21], lines[-2])] == ["2", "59"]
+    values = json.loads(jtrans("info", run.folder, "--json").out)
+    assert len(values["validations"]) == 56
+    assert values["validations"][-1]["valid_loss"] is None
+
+
+@pytest.mark.parametrize("damage", ["missing", "config", "log"])
+def test_a_damaged_run_is_refused_or_described_as_far_as_it_goes(
+    run: Run, jtrans: Jtrans, damage: str
+) -> None:
+    if damage == "config":
+        (run.folder / "config.toml").write_text("[model", encoding="utf-8")
+    elif damage == "log":
+        (run.folder / "log.jsonl").write_bytes(b'[1]\n{"event": 3, "update": "x"}\n{')
+    result = jtrans("info", "nosuch" if damage == "missing" else run.folder)
+    assert result.code == (0 if damage == "log" else 2)
+    assert "Traceback" not in result.err and bool(result.err) == (damage != "log")

@@ -11,12 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from plugins.command_line import Jtrans, start_process
 
 from jtrans.cli.stop_signals import StopSignals
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn.device import prepare_device
 from jtrans.runs import Run
+from jtrans.training.optimisation.guard import GradientGuard
 
 MODEL = """
 [model]
@@ -58,6 +60,50 @@ def test_training_ends_with_a_row_a_summary_and_the_next_command(
     assert "*" in lines[2]
     assert lines[-2].startswith("done: all updates are done. 6 updates in ")
     assert lines[-1] == "Next: jtrans translate runs/first"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["keep.window=21"], "keep.window 21 is larger than the number of validations of this run"),
+        (["keep.window=1"], "keep.window 1 is no window"),
+        (["l2=1e-5", "weight_decay=1e-5"], "two forms of the same penalty"),
+        (["optimiser={name='nestrov'}"], "did you mean nesterov?"),
+        (["schedule={name='rnmt', replica=4}"], "did you mean training.schedule.replicas?"),
+        (["validate_every='30 hours'"], "a time such as '30 minutes' (got '30 hours')"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_in_a_paragraph(
+    settings: list[str], message: str, workplace: Path, jtrans: Jtrans
+) -> None:
+    given = [
+        word for each in ("validate_every=2", *settings) for word in ("--set", f"training.{each}")
+    ]
+    result = jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/refused", *given)
+    assert result.code == 2 and message in result.err, result.err
+    assert len(result.err.splitlines()) == 2 and result.err.startswith("error: ")
+    assert not (workplace / "runs").exists()
+
+
+def test_dropped_updates_and_the_window_are_shown(
+    workplace: Path, jtrans: Jtrans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[torch.Tensor] = []
+
+    def judge(_: GradientGuard, norm: torch.Tensor) -> torch.Tensor:
+        judged.append(norm)
+        return torch.tensor(len(judged) in (3, 5))
+
+    monkeypatch.setattr(GradientGuard, "judge", judge)
+    settings = ("gradient_guard=true", "keep.window=2", "validate_every=2")
+    given = [word for each in settings for word in ("--set", f"training.{each}")]
+    done = jtrans("train", "tiny.toml", "--data", "data", "--run", "runs/guarded", *given)
+    rows = [line for line in done.err.splitlines() if " window " in line]
+    assert [row.rpartition("dropped")[2].strip() for row in rows[:2]] == ["1", "2"]
+    assert "2 updates of abnormal gradients were dropped" in done.err
+    assert "best window of 2 validations: updates " in done.err
+    described = jtrans("info", "guarded").out
+    assert "2 updates of abnormal gradients" in described and "mean BLEU" in described
 
 
 def test_a_finished_run_says_so(workplace: Path, jtrans: Jtrans) -> None:

@@ -1,0 +1,191 @@
+"""What `jtrans info RUN` shows: a run's settings, curves, starts, end and checkpoints.
+
+Everything is read from the run's folder; no checkpoint is loaded.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jtrans.cli import console
+
+if TYPE_CHECKING:
+    from jtrans.runs import Run
+
+MOST_ROWS = 20  # validations that the table shows
+SHOWN = ("train_loss", "valid_loss", "perplexity", "bleu")
+COLUMNS = ("epoch", "update", "train", "valid", "ppl", "BLEU", "time")
+
+
+def run_values(run: Run) -> dict[str, Any]:
+    """Return everything that is known of a run, as the object of --json."""
+    from jtrans.models.zoo import system_configs
+
+    config, info, events = run.config(system_configs()), run.info, run.events()
+    validations = [event for event in events if event.get("event") == "validation"]
+    starts = [event for event in events if event.get("event") == "start"]
+    pointers = run.pointers()
+    best = {"checkpoint": pointers.get("best"), "value": pointers.get("best_value")}
+    return {
+        "run": str(run.folder),
+        "system": config.model.system,
+        "parameters": info.get("parameters"),
+        "frozen_parameters": info.get("frozen_parameters", 0),
+        "data": info.get("data"),
+        "jtrans": info.get("jtrans"),
+        "torch": info.get("torch"),
+        "settings": {
+            name: section.model_dump(mode="json", exclude_defaults=True)
+            for name, section in (("model", config.model), ("training", config.training))
+        },
+        "updates": max((_number(event, "update") for event in events), default=0),
+        "epochs": max((_number(event, "epoch") for event in events), default=0),
+        "seconds": max((_number(event, "seconds") for event in events), default=0.0),
+        "state": _state(run, events),
+        "reason": events[-1].get("reason") if events and _is_end(events[-1]) else None,
+        "starts": [{"update": each.get("update"), "time": each.get("time")} for each in starts],
+        "restarts": max(0, len(starts) - 1),
+        "best_metric": config.training.best_metric,
+        "best": best if pointers.get("best") else None,
+        "window": pointers.get("window"),
+        "dropped": max((_number(event, "dropped") for event in events), default=0),
+        "splits": sum(event.get("event") == "split" for event in events),
+        "checkpoints": [each.update for each in run.checkpoints()],
+        "averages": sorted(
+            path.parent.name
+            for path in run.checkpoints_folder.glob("*/model.safetensors")
+            if not path.parent.name.startswith("step-")
+        ),
+        "validations": [_plain(each) for each in validations],
+        "curve": [_plain(each) for each in events if each.get("event") == "train"],
+    }
+
+
+def show_run(values: Mapping[str, Any]) -> None:
+    """Print the values of `run_values`: a table of the run, and one of its validations."""
+    console.print_table(["run", values["run"]], _rows(values))
+    validations = values["validations"]
+    shown = _spread(validations)
+    if not shown:
+        return
+    print()
+    console.print_table(COLUMNS, [_validation_row(each) for each in shown], right=COLUMNS)
+    if len(shown) < len(validations):
+        print(f"{len(shown)} of {len(validations):,} validations; --json has all of them")
+
+
+def _rows(values: Mapping[str, Any]) -> list[list[str]]:
+    from jtrans.cli.train import REASONS, window_text
+    from jtrans.cli.train_table import duration
+
+    best, checkpoints, restarts = values["best"], values["checkpoints"], values["restarts"]
+    count = f"{values['parameters']:,}" if values["parameters"] else "unknown number of"
+    frozen = f", and {values['frozen_parameters']:,} frozen" if values["frozen_parameters"] else ""
+    ended = {"stopped": "stopped by a signal", **REASONS}.get(values["reason"], values["reason"])
+    ways = f", started {restarts + 1} times" if restarts else ""
+    rows = [
+        ["system", f"{values['system']}, {count} parameters{frozen}"],
+        ["corpus", str(values["data"])],
+        *([name, _settings(section)] for name, section in values["settings"].items()),
+        [
+            "trained",
+            f"{values['updates']:,} updates, {values['epochs']:,} epochs begun, "
+            f"{duration(values['seconds'])}{ways}",
+        ],
+        ["state", f"{values['state']}{f': {ended}' if ended else ''}"],
+    ]
+    if best:
+        metric = values["best_metric"].replace("-", " ")
+        value = f"{best['value']:.3f}" if isinstance(best["value"], int | float) else "unknown"
+        rows.append(["best", f"{metric} {value}, {best['checkpoint']}"])
+    if values["window"]:
+        rows.append(["window", window_text(values["window"])])
+    if values["dropped"]:
+        rows.append(["dropped", f"{values['dropped']:,} updates of abnormal gradients"])
+    if values["splits"]:
+        rows.append(["memory", f"{values['splits']:,} micro-batches did not fit and were split"])
+    names = [f"{update:,}" for update in checkpoints] + values["averages"]
+    return [*rows, ["checkpoints", ", ".join(names) or "none yet"]]
+
+
+def _state(run: Run, events: Sequence[Mapping[str, Any]]) -> str:
+    """Return `new`, `running`, `interrupted` (without a word), `stopped` or `finished`."""
+    ends = [event for event in events if event.get("event") in ("start", "end")]
+    if not ends:
+        return "new"
+    if _is_end(ends[-1]):
+        return "stopped" if ends[-1].get("reason") == "stopped" else "finished"
+    return "running" if _is_alive(run) else "interrupted"
+
+
+def _is_alive(run: Run) -> bool:
+    """Return whether the process that holds the run's lock lives, if it is one of this host."""
+    from jtrans.errors import JtransError
+    from jtrans.files import read_json
+
+    try:
+        owner = read_json(run.folder / "lock.json")
+        if owner["host"] == socket.gethostname() and sys.platform != "win32":
+            os.kill(int(owner["pid"]), 0)  # asks whether it exists
+    except PermissionError:
+        return True  # it does, and belongs to somebody else
+    except (JtransError, OSError, KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_end(event: Mapping[str, Any]) -> bool:
+    return event.get("event") == "end"
+
+
+def _number(event: Mapping[str, Any], name: str) -> Any:
+    value = event.get(name)
+    return value if isinstance(value, int | float) and math.isfinite(value) else 0
+
+
+def _plain(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a logged event as numbers and texts that JSON has."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in event.items()
+        if key != "event"
+    }
+
+
+def _settings(section: Mapping[str, Any], prefix: str = "") -> str:
+    """Return settings that are not defaults in one line."""
+    parts = []
+    for name, value in section.items():
+        if isinstance(value, Mapping):
+            parts.append(_settings(value, f"{prefix}{name}."))
+        elif name != "system":
+            parts.append(f"{prefix}{name} {value}")
+    return ", ".join(part for part in parts if part) or "defaults"
+
+
+def _spread(validations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return at most `MOST_ROWS` validations, evenly spread, with the first and the last."""
+    last = len(validations) - 1
+    if last < MOST_ROWS:
+        return list(validations)
+    return [validations[round(n * last / (MOST_ROWS - 1))] for n in range(MOST_ROWS)]
+
+
+def _validation_row(event: Mapping[str, Any]) -> list[str]:
+    from jtrans.cli.train_table import duration
+
+    train, valid, perplexity, bleu = (event.get(name) for name in SHOWN)
+    epoch, update = (f"{_number(event, name):,}" for name in ("epoch", "update"))
+    mark = " *" if event.get("is_best") else "  "
+    losses = [_decimal(train, 2), _decimal(valid, 2), _decimal(perplexity, 1)]
+    seconds = duration(_number(event, "seconds"))
+    return [epoch, update, *losses, f"{_decimal(bleu, 1)}{mark}", seconds]
+
+
+def _decimal(value: Any, digits: int) -> str:
+    return f"{value:.{digits}f}" if isinstance(value, int | float) else "-"
