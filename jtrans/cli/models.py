@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument
@@ -144,8 +145,13 @@ def _options(name: str) -> list[dict[str, Any]]:
 
 
 def _values(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
+    origin = get_origin(annotation)
+    if origin is Literal:
         return " | ".join(_shown(value) for value in get_args(annotation))
+    if origin in (Union, UnionType):
+        return " | ".join(map(_values, get_args(annotation)))
+    if origin is tuple:
+        return "a list"
     names = {bool: "true | false", int: "an integer", float: "a number", str: "a string"}
     return names.get(annotation, str(annotation))
 

@@ -20,6 +20,7 @@ from jtrans.errors import ConfigError
 from jtrans.nn.gpu.operator import HAS_TRITON
 from jtrans.nn.recorder import is_recording
 
+MOST_FORMS = 64  # compiled forms of one kind of layer
 Recompute = Literal["none", "hidden", "layer"]
 
 
@@ -99,9 +100,13 @@ def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "ind
     Dropout masks are drawn by torch's own functions, not by generated code (`fallback_random`): in
     torch 2.13 that may draw another mask in the backward pass than in the forward pass (pytorch
     issue 198333). On a GPU they are then also the masks of layers that are not compiled.
+
+    Layers of another width, as in stacks of convolutions, are compiled apart; with its own limit
+    torch would leave the last ones uncompiled.
     """
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     torch.fx.experimental._config.use_duck_shape = False
+    torch._dynamo.config.recompile_limit = MOST_FORMS
     for module in model.modules():
         if isinstance(module, Layer) and module.is_compilable:
             module.compiled = torch.compile(

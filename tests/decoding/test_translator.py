@@ -108,6 +108,19 @@ def test_a_very_long_line_is_cut_with_a_warning(translator: Translator) -> None:
     assert f"{LONGEST_SOURCE - 1:,}" in warning
 
 
+def test_a_line_longer_than_the_position_table_is_cut(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(translator.models[0]), "longest", 4)
+    listener = Listener()
+    translations = translator.translate(["hund hund hund hund hund", "hund"], listener)
+    shorter = translator.translate(["hund hund hund", "hund"])
+    assert translations == shorter
+    assert max(len(line.split()) for line in translations) <= 3
+    [warning] = listener.warnings
+    assert "5 tokens was cut to 3" in warning
+
+
 def test_progress_counts_sentences(translator: Translator) -> None:
     listener = Listener()
     translator.translate(LINES, listener)

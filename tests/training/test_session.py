@@ -10,6 +10,7 @@ import torch
 from plugins.folders import contents
 from plugins.small_corpus import make_corpus
 
+from jtrans.config import build_config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import (
     CheckpointError,
@@ -18,6 +19,7 @@ from jtrans.errors import (
     DecodingError,
     JtransError,
 )
+from jtrans.models.zoo import system_configs
 from jtrans.nn.device import DeviceInfo
 from jtrans.runs import Run
 from jtrans.training.events import Start, TrainingEvents
@@ -68,6 +70,30 @@ def test_settings_that_cannot_work_are_refused(
     )
     assert error.kind == kind
     assert not (tmp_path / "run").exists()
+
+
+def test_sentences_longer_than_the_position_tables_are_refused(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    pairs = corpus.pairs("train")
+    longest = int(max(pairs.source.lengths.max(), pairs.target.lengths.max()))
+    values = make_config(max_updates=1).model_dump()
+    values["model"] = {
+        "system": "convs2s",
+        "width": 8,
+        "output_width": 8,
+        "encoder_layers": "(8, 3)",
+        "decoder_layers": "(8, 3)",
+        "positions": longest - 1,
+    }
+    config = build_config(values, system_configs(), where="test")
+    error = refusal(CorpusError, tmp_path / "run", config=config, data=corpus.folder)
+    assert error.kind == "corpus.too-long"
+    assert f"up to {longest} tokens" in error.message
+    assert f"model.positions={longest}" in str(error.hint)
+    values["model"]["positions"] = longest
+    config = build_config(values, system_configs(), where="test")
+    train(config, data=corpus.folder, run=tmp_path / "run")
 
 
 def test_an_absent_device_is_refused(
