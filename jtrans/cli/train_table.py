@@ -44,6 +44,8 @@ class TrainTable(TrainingEvents):
             console.talk(f"initial  {copied}")
         for change in start.changes:
             console.talk(f"changed  {change}")
+        for warning in start.warnings:
+            console.warn(warning)
         self._is_headed = False
 
     def update(self, advance: Advance) -> None:
@@ -89,6 +91,7 @@ class TrainTable(TrainingEvents):
         window = validation.window
         best_window = "*" if validation.is_best_window else ""
         notes = f"   window {window:.2f} {best_window}" if window is not None else ""
+        notes += "".join(f"   {kind} {share:.1%}" for kind, share in validation.accuracy.items())
         notes += f"   dropped {validation.dropped:,}" if validation.dropped else ""
         self._line(
             f"{validation.epoch:>6}{validation.update:>8,}{_fitting(validation.train_loss, 2):>8}"

@@ -96,6 +96,11 @@ class IdStore:
         """Tokens of each sentence, EOS counted."""
         return np.diff(self._offsets)
 
+    @cached_property
+    def labelled(self) -> NDArray[np.int64]:
+        """Labels of each sentence that are not `IGNORE`."""
+        return np.add.reduceat((self._ids != IGNORE).astype(np.int64), self._offsets[:-1])
+
     @property
     def highest(self) -> int:
         """The highest id."""

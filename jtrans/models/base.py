@@ -174,6 +174,11 @@ class TranslationModel(nn.Module, abc.ABC):
         return {}
 
     @property
+    def label_counts(self) -> dict[str, int]:
+        """How many labels the logits of `tag` are for, by kind of label."""
+        return {}
+
+    @property
     def auxiliary_weights(self) -> dict[str, float]:
         """The weights of the losses of labels beside that of translation, by kind of label."""
         return {}

@@ -102,6 +102,11 @@ class TransformerPlusPlus(Transformer):
         return {kind: head(memory.tagged[kind]) for kind, head in self.heads.items()}
 
     @property
+    def label_counts(self) -> dict[str, int]:
+        """How many tags of each kind there are."""
+        return {kind: head.out_features for kind, head in self.heads.items()}  # type: ignore[misc]
+
+    @property
     def auxiliary_weights(self) -> dict[str, float]:
         """The weights of the losses of tagging beside that of translation."""
         weights = {"pos": self.config.pos_weight, "ner": self.config.ner_weight}

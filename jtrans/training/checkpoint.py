@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Self
@@ -48,11 +48,19 @@ class Totals:
     updates: int = 0
     seconds: float = 0.0
     unmeasured: int = 0  # tokens of dropped updates without a finite loss and gradient
+    labels: dict[str, float] = field(default_factory=dict)  # the losses of labels by kind, summed
+    labelled: dict[str, int] = field(default_factory=dict)  # over so many source tokens
 
     @property
     def measured(self) -> int:
         """The tokens that `loss` and `nll` are the sums of."""
         return self.tokens - self.unmeasured
+
+    def add_labels(self, losses: Mapping[str, float], counts: Mapping[str, int]) -> None:
+        """Add the losses of labels of an update, and its labelled source tokens."""
+        for kind, loss in losses.items():
+            self.labels[kind] = self.labels.get(kind, 0.0) + loss
+            self.labelled[kind] = self.labelled.get(kind, 0) + counts[kind]
 
     def rate(self, amount: int) -> float:
         """Return `amount`, one of the sums, per second."""

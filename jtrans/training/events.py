@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ class Start:
     changes: tuple[str, ...] = ()  # settings that differ from those of the run so far, as text
     frozen: int = 0  # numbers that are not trained
     copied: tuple[str, ...] = ()  # weights that a new run takes from other runs, as text
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Validation:
     dropped: int = 0  # updates dropped by the gradient guard so far
     window: float | None = None  # mean BLEU of the window of validations that ends with this one
     is_best_window: bool = False  # so far
+    accuracy: dict[str, float] = field(default_factory=dict)  # of the labels of the source, by kind
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,9 @@ class Metrics:
         self.run = run
         self.state = state
         self.is_joint = is_joint
-        # [loss, nll, gradient norm, whether dropped] of updates, on the device, and their tokens
-        self._unread: list[tuple[Tensor, int]] = []
+        # losses, gradient norm and whether it was dropped of each update, on the device; its
+        # target tokens, and its labelled source tokens
+        self._unread: list[tuple[Tensor, int, dict[str, int]]] = []
         self._gradient_norm = 0.0
         self.start_clock()
 
@@ -49,16 +50,19 @@ class Metrics:
         self.state.seconds += seconds
         return seconds
 
-    def count(self, measured: Tensor, *, tokens: int, positions: int) -> None:
+    def count(
+        self, measured: Tensor, *, tokens: int, positions: int, labelled: dict[str, int]
+    ) -> None:
         """Count one update.
 
         Args:
-            measured: the summed loss with and without smoothing, the norm of the gradient, and
-                1 if the update was dropped, [4].
+            measured: the summed loss with and without smoothing, the summed losses of labels, the
+                norm of the gradient, and 1 if the update was dropped, [4 + kinds of labels].
             tokens: its real target tokens.
             positions: its padded joint positions.
+            labelled: its labelled source tokens, by kind of label.
         """
-        self._unread.append((measured, tokens))
+        self._unread.append((measured, tokens, labelled))
         seconds = self.elapse()
         for totals in self._sums():
             totals.tokens += tokens
@@ -74,11 +78,12 @@ class Metrics:
         """
         if not self._unread:
             return
-        rows = torch.stack([measured for measured, _ in self._unread]).tolist()
-        tokens = [count for _, count in self._unread]
+        rows = torch.stack([measured for measured, _, _ in self._unread]).tolist()
+        counts = [(tokens, labelled) for _, tokens, labelled in self._unread]
         self._unread.clear()
         first = self.state.update - len(rows) + 1
-        for update, (loss, nll, norm, dropped) in enumerate(rows, first):
+        for update, (loss, nll, *labels, norm, dropped) in enumerate(rows, first):
+            tokens, labelled = counts[update - first]
             is_finite = math.isfinite(loss) and math.isfinite(norm)
             if not (is_finite or dropped):
                 value = norm if math.isfinite(loss) else loss
@@ -88,8 +93,9 @@ class Metrics:
                 if is_finite:
                     totals.loss += loss
                     totals.nll += nll
+                    totals.add_labels(dict(zip(labelled, labels, strict=True)), labelled)
                 else:
-                    totals.unmeasured += tokens[update - first]
+                    totals.unmeasured += tokens
             self._gradient_norm = norm if is_finite else self._gradient_norm
 
     def diverged(self, update: int, fault: str) -> WorkError:
@@ -118,6 +124,8 @@ class Metrics:
             raise self.diverged(state.update, f"no gradient of {sums.updates} updates is finite")
         if state.dropped:
             rates["dropped"] = state.dropped
+        for kind, loss in sums.labels.items():
+            rates[f"{kind}_loss"] = loss / max(1, sums.labelled[kind])
         state.since_log = Totals()
         self.log(
             "train",
@@ -150,6 +158,11 @@ class Metrics:
             dropped=state.dropped,
             window=state.window.newest,
             is_best_window=state.update in state.window.updates[-1:],
+            accuracy={
+                name.removesuffix("_accuracy"): value
+                for name, value in measured.items()
+                if name.endswith("_accuracy")
+            },
         )
         self.log(
             "validation", **{name: value for name, value in vars(row).items() if name != "update"}

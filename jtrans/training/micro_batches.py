@@ -1,7 +1,8 @@
 """Gradient accumulation over the micro-batches of an update, halving those that do not fit.
 
 The loss is summed and divided once by the target tokens, or by the sentences, of the whole update,
-so the gradient does not depend on how the update is split into micro-batches. Nothing is skipped
+so the gradient does not depend on how the update is split into micro-batches. The same holds for
+the losses of labels (docs/systems.md 6.4), by the labelled tokens of the update. Nothing is skipped
 when memory runs out: the partial gradient of the failed micro-batch is discarded, its two halves
 are processed instead, and for a while micro-batches of that size are split beforehand
 (`MemoryLimits`).
@@ -9,7 +10,7 @@ are processed instead, and for a while micro-batches of that size are split befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -60,13 +61,15 @@ class GradientAccumulator:
             divisor: of the summed loss: the target tokens or the sentences of the update.
 
         Returns:
-            The summed loss with and without smoothing, [2].
+            The summed loss with and without smoothing, and the summed losses of the labels that
+            `labelled` counts, [2 + kinds].
 
         Raises:
             torch.OutOfMemoryError, RuntimeError: a single pair does not fit.
         """
         self.limits.count_update()
-        losses = torch.zeros(2, device=self.model.device)
+        labelled = self.labelled(pairs, micro_batches)
+        losses = torch.zeros(2 + len(labelled), device=self.model.device)
         waiting = list(reversed(micro_batches))
         while waiting:
             indices = waiting.pop()
@@ -74,7 +77,7 @@ class GradientAccumulator:
             sides = pairs.source, pairs.target
             longest = max(int(side.lengths[indices].max()) for side in sides)
             fits = self.limits.fits(size, longest) or indices.size == 1
-            own_losses = self._run(pairs, indices, divisor) if fits else None
+            own_losses = self._run(pairs, indices, divisor, labelled) if fits else None
             if own_losses is not None:
                 losses += own_losses
                 continue
@@ -85,14 +88,24 @@ class GradientAccumulator:
             waiting += [indices[middle:], indices[:middle]]
         return losses
 
-    def _run(self, pairs: ParallelIds, indices: MicroBatch, divisor: int) -> Tensor | None:
-        """Return the losses of a micro-batch, [2]; None, without effect, if it does not fit."""
+    def labelled(self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch]) -> dict[str, int]:
+        """Count the labelled source tokens of an update, for each kind of label that is learned."""
+        return {
+            kind: sum(int(pairs.labels[kind].labelled[indices].sum()) for indices in micro_batches)
+            for kind in self.model.auxiliary_weights
+            if kind in pairs.labels
+        }
+
+    def _run(
+        self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
+    ) -> Tensor | None:
+        """Return the losses of a micro-batch; None, without effect, if it does not fit."""
         parameters = list(self.model.parameters())
         before = [parameter.grad for parameter in parameters]
         for parameter in parameters:
             parameter.grad = None  # a failed micro-batch leaves a partial gradient
         try:
-            losses = self._forward_backward(pairs, indices, divisor)
+            losses = self._forward_backward(pairs, indices, divisor, labelled)
         except (RuntimeError, MemoryError) as error:
             if indices.size == 1 or not is_out_of_memory(error):
                 raise
@@ -115,9 +128,17 @@ class GradientAccumulator:
                 parameter.grad = gradient
         return losses
 
-    def _forward_backward(self, pairs: ParallelIds, indices: MicroBatch, divisor: int) -> Tensor:
+    def _forward_backward(
+        self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
+    ) -> Tensor:
         batch = collate(pairs, indices).to(self.model.device)
+        learned = {kind: batch.labels[kind] for kind in labelled}
         with autocast(self.model.device, self.precision):
-            loss, nll = batch_loss(self.model, batch, self.objective)
-        (loss / divisor).backward()
-        return torch.stack([loss.detach(), nll.detach()])
+            memory = self.model.encode(batch.source, batch.source_mask)
+            loss, nll = batch_loss(self.model, batch, self.objective, memory)
+            own = self.model.auxiliary(memory, learned) if learned else {}
+        total = loss / divisor
+        for kind, count in labelled.items():
+            total = total + self.model.auxiliary_weights[kind] * own[kind] / max(1, count)
+        total.backward()
+        return torch.stack([loss, nll, *(own[kind] for kind in labelled)]).detach()

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from jtrans.data.batch import Batch
-from jtrans.models.base import TranslationModel
+from jtrans.models.base import Memory, TranslationModel
 
 # Above this many logits (256 MB in float32) the loss is computed in chunks of target tokens whose
 # logits are recomputed in the backward pass: 4,096 tokens x 32,000 words would take three
@@ -56,10 +56,18 @@ class Objective:
 
 
 def batch_loss(
-    model: TranslationModel, batch: Batch, objective: Objective
+    model: TranslationModel, batch: Batch, objective: Objective, memory: Memory | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return smoothed and unsmoothed loss of a batch, summed over its real target tokens."""
-    memory = model.encode(batch.source, batch.source_mask)
+    """Return smoothed and unsmoothed loss of a batch, summed over its real target tokens.
+
+    Args:
+        model: the system.
+        batch: sentence pairs.
+        objective: the loss.
+        memory: the result of `encode` for the batch, if there is one already.
+    """
+    if memory is None:
+        memory = model.encode(batch.source, batch.source_mask)
     hidden = batch.real_targets(model.decode(batch.target_in, memory))  # [N, E]
     labels = batch.real_targets(batch.target_out)  # [N]
 

@@ -132,6 +132,7 @@ def train(
                 changes=changes,
                 frozen=trainer.model.frozen_count(),
                 copied=tuple(weights.describe() for weights in copied),
+                warnings=check_labels(trainer.model, corpus),
             )
             trainer.events.start(start)
         return trainer.train()
@@ -163,6 +164,7 @@ def make_trainer(
     with _too_large(config):
         model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
     check_lengths(model, corpus)
+    check_labels(model, corpus)
     set_recompute(model, config.training.recompute)
     if is_compiled(config.training.compile, place):
         compile_layers(model)
@@ -172,6 +174,33 @@ def make_trainer(
     events = events or TrainingEvents()
     trainer = Trainer(run, model, corpus, config, precision, events, should_stop)
     return trainer, device_info
+
+
+def check_labels(model: TranslationModel, corpus: PreparedCorpus) -> tuple[str, ...]:
+    """Check that the heads of a model can learn the labels of a corpus (docs/systems.md 6.4).
+
+    Returns:
+        A warning about each kind of label that the corpus does not have.
+
+    Raises:
+        ConfigError: the corpus has more labels of a kind than the model.
+    """
+    warnings = []
+    for kind in model.auxiliary_weights:
+        names, count = corpus.label_names.get(kind, []), model.label_counts[kind]
+        if len(names) > count:
+            raise ConfigError(
+                f"{corpus.folder} has {len(names)} labels of the kind {kind}, the model {count}",
+                where=f"model.{kind}_tags",
+                hint=f"--set model.{kind}_tags={len(names)}",
+                kind="config.labels",
+            )
+        if not names:
+            warnings.append(
+                f"{corpus.folder} has no {kind} labels: the model does not learn them, as if "
+                f"model.{kind}_weight were 0 (jtrans prepare --labels adds labels)"
+            )
+    return tuple(warnings)
 
 
 @contextlib.contextmanager

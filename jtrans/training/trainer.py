@@ -178,16 +178,17 @@ class Trainer:
             self._begin_epoch()
         micro_batches = self.updates[state.position]
         tokens = self.plan.tokens(micro_batches)
-        losses = self.accumulate(micro_batches)  # [2]
+        losses = self.accumulate(micro_batches)  # [2 + kinds of labels]
+        labelled = self.accumulator.labelled(self.pairs, micro_batches)
         rate = self.schedule.rate(state.update + 1, state.plateau.drops)
-        measured = torch.cat([losses, self.step(rate)])  # [4]
+        measured = torch.cat([losses, self.step(rate)])
         state.update += 1
         state.position += 1
         updates_per_epoch = len(self.updates)
         if state.position == updates_per_epoch:
             state.epoch, state.position, self.updates = state.epoch + 1, 0, []
         positions = self.plan.positions(micro_batches)
-        self.metrics.count(measured, tokens=tokens, positions=positions)
+        self.metrics.count(measured, tokens=tokens, positions=positions, labelled=labelled)
         if state.update % LOG_EVERY == 0:
             self.metrics.log_updates(rate)
         elif self.model.device.type == "cpu":

@@ -64,32 +64,42 @@ class Validator:
     ) -> dict[str, float]:
         """Return `loss` (nats per token), `perplexity` and, if sentences are translated, `bleu`.
 
+        Systems with tagging heads add an accuracy for each kind of label that they learn, such as
+        `pos_accuracy`, where the split has labels.
         If the loss is not finite, nothing is translated.
         """
         progress = progress or Silent()
         was_training = model.training
         model.eval()
         try:
-            loss = self.loss(model, progress)
-            measured = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-            if self.sentences and math.isfinite(loss):
+            measured = self.teacher_forced(model, progress)
+            if self.sentences and math.isfinite(measured["loss"]):
                 measured["bleu"] = self.bleu(model, progress)
         finally:
             model.train(was_training)
         return measured
 
-    def loss(self, model: TranslationModel, progress: Progress) -> float:
-        """Return the unsmoothed loss per target token of the first reference, in nats."""
+    def teacher_forced(self, model: TranslationModel, progress: Progress) -> dict[str, float]:
+        """Return the unsmoothed loss per target token of the first reference, and accuracies."""
         objective = Objective()
-        sums, done = [], 0
+        kinds = [kind for kind in model.auxiliary_weights if kind in self.pairs.labels]
+        sums, done = [], 0  # [1 + kinds]: losses, right labels
         for indices in self.batches:
             batch = collate(self.pairs, indices).to(model.device)
             with torch.no_grad(), autocast(model.device, self.precision):
-                sums.append(batch_loss(model, batch, objective)[1])
+                memory = model.encode(batch.source, batch.source_mask)
+                nll = batch_loss(model, batch, objective, memory)[1]
+                tags = model.tag(memory) if kinds else {}
+            right = [(tags[kind].argmax(-1) == batch.labels[kind]).sum() for kind in kinds]
+            sums.append(torch.stack([nll, *(hits.to(nll.dtype) for hits in right)]))
             done += indices.size
             progress.advance("Validating", done, len(self.pairs))
-        total: float = math.fsum(torch.stack(sums).tolist())
-        return total / int(self.pairs.target.lengths.sum())
+        nll_sum, *hits = [math.fsum(column) for column in torch.stack(sums).t().tolist()]
+        loss = nll_sum / int(self.pairs.target.lengths.sum())
+        measured = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+        for kind, count in zip(kinds, hits, strict=True):
+            measured[f"{kind}_accuracy"] = count / max(1, self.pairs.labels[kind].labelled.sum())
+        return measured
 
     def bleu(self, model: TranslationModel, progress: Progress) -> float:
         """Return sacreBLEU's BLEU of the chosen sentences, detokenised, with all references."""

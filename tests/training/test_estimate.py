@@ -33,10 +33,10 @@ def test_an_estimate_counts_the_epoch_and_writes_nothing(
 def test_an_estimate_that_runs_out_of_memory_writes_nothing(
     corpus: PreparedCorpus, make_config: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def scarce(model: Any, batch: Any, objective: Any) -> Any:
+    def scarce(model: Any, batch: Any, objective: Any, memory: Any) -> Any:
         if len(batch.source) > 5:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return batch_loss(model, batch, objective)
+        return batch_loss(model, batch, objective, memory)
 
     monkeypatch.setattr(micro_batches, "batch_loss", scarce)
     before = contents(corpus.folder)
