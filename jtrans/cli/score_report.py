@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
+from jtrans.errors import CorpusError
 from jtrans.evaluation.scores import interval_text
 from jtrans.evaluation.significance import LEGEND
 from jtrans.evaluation.systems import MULTI_BLEU, TITLES, Evaluation, SeedGroup, SystemScores
@@ -24,6 +25,7 @@ RUN_COLUMNS = {
     "frozen_parameters": "frozen",
     "tokens_per_second": "tokens/s",
 }
+TAG_COLUMNS = {"pos_accuracy": "POS accuracy", "entity_f1": "entity F1"}  # the same, in per cent
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,14 @@ class ScoreReport:
     target: TargetLanguage
     details: Sequence[Mapping[str, Any]] = ()
     bands: Sequence[Band] = ()
+    tag_warnings: Sequence[str] = ()
     is_window: bool = False
 
     @property
     def warnings(self) -> list[str]:
         """What makes the scores doubtful."""
-        return [*([self.target.warning] if self.target.warning else []), *self.evaluation.warnings]
+        own = [self.target.warning] if self.target.warning else []
+        return [*own, *self.evaluation.warnings, *self.tag_warnings]
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of --json."""
@@ -109,17 +113,17 @@ class ScoreReport:
         evaluation = self.evaluation
         known = [
             name
-            for name in RUN_COLUMNS
+            for name in (*RUN_COLUMNS, *TAG_COLUMNS)
             if any(details.get(name) is not None for details in self.details)
         ]
         console.print_table(
             [
                 "system",
                 *(TITLES[name] for name in evaluation.metrics),
-                *(RUN_COLUMNS[name] for name in known),
+                *({**RUN_COLUMNS, **TAG_COLUMNS}[name] for name in known),
             ],
             [row for index in range(len(evaluation.groups)) for row in self._rows(index, known)],
-            right=list(RUN_COLUMNS.values()),
+            right=[*RUN_COLUMNS.values(), *TAG_COLUMNS.values()],
         )
         if any(pair.mark for pair in evaluation.paired):
             print(LEGEND.format(baseline=evaluation.groups[0].name))
@@ -168,7 +172,14 @@ class ScoreReport:
 
     def _run_cells(self, number: int, known: Sequence[str]) -> list[str]:
         details = self._details_of(number)
-        return [f"{details[name]:,.0f}" if details.get(name) else "" for name in known]
+        return [
+            ""
+            if details.get(name) is None
+            else f"{100 * details[name]:.1f}"
+            if name in TAG_COLUMNS
+            else f"{details[name]:,.0f}"
+            for name in known
+        ]
 
     def _group_sentence(self, group: SeedGroup) -> str:
         values = ", ".join(
@@ -216,9 +227,10 @@ def report_on_runs(
     members = open_all(runs, split, decoding, data, _Bar())
     evaluation = score_all(members, metrics, lowercase)
     details = [_details(member) for member in members]
+    warnings = _add_tag_scores(members, details)
     target = TargetLanguage(members[0].run.pipeline.target.language, "the runs' corpus")
     bands = _bands(members, evaluation, is_window=is_window)
-    return ScoreReport(evaluation, target, details, bands, is_window)
+    return ScoreReport(evaluation, target, details, bands, warnings, is_window)
 
 
 class _Bar(console.TerminalProgress):
@@ -237,6 +249,26 @@ def _details(member: Member) -> dict[str, Any]:
         "split": member.text.split,
         "sentences": len(member.hypotheses),
     }
+
+
+def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]) -> list[str]:
+    """Add how well runs tag, if they do and the split has labels; return warnings."""
+    from jtrans.analysis.study.tagging import tagging_scores
+
+    warnings = []
+    for member, own in zip(members, details, strict=True):
+        try:
+            scores = {score.kind: score for score in tagging_scores(member)}
+        except CorpusError as error:
+            if error.kind != "corpus.other-labels":
+                raise
+            warnings.append(f"tags are not scored: {error.message}")
+            continue
+        if scores:
+            own["tagging"] = {kind: asdict(score) for kind, score in scores.items()}
+            own["pos_accuracy"] = scores["pos"].accuracy if "pos" in scores else None
+            own["entity_f1"] = scores["ner"].f1 if "ner" in scores else None
+    return warnings
 
 
 def _bands(members: Sequence[Member], evaluation: Evaluation, *, is_window: bool) -> list[Band]:

@@ -71,7 +71,7 @@ def _tokens(study: Study, binning: Binning) -> Figure:
 def _words(study: Study, binning: Binning) -> list[Figure]:
     first = study.with_model[0].run_members[0]
     word = word_of_token(first)
-    values = accuracy_values(study, lambda member: _all_hit(member, word))
+    values = accuracy_values(study, lambda member: all_tokens_hit(member, word))
     lengths = np.bincount(first.teacher_forced.sentence[word_ends(word)], minlength=len(study))
     sentence = np.repeat(np.arange(len(study)), lengths)
     begins = np.cumsum(lengths) - lengths
@@ -131,7 +131,7 @@ def word_ends(word: NDArray[Any]) -> NDArray[np.bool_]:
     return ends
 
 
-def _all_hit(member: Member, word: NDArray[Any]) -> NDArray[np.bool_]:
+def all_tokens_hit(member: Member, word: NDArray[Any]) -> NDArray[np.bool_]:
     """Return for every word whether all its tokens were hit."""
     inside = word >= 0
     missed = np.bincount(

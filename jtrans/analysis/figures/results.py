@@ -40,7 +40,8 @@ class Figure:
     counts: list[int]  # items per bin, the same for every system
     series: list[Series]  # one per system, in the order given by the user
     note: str = ""  # its definition and weaknesses; may be empty
-    kind: Literal["line", "bars"] = "line"  # ``line`` for ordered bins, ``bars`` for a single bin
+    # ``line`` for ordered bins, ``points`` for bins without an order, ``bars`` for a single bin
+    kind: Literal["line", "points", "bars"] = "line"
     baseline: float | None = None  # a reference value, drawn as a line, such as a length ratio of 1
     digits: int = 3  # after the decimal point, in tables
     count_label: str = "items"  # the unit of `counts`

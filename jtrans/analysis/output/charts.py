@@ -183,7 +183,7 @@ def _series(
         None if value is None else (x, y(value)) for x, value in zip(xs, series.values, strict=True)
     ]
     for has_values, group in itertools.groupby(points, key=lambda point: point is not None):
-        if has_values:  # a bin without data interrupts the line
+        if has_values and figure.kind == "line":  # a bin without data interrupts the line
             canvas.path([point for point in group if point is not None], kind)
     end = None
     for place, point in enumerate(points):

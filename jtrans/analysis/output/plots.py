@@ -47,7 +47,7 @@ STYLE: Any = {
 }
 WIDTH, HEIGHT = 5.2, 3.0  # inches: one column and a half
 MANY_BINS = 6  # more have smaller labels
-MOST_LABELS = 16  # of bins
+MOST_LABELS = 18  # of bins: there are so many parts of speech
 NAME_WIDTH, ROOM = 130.0, 240.0  # points: of a system's name, of the axis beside names
 MORE = 1.2  # inches for labels that are turned
 SHIFT = 0.08  # of a bin, from one system to the next
@@ -99,7 +99,7 @@ def _lines(axes: Axes, figure: Figure) -> None:
     is_wide = _are_wide(figure)
     glue = " · n " if is_wide else "\n"
     labels = [f"{label}{glue}{n:,}" for label, n in zip(figure.bins, figure.counts, strict=True)]
-    every = 1 + len(labels) // MOST_LABELS
+    every = 1 + (len(labels) - 1) // MOST_LABELS
     size = 8 if len(labels) > MANY_BINS else 9
     axes.set_xticks(range(0, len(labels), every), labels[::every], fontsize=size)
     axes.tick_params(axis="x", rotation=90 if is_wide else 0)
@@ -119,7 +119,7 @@ def _names(figure: Figure) -> list[str]:
 
 def _are_wide(figure: Figure) -> bool:
     """Whether the labels under the axis are turned, too wide to stand side by side."""
-    labels = figure.bins if figure.kind == "line" else _names(figure)
+    labels = _names(figure) if figure.kind == "bars" else figure.bins
     return max(text_width(label, 9) for label in labels) * len(labels) > ROOM
 
 
@@ -132,7 +132,7 @@ def _line(axes: Axes, figure: Figure, series: Series, shift: float) -> None:
         color=ink,
         marker=marker,
         markersize=4.5,
-        linewidth=1.4,
+        linewidth=1.4 if figure.kind == "line" else 0.0,
         clip_on=False,
     )
     for x, (low, high) in enumerate(zip(series.low, series.high, strict=True)):

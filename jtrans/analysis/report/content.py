@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jtrans.analysis.attention.layer_alignments import alignment_tables, find_gold
+from jtrans.analysis.attention.source_labels import label_figures
 from jtrans.analysis.figures.compare import compare_tables
 from jtrans.analysis.figures.frequency import frequency_figures
 from jtrans.analysis.figures.length import length_figures
@@ -22,6 +23,13 @@ from jtrans.progress import Progress
 from jtrans.runs import Run
 
 MOST_NAMES = 3  # in the title
+# the kinds of errors that cost the section of labels
+OPTIONAL = (
+    "corpus.no-labels",
+    "corpus.other-labels",
+    "corpus.alignment-words",
+    "corpus.alignment-empty",
+)
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,14 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
         )
     frequency = frequency_figures(study, with_accuracy=same_tokens)
     sections.append(ReportSection("frequency", "By training frequency", frequency))
+    if study.corpus.label_names:
+        try:
+            title = "By part of speech and entity"
+            sections.append(ReportSection("labels", title, label_figures(study)))
+        except CorpusError as error:
+            if error.kind not in OPTIONAL:
+                raise
+            warnings.append(f"The section of labels is left out: {error.message}.")
     if len(study.subjects) > 1:
         sections.append(ReportSection("compare", "Side by side", [*compare_tables(study)]))
     try:

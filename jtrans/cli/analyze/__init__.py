@@ -5,6 +5,7 @@ from __future__ import annotations
 from jtrans.cli.analyze.alignment import alignment
 from jtrans.cli.analyze.attention import attention
 from jtrans.cli.analyze.figures import compare, frequency, length, position
+from jtrans.cli.analyze.labels import labels
 from jtrans.cli.analyze.report import report
 from jtrans.cli.options import command_group
 
@@ -14,5 +15,5 @@ analyze = command_group(
     "jtrans analyze length runs/base runs/fast",
     "jtrans analyze alignment @last --json",
 )
-for command in (length, position, frequency, alignment, compare, attention, report):
+for command in (length, position, frequency, labels, alignment, compare, attention, report):
     analyze.command()(command)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from jtrans.cli import console
-from jtrans.cli.analyze.options import TRANSLATING, OutputOptions, StudyOptions
+from jtrans.cli.analyze.options import (
+    GOLD_BASE,
+    GOLD_FORMATS,
+    TRANSLATING,
+    OutputOptions,
+    StudyOptions,
+)
 from jtrans.cli.analyze.show import show
 from jtrans.cli.options import grouped, option
 
@@ -13,14 +19,8 @@ from jtrans.cli.options import grouped, option
 @grouped(without=TRANSLATING)
 def alignment(
     *,
-    gold: Path | None = option(
-        "Gold word alignments: Pharaoh (0-0 1?2), NAACL (1 1 2 P) or Och (SENT: 1).",
-        "FILE",
-        "the corpus's own",
-    ),
-    gold_base: int | None = option(
-        "Number of the first word in it.", "0|1", "0 for Pharaoh, else 1", min=0, max=1
-    ),
+    gold: Path | None = option(f"Gold {GOLD_FORMATS}", "FILE", "the corpus's own"),
+    gold_base: int | None = GOLD_BASE,
     layer: str | None = option("Only this attention map.", "NAME", "all"),
     study: StudyOptions,
     output: OutputOptions,

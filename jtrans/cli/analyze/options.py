@@ -40,6 +40,9 @@ EDGES = option(
     "Highest number of each bin: 5,10 gives 1–5, 6–10 and >10.", "N,N,...", "those of the paper"
 )
 
+GOLD_FORMATS = "word alignments: Pharaoh (0-0 1?2), NAACL (1 1 2 P) or Och (SENT: 1)."
+GOLD_BASE = option("Number of the first word in it.", "0|1", "0 for Pharaoh, else 1", min=0, max=1)
+
 
 @option_group
 class StudyOptions:
