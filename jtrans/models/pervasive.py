@@ -46,7 +46,7 @@ from jtrans.nn.convolution.grid_reduction import (
 )
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import PADDING, InputEmbedding
-from jtrans.nn.fast import compute, reduce
+from jtrans.nn.fast import compute, form_in_blocks, reduce
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.layer import Layer
 from jtrans.nn.recorder import record_attention
@@ -79,8 +79,11 @@ class ResidualLayer(Layer):
         """
         y = self.convolution(without_padding(self.mix(x), is_real), rows)
         x = self.dropout.add(x, y) * _HALF
-        y = compute(self.feed_forward, x, saves_memory=self.saves_memory)
-        return self.dropout.add(x, y) * _HALF
+        block, saves_memory = self.feed_forward, self.saves_memory
+        in_blocks = form_in_blocks(block, x, saves_memory=saves_memory, has_norm=False)
+        if in_blocks is not None:
+            return in_blocks(x, None, self.dropout, scale=_HALF)
+        return self.dropout.add(x, compute(block, x, saves_memory=saves_memory)) * _HALF
 
 
 class ResidualNetwork(nn.Module):

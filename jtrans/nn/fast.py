@@ -99,9 +99,9 @@ def compute(block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: 
 
 
 def form_in_blocks(
-    block: Form, x: Tensor, *, saves_memory: bool = False, **arguments: Any
+    block: Form, x: Tensor, *, saves_memory: bool = False, has_norm: bool = True, **arguments: Any
 ) -> Form | None:
-    """Return a function that computes a pre-norm block in blocks of positions, or None.
+    """Return a function that computes a block with its residual in blocks of positions, or None.
 
     It takes x, the norm and the further inputs of the form in blocks.
 
@@ -109,13 +109,16 @@ def form_in_blocks(
         block: as in `compute`.
         x: the running state, before the norm.
         saves_memory: do so even where it costs time.
+        has_norm: whether a norm comes before the block, whose result is recomputed.
         arguments: the further arguments of the block.
     """
     if not torch.is_grad_enabled() or arguments.get("cache") is not None:
         return None  # called at every step of a search: the cheapest tests come first
     table = SAVING if saves_memory else IN_BLOCKS
     form = table.get(x.device.type, _NO_FORMS).get(type(block))  # type: ignore[arg-type]
-    if form is None or _must_be_plain() or not pays_in_blocks(x, saves_memory=saves_memory):
+    if form is None or _must_be_plain():
+        return None
+    if not pays_in_blocks(x, saves_memory=saves_memory, has_norm=has_norm):
         return None
     return functools.partial(form, block, **arguments)
 
@@ -130,7 +133,7 @@ def reduce(
     return reduction(x if norm is None else norm(x), source_bias)  # type: ignore[no-any-return]
 
 
-def pays_in_blocks(x: Tensor, *, saves_memory: bool = False) -> bool:
+def pays_in_blocks(x: Tensor, *, saves_memory: bool = False, has_norm: bool = True) -> bool:
     """Return whether training in blocks is as fast as the plain form, or needed to save memory.
 
     In bf16 products are so fast that in narrow models recomputation costs 10 to 30 % of the
@@ -138,7 +141,7 @@ def pays_in_blocks(x: Tensor, *, saves_memory: bool = False) -> bool:
     """
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return False
-    return saves_memory or product_dtype(x) == x.dtype or x.shape[-1] >= WIDE
+    return saves_memory or not has_norm or product_dtype(x) == x.dtype or x.shape[-1] >= WIDE
 
 
 def _must_be_plain() -> bool:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jtrans.nn.cpu.convolution import depth_wise
 from jtrans.nn.softmax import padding_bias
 
 
@@ -85,8 +86,12 @@ class GridConvolution(nn.Module):
             [B, T, S, C_out].
         """
         reach = self.reach
-        x = F.pad(x, (0, 0, 0, 0, reach, 0)) if rows is None else rows.append(x)
         weight = self.weight[:, :, : reach + 1]
+        is_on_cpu = x.device.type == "cpu" and not torch.compiler.is_compiling()
+        is_depth_wise = self.groups == len(self.weight) and self.weight.shape[1] == 1
+        if rows is None and is_on_cpu and is_depth_wise and torch.is_grad_enabled():
+            return depth_wise(x, weight, self.bias)
+        x = F.pad(x, (0, 0, 0, 0, reach, 0)) if rows is None else rows.append(x)
         y = F.conv2d(
             x.permute(0, 3, 1, 2), weight, self.bias, padding=(0, reach), groups=self.groups
         )

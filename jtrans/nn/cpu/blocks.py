@@ -50,21 +50,26 @@ MakeInner = Callable[..., Inner]
 def residual_in_blocks(
     make_inner: MakeInner,
     x: Tensor,
-    norm: nn.LayerNorm,
+    norm: nn.LayerNorm | None,
     mask: Tensor | None,
     *tensors: Tensor | None,
+    scale: float = 1.0,
 ) -> Tensor:
-    """Return ``x + mask * f(LN(x))``.
+    """Return ``(x + mask * f(LN(x))) * scale``.
 
     Args:
         make_inner: makes f.
         x: [B, A, ..., E], may be a strided view.
-        norm: the layer norm.
+        norm: the layer norm; None without one.
         mask: dropout mask of the result, broadcasts to `x`.
         tensors: the tensors of f: its weights, then tensors without a gradient.
+        scale: of the sum.
     """
+    settings = (
+        (scale, 0.0, None, None) if norm is None else (scale, norm.eps, norm.weight, norm.bias)
+    )
     wrapped: Tensor = _Residual.apply(  # type: ignore[no-untyped-call]
-        make_inner, norm.eps, x, norm.weight, norm.bias, mask, *tensors
+        make_inner, *settings, x, mask, *tensors
     )
     return wrapped
 
@@ -74,10 +79,11 @@ class _Residual(torch.autograd.Function):
     def forward(
         ctx: Any,
         make_inner: MakeInner,
+        scale: float,
         eps: float,
+        gamma: Tensor | None,
+        beta: Tensor | None,
         x: Tensor,
-        gamma: Tensor,
-        beta: Tensor,
         mask: Tensor | None,
         *tensors: Tensor | None,
     ) -> Tensor:
@@ -90,8 +96,10 @@ class _Residual(torch.autograd.Function):
                 x_part = x[part].contiguous()
                 out = inner.forward(norm(x_part)[0].to(dtype), part).view_as(x_part)
                 _add_dropped(x_part, out, narrow(mask, part), result[part])
+                if scale != 1.0:
+                    result[part].mul_(scale)
         ctx.save_for_backward(x, gamma, beta, mask, *tensors)
-        ctx.make_inner, ctx.eps, ctx.dtype = make_inner, eps, dtype
+        ctx.make_inner, ctx.scale, ctx.eps, ctx.dtype = make_inner, scale, eps, dtype
         return result
 
     @staticmethod
@@ -99,37 +107,44 @@ class _Residual(torch.autograd.Function):
         x, gamma, beta, mask, *tensors = ctx.saved_tensors
         dtype, norm = ctx.dtype, _Norm(gamma, beta, ctx.eps)
         gradient, dx = gradients[0], torch.empty_like(x)
-        d_gamma, d_beta = torch.zeros_like(gamma), torch.zeros_like(beta)
+        d_norm = [None if weight is None else torch.zeros_like(weight) for weight in (gamma, beta)]
         inner = ctx.make_inner(dtype, *tensors)
         for part in parts(x.shape):
             x_part, g_part = x[part].contiguous(), gradient[part].contiguous()
+            if ctx.scale != 1.0:
+                g_part = g_part * ctx.scale
             y, mean, rstd = norm(x_part)
             d_out = _dropped(g_part.to(dtype), narrow(mask, part))
             dy = inner.backward(y.to(dtype), rows(d_out), part)
             dy = dy.to(x.dtype).view_as(x_part)
-            d_part, d_gamma_part, d_beta_part = norm.gradients(dy, x_part, mean, rstd)
+            d_part, *d_norm_part = norm.gradients(dy, x_part, mean, rstd)
             torch.add(d_part, g_part, out=dx[part])
-            d_gamma += d_gamma_part
-            d_beta += d_beta_part
+            for total, own in zip(d_norm, d_norm_part, strict=True):
+                if total is not None and own is not None:
+                    total += own
         others = [None] * (len(tensors) - len(inner.gradients))
-        return None, None, dx, d_gamma, d_beta, None, *inner.gradients, *others
+        return None, None, None, *d_norm, dx, None, *inner.gradients, *others
 
 
 class _Norm(NamedTuple):
-    """The values of a layer norm."""
+    """The values of a layer norm; without gamma it changes nothing."""
 
-    gamma: Tensor
-    beta: Tensor
+    gamma: Tensor | None
+    beta: Tensor | None
     eps: float
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normalise `x`, [..., E]; return the result, the means and the inverse deviations."""
+        if self.gamma is None:
+            return x, x, x
         return torch.native_layer_norm(x, [x.shape[-1]], self.gamma, self.beta, self.eps)
 
     def gradients(
         self, gradient: Tensor, x: Tensor, mean: Tensor, rstd: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return the gradients of `x`, gamma and beta."""
+        if self.gamma is None:
+            return gradient, None, None
         return torch.ops.aten.native_layer_norm_backward(  # type: ignore[no-any-return]
             gradient, x, [x.shape[-1]], mean, rstd, self.gamma, self.beta, [True, True, True]
         )

@@ -15,18 +15,20 @@ from jtrans.nn.feed_forward import FeedForward
 def feed_forward_in_blocks(
     block: FeedForward,
     x: Tensor,
-    norm: nn.LayerNorm,
+    norm: nn.LayerNorm | None,
     dropout: SharedDropout,
     *,
     keeps_hidden: bool = True,
+    scale: float = 1.0,
 ) -> Tensor:
-    """Return ``x + dropout(FFN(LN(x)))``.
+    """Return ``(x + dropout(FFN(LN(x)))) * scale``.
 
     Args:
         block: the FFN.
         x: [B, ..., E], three axes at least.
-        norm: the layer norm.
+        norm: the layer norm; None without one.
         dropout: dropout of the result.
+        scale: of the sum.
         keeps_hidden: save the hidden layer for the backward pass; recomputing it instead is a ninth
             more arithmetic, but frees 4 of 5 numbers per feature.
     """
@@ -41,6 +43,7 @@ def feed_forward_in_blocks(
         dropout.mask(x),
         *(block.inner.weight, block.inner.bias, block.outer.weight, block.outer.bias),
         *(hidden_mask, saved),
+        scale=scale,
     )
 
 
