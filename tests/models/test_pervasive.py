@@ -322,3 +322,17 @@ def test_an_untied_dense_network_maps_to_the_vocabulary_at_once(build: Build) ->
     assert model.closing is None
     assert model.output.weight.shape == (24, (16 + 2 * 8) // 2)
     assert F.linear(torch.zeros(16, dtype=torch.float64), model.output.weight).shape == (24,)
+
+
+@pytest.mark.parametrize("network", [{}, DENSE])
+@pytest.mark.parametrize("kernel", [1, 3, 5, 11, 31])
+def test_padding_reaches_no_real_cell_through_a_convolution(
+    build: Build, network: dict[str, Any], kernel: int
+) -> None:
+    model = build("pervasive", **network, layers=3, kernel=kernel)
+    source, target = torch.randint(4, 20, (1, 4)), torch.randint(4, 20, (1, 5))
+    alone = model.decode(target, model.encode(source, source != 0))
+    padded = F.pad(source, (0, 5))
+    model.source_embedding.tokens.weight.data[0] = 7.0  # as if padding were a token
+    beside = model.decode(target, model.encode(padded, padded != 0))
+    torch.testing.assert_close(beside, alone, **EXACT)

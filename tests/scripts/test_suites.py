@@ -14,7 +14,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from scripts.bench import curves as loss_curves
-from scripts.bench import deep_curves, interleave, suite_joint, suite_learn, suite_scaling
+from scripts.bench import deep_curves, grid, interleave, suite_joint, suite_learn, suite_scaling
 from scripts.readme import tables
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
@@ -189,3 +189,18 @@ def test_recipes_that_start_from_other_runs_come_last() -> None:
         names = corpus.names()
         starts = [bool(suite_learn.initial_runs(suite_learn.recipe(name))) for name in names]
         assert names[0] == corpus.first and starts == sorted(starts)
+
+
+@pytest.mark.parametrize("recipe", grid.RECIPES)
+def test_the_grids_of_convolution_and_of_attention_are_measured(
+    recipe: str, corpus: PreparedCorpus
+) -> None:
+    settings = ["model.width=16", "model.ffn_width=32"]
+    task = grid.train_recipe(
+        recipe, data=corpus.folder, tokens=128, precision="fp32", settings=settings
+    )
+    rounds = [done(task) for _ in range(2)]
+    row = grid.table({"variant": rounds})[0]
+    assert row["positions_per_second"] > 0
+    assert row["parameters"] > 1000
+    assert "positions/s" in grid.describe(row)
