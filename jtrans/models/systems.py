@@ -233,3 +233,23 @@ class Convs2sConfig(SystemConfig):
                 f"but output_width is {self.output_width} and width {self.width}"
             )
         return self
+
+
+class RnmtPlusConfig(SystemConfig):
+    """Chen et al. 2018, RNMT+: recurrent encoder and decoder."""
+
+    system: Literal["rnmt-plus"] = "rnmt-plus"
+    width: Count = 256  # E = N: embeddings, states of an LSTM, encoder output
+    heads: Count = 4  # h, of the additive attention
+    encoder_layers: Count = 6  # bidirectional
+    decoder_layers: Count = 8
+    dropout: Rate = 0.3  # p: embeddings and outputs of LSTM layers
+    attention_dropout: Rate = 0.3  # p_a: attention weights
+    # matrices are drawn from -r to r; narrow models need more than the published 0.04 of width 1024
+    initial_range: Annotated[float, Field(gt=0.0)] = 0.04
+
+    @model_validator(mode="after")
+    def _possible_heads(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        return self

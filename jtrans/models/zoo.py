@@ -154,6 +154,12 @@ SYSTEMS: dict[str, SystemEntry] = {
         "Gehring et al. 2017, Convolutional Sequence to Sequence Learning",
         config=f"{_CONFIGS}:Convs2sConfig",
     ),
+    "rnmt-plus": SystemEntry(
+        "jtrans.models.rnmt:RnmtPlus",
+        "recurrent: layer-normalised LSTMs, additive attention",
+        "Chen et al. 2018, The Best of Both Worlds",
+        config=f"{_CONFIGS}:RnmtPlusConfig",
+    ),
 }
 
 

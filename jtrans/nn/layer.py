@@ -65,8 +65,8 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
     Args:
         model: any model.
         policy: "none": as little as possible; "hidden": the hidden layers of FFNs (a ninth more
-            arithmetic), the gates of convolutions, and on a CPU all that training in blocks need
-            not keep; "layer": everything but each layer's input (a third more).
+            arithmetic), the gates of LSTMs and convolutions, and on a CPU all that training in
+            blocks need not keep; "layer": everything but each layer's input (a third more).
     """
     for module in model.modules():
         if hasattr(module, "saves_memory"):

@@ -55,6 +55,10 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "no-convolution": {"convolution": False},
         "tagging": {"pos_tags": 18, "ner_tags": 37},
     },
+    "rnmt-plus": {
+        "one-layer": {"encoder_layers": 1, "decoder_layers": 1},
+        "one-head": {"heads": 1},
+    },
     "reformer-base": JOINT_VARIANTS,
     "reformer-fast": {name: JOINT_VARIANTS[name] for name in ("post-norm", "concat", "offset-2")},
     "pervasive": GRID_VARIANTS,

@@ -1,0 +1,1 @@
+"""Recurrent layers: the layer-normalised LSTM and additive attention (docs/systems.md 7)."""

@@ -1,0 +1,81 @@
+"""The LSTM that attends to the source: the first layer of RNMT+'s decoder (docs/systems.md 7.5)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from jtrans.nn.cpu.blocks import product_dtype
+from jtrans.nn.dropout import dropout_mask
+from jtrans.nn.layer import Layer
+from jtrans.nn.recorder import record
+from jtrans.nn.recurrent.attention import AdditiveAttention, AdditiveKeys
+from jtrans.nn.recurrent.attentive import attentive_operator
+from jtrans.nn.recurrent.lstm import INITIAL, NormedLstm
+
+
+class AttentiveLstm(Layer):
+    """An LSTM reading a sequence and the context of its state of the step before.
+
+    Args:
+        input_width: I.
+        width: N, of its states.
+        memory_width: features of the source states.
+        heads: of the attention.
+        dropout: rate of the attention weights.
+        initial: as in `NormedLstm`.
+    """
+
+    def __init__(
+        self,
+        input_width: int,
+        width: int,
+        memory_width: int,
+        heads: int,
+        *,
+        dropout: float,
+        initial: float = INITIAL,
+    ) -> None:
+        super().__init__()
+        self.input_width = input_width
+        self.lstm = NormedLstm(input_width + width, width, initial=initial)
+        self.attention = AdditiveAttention(memory_width, width, heads, dropout)
+
+    def forward(self, x: Tensor, source: AdditiveKeys) -> Tensor:
+        """Read a whole sequence.
+
+        Args:
+            x: [T, B, I].
+            source: the keys of the attention.
+
+        Returns:
+            State and context after each step, side by side, [T, B, 2N].
+        """
+        dtype = product_dtype(x)
+        input_weight, context_weight = self.lstm.input.weight.split(
+            [self.input_width, self.lstm.width], dim=1
+        )
+        joint_weight = torch.cat([self.lstm.state.weight, context_weight], dim=1)
+        query_weight, query_bias = self.attention.query_projection()
+        joint, weights, *_ = attentive_operator(
+            x.to(dtype),
+            *source,
+            self._dropout_mask(len(x), source),
+            input_weight.to(dtype),
+            joint_weight.to(dtype),
+            *self.lstm.affine(),
+            query_weight.to(dtype).unsqueeze(0),
+            query_bias.to(source.keys.dtype),
+            self.attention.score.to(source.keys.dtype),
+            not self.lstm.saves_memory,
+        )
+        record(self.attention, weights[1:].permute(1, 2, 0, 3))  # [B, H, T, S]
+        return joint[1:]  # type: ignore[no-any-return]
+
+    def _dropout_mask(self, steps: int, source: AdditiveKeys) -> Tensor | None:
+        """Draw the mask of the attention weights of all steps and of the first context."""
+        dropout = self.attention.dropout
+        if not dropout.is_on:
+            return None
+        B, H, S, _ = source.keys.shape
+        return dropout_mask((steps + 1, B, H, S), dropout.rate, source.keys)
