@@ -19,18 +19,20 @@ def input_embeddings(
     config: AttentionSystemConfig, source_vocabulary: int, target_vocabulary: int
 ) -> tuple[InputEmbedding, InputEmbedding]:
     """Return the source and the target embedding, see `embedding_tables`."""
-    first, second = (
-        InputEmbedding(
-            tokens,
-            layout=config.position_layout,
-            base=config.position_base,
-            offset=config.position_offset,
-            scale_positions=config.scale_positions,
-            dropout=SharedDropout(config.dropout),
-        )
-        for tokens in embedding_tables(config, source_vocabulary, target_vocabulary)
+    source, target = embedding_tables(config, source_vocabulary, target_vocabulary)
+    return input_embedding(config, source), input_embedding(config, target)
+
+
+def input_embedding(config: AttentionSystemConfig, tokens: nn.Embedding) -> InputEmbedding:
+    """Return token vectors with the configured positions and dropout."""
+    return InputEmbedding(
+        tokens,
+        layout=config.position_layout,
+        base=config.position_base,
+        offset=config.position_offset,
+        scale_positions=config.scale_positions,
+        dropout=SharedDropout(config.dropout),
     )
-    return first, second
 
 
 def embedding_tables(

@@ -20,12 +20,17 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
-from jtrans.models.parts import input_embeddings, output_projection, source_encoder
+from jtrans.models.parts import (
+    input_embedding,
+    input_embeddings,
+    output_projection,
+    source_encoder,
+)
 from jtrans.models.systems import TransformerConfig
 from jtrans.nn.attention import CrossAttention, MultiHeadAttention
 from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 from jtrans.nn.dropout import SharedDropout
-from jtrans.nn.embedding import PADDING
+from jtrans.nn.embedding import PADDING, InputEmbedding, token_embedding
 from jtrans.nn.encoder import LayerSequence
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.layer import Layer
@@ -97,32 +102,24 @@ class TransformerState:
         return TransformerState(source, bias, self.cache.select(rows))
 
 
-class Transformer(TranslationModel):
-    """The encoder-decoder model."""
+class TransformerDecoding:
+    """The decoder's computation, for any class that holds its parts as attributes."""
 
-    Config = TransformerConfig
-    config: TransformerConfig
+    target_embedding: InputEmbedding
+    layers: nn.ModuleList
+    stack: nn.Module
+    norm: nn.LayerNorm | None
+    output: nn.Linear
 
-    def __init__(
-        self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int
-    ) -> None:
-        super().__init__(config)
+    def add_decoder(self, config: TransformerConfig, vocabulary: int) -> None:
+        """Add all parts but the embedding, which is there."""
         E = config.width
-        self.source_embedding, self.target_embedding = input_embeddings(
-            config, source_vocabulary, target_vocabulary
-        )
-        self.encoder = source_encoder(config, config.encoder_layers)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
-        self.stack: nn.Module = LayerSequence(config.decoder_layers)
+        self.stack = LayerSequence(config.decoder_layers)
         self.norm = nn.LayerNorm(E) if config.norm == "pre" else None
         self.output = output_projection(
-            config, self.target_embedding, E, target_vocabulary, bias=config.output_bias
+            config, self.target_embedding, E, vocabulary, bias=config.output_bias
         )
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Encode the source, [B, S] -> memory of [B, S, E]."""
-        states = self.encoder(self.source_embedding(source), padding_bias(source_mask))
-        return Memory(states, source_mask)
 
     def decode(self, target: Tensor, memory: Memory) -> Tensor:
         """Return hidden states of all positions, [B, T, E]."""
@@ -160,14 +157,11 @@ class Transformer(TranslationModel):
         return self.output(hidden)  # type: ignore[no-any-return]
 
     @torch.no_grad()
-    def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
-        """Return the self-attention of encoder and decoder and the cross-attention, all layers."""
+    def explain_decoder(self, target: Tensor, memory: Memory) -> list[AttentionMap]:
+        """Return self- and cross-attention of all layers."""
         with record_attention() as weights:
-            self.decode(target, self.encode(source, source != PADDING))
+            self.decode(target, memory)
         maps = []
-        for n, layer in enumerate(self.encoder.layers):
-            axes: tuple[str, ...] = ("head", "source", "source")
-            maps.append(AttentionMap(f"encoder.{n}.self", axes, weights[layer.attention]))
         for n, layer in enumerate(self.layers):
             axes = ("head", "target", "target")
             maps.append(AttentionMap(f"decoder.{n}.self", axes, weights[layer.self_attention]))
@@ -183,3 +177,46 @@ class Transformer(TranslationModel):
         if self.norm is not None:
             x = self.norm(x)
         return x
+
+
+class TransformerDecoder(TransformerDecoding, nn.Module):
+    """The decoder alone, behind any encoder."""
+
+    def __init__(self, config: TransformerConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.target_embedding = input_embedding(config, token_embedding(vocabulary, config.width))
+        self.add_decoder(config, vocabulary)
+
+
+class Transformer(TransformerDecoding, TranslationModel):
+    """The encoder-decoder model."""
+
+    Config = TransformerConfig
+    config: TransformerConfig
+
+    def __init__(
+        self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int
+    ) -> None:
+        super().__init__(config)
+        self.source_embedding, self.target_embedding = input_embeddings(
+            config, source_vocabulary, target_vocabulary
+        )
+        self.encoder = source_encoder(config, config.encoder_layers)
+        self.add_decoder(config, target_vocabulary)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Encode the source, [B, S] -> memory of [B, S, E]."""
+        states = self.encoder(self.source_embedding(source), padding_bias(source_mask))
+        return Memory(states, source_mask)
+
+    @torch.no_grad()
+    def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
+        """Return the self-attention of encoder and decoder and the cross-attention, all layers."""
+        with record_attention() as weights:
+            memory = self.encode(source, source != PADDING)
+        axes = ("head", "source", "source")
+        maps = [
+            AttentionMap(f"encoder.{n}.self", axes, weights[layer.attention])
+            for n, layer in enumerate(self.encoder.layers)
+        ]
+        return [*maps, *self.explain_decoder(target, memory)]
