@@ -253,3 +253,67 @@ class RnmtPlusConfig(SystemConfig):
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
         return self
+
+
+class HybridConfig(SystemConfig):
+    """Chen et al. 2018: any encoder of Transformer and RNMT+ with any decoder of them."""
+
+    system: Literal["hybrid"] = "hybrid"
+    encoder: Literal["transformer", "rnmt", "cascade", "columns"] = "transformer"
+    decoder: Literal["rnmt", "transformer"] = "rnmt"
+    width: Count = 256  # E = N: of all parts
+    # Transformer parts, pre-norm
+    encoder_layers: Count = 6
+    decoder_layers: Count = 6
+    ffn_width: Count = 1024  # F
+    heads: Count = 4  # H
+    dropout: Rate = 0.3  # p: embedded inputs and block outputs
+    attention_dropout: Rate = 0.0  # p_a
+    relu_dropout: Rate = 0.0  # p_r
+    output_bias: bool = False  # of the Transformer's decoder; that of RNMT+ always has one
+    # RNMT+ parts
+    rnmt_encoder_layers: Count = 6
+    rnmt_decoder_layers: Count = 8
+    rnmt_heads: Count = 4  # of the additive attention
+    rnmt_dropout: Rate = 0.3
+    rnmt_attention_dropout: Rate = 0.3
+    rnmt_initial_range: Annotated[float, Field(gt=0.0)] = 0.04
+    # combinations
+    n_cascade: Annotated[int, Field(ge=0)] = 4  # N_c: Transformer layers on the RNMT+ encoder
+    cascade_positions: bool = False  # positions are added again before them
+    project: bool = True  # columns are projected to the width; else the memory is 2E wide
+
+    @property
+    def transformer(self) -> TransformerConfig:
+        """The settings of the Transformer parts."""
+        names = ("width", "ffn_width", "heads", "encoder_layers", "decoder_layers", "output_bias")
+        rates = ("dropout", "attention_dropout", "relu_dropout")
+        return TransformerConfig(**{name: getattr(self, name) for name in (*names, *rates)})
+
+    @property
+    def rnmt(self) -> RnmtPlusConfig:
+        """The settings of the RNMT+ parts."""
+        names = set(RnmtPlusConfig.model_fields) - {"system", "width"}
+        own = {name: getattr(self, f"rnmt_{name}") for name in names}
+        return RnmtPlusConfig(width=self.width, **own)
+
+    @model_validator(mode="after")
+    def _possible_combination(self) -> Self:
+        heads = {"heads": self.heads, "rnmt_heads": self.rnmt_heads}
+        for name, count in heads.items():
+            if self.width % count:
+                raise ValueError(f"width {self.width} is not a multiple of {name} {count}")
+        if self.width % 2 or self.width < 4:
+            raise ValueError(
+                f"width {self.width} must be even and at least 4 (sine and cosine halves)"
+            )
+        if self.cascade_positions and self.encoder != "cascade":
+            raise ValueError(
+                f"cascade_positions is for encoder = 'cascade', not for {self.encoder!r}"
+            )
+        if not self.project and (self.encoder, self.decoder) != ("columns", "rnmt"):
+            raise ValueError(
+                "project = false needs encoder = 'columns' and decoder = 'rnmt', not "
+                f"{self.encoder!r} and {self.decoder!r}: other parts are {self.width} wide"
+            )
+        return self

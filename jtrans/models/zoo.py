@@ -129,6 +129,12 @@ SYSTEMS: dict[str, SystemEntry] = {
         "Thapak & Hore 2020, Transformer++",
         config=f"{_CONFIGS}:TransformerPlusPlusConfig",
     ),
+    "hybrid": SystemEntry(
+        "jtrans.models.hybrid:Hybrid",
+        "any encoder with any decoder of Transformer and RNMT+",
+        "Chen et al. 2018, The Best of Both Worlds",
+        config=f"{_CONFIGS}:HybridConfig",
+    ),
     "reformer-base": SystemEntry(
         "jtrans.models.reformer:Reformer",
         "joint source-target grid, separable attention, no encoder",

@@ -11,7 +11,9 @@ import torch
 
 from jtrans.config import load_config
 from jtrans.models.base import TranslationModel
+from jtrans.models.systems import HybridConfig
 from jtrans.models.zoo import SYSTEMS, build_model, system_configs
+from jtrans.training.initial import freeze
 
 Build = Callable[..., TranslationModel]
 
@@ -24,6 +26,7 @@ MIXED_TINY |= {"encoder_layers": 2, "decoder_layers": 2}
 JOINT, WMT = (37_000, 37_000), (32_000, 32_000)
 DEEP = {"width": 512, "ffn_width": 2048, "heads": 8, "tie": "all"}
 DEEP_WMT = (34_040, 34_040)
+STUDY = {"width": 1024, "ffn_width": 8192, "heads": 16, "output_bias": True}
 DE_EN, EN_DE = (8_848, 6_632), (6_632, 8_848)
 VI_EN, ZH_EN = (7_709, 17_191), (40_448, 36_096)
 DENSE = {"network": "dense", "layers": 24, "width": 128, "channels": 128, "growth": 32}
@@ -97,6 +100,24 @@ COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int], int]] = {
         (20, 24),
         29_456,
     ),
+    "hybrid-t2r": ("hybrid", STUDY, WMT, 359_998_976),
+    "hybrid-r2t": (
+        "hybrid",
+        STUDY | {"encoder": "rnmt", "decoder": "transformer"},
+        WMT,
+        394_279_168,
+    ),
+    "hybrid-cascade": ("hybrid", STUDY | {"encoder": "cascade"}, WMT, 462_825_984),
+    "hybrid-columns": ("hybrid", STUDY | {"encoder": "columns"}, WMT, 539_670_016),
+    "hybrid-t2r-iwslt": ("hybrid", SMALL, DE_EN, 18_551_848),
+    "hybrid-r2t-iwslt": (
+        "hybrid",
+        SMALL | {"encoder": "rnmt", "decoder": "transformer"},
+        DE_EN,
+        21_051_136,
+    ),
+    "hybrid-cascade-iwslt": ("hybrid", SMALL | {"encoder": "cascade"}, DE_EN, 26_041_640),
+    "hybrid-columns-iwslt": ("hybrid", SMALL | {"encoder": "columns"}, DE_EN, 30_017_576),
     "joint-iwslt": ("reformer-base", SMALL, DE_EN, 16_783_872),
     "joint-iwslt-tied": ("reformer-base", SMALL | {"tie": "decoder"}, DE_EN, 15_086_080),
     "joint-en-de": ("reformer-base", SMALL, EN_DE, 17_351_168),
@@ -240,3 +261,18 @@ def test_options_of_the_grid_have_the_size_of_their_parts(build: Build) -> None:
     assert build("reformer-base", reduction="max").parameter_count() == plain - E * E
     assert build("reformer-base", norm="post").parameter_count() == plain - 2 * E  # no LN_r
     assert build("reformer-base", grid_dropout="independent").parameter_count() == plain
+
+
+@pytest.mark.parametrize(
+    ("settings", "vocabularies", "count"),
+    [(STUDY, WMT, 285_255_168), (SMALL, DE_EN, 14_707_752)],
+    ids=["wmt", "iwslt"],
+)
+def test_a_cascade_on_a_frozen_encoder_trains_the_published_number(
+    settings: dict[str, Any], vocabularies: tuple[int, int], count: int
+) -> None:
+    config = HybridConfig(**settings, encoder="cascade")
+    with torch.device("meta"):
+        model = build_model(config, *vocabularies)
+    freeze(model, ["encoder.rnmt.*"])
+    assert model.parameter_count() == count  # H6

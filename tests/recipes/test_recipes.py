@@ -31,10 +31,26 @@ NAMES += [
     for corpus in ("demo", "multi30k-de-en", "iwslt14-de-en", "wmt14-en-de", "wmt14-en-fr")
 ]
 
+HYBRIDS = ["hybrid-t2r", "hybrid-r2t", "hybrid-cascade", "hybrid-columns"]
+HYBRID_CORPORA = ["iwslt14-de-en", "multi30k-de-en", "wmt14-en-de", "wmt14-en-fr"]
+NAMES += [f"{corpus}/{name}" for corpus in HYBRID_CORPORA for name in HYBRIDS]
+NAMES += ["demo/hybrid-t2r", "demo/hybrid-cascade"]
+
 DE_EN, EN_DE, VI_EN, ZH_EN = (8848, 6632), (6632, 8848), (7709, 17191), (40448, 36096)
 EN_DE_WMT = (34040, 34040)
 # Confirmed by building the original implementation, or by the formula of the system's size.
 SIZES = {
+    **{
+        f"wmt14-en-{language}/{name}": ((32_000, 32_000), count)
+        for language in ("de", "fr")
+        for name, count in zip(
+            HYBRIDS, (359_998_976, 394_279_168, 462_825_984, 539_670_016), strict=True
+        )
+    },
+    "iwslt14-de-en/hybrid-t2r": (DE_EN, 18_551_848),
+    "iwslt14-de-en/hybrid-r2t": (DE_EN, 21_051_136),
+    "iwslt14-de-en/hybrid-cascade": (DE_EN, 26_041_640),
+    "iwslt14-de-en/hybrid-columns": (DE_EN, 30_017_576),
     "wmt14-en-de/convs2s": ((40_000, 40_000), 209_569_920),
     "wmt14-en-fr/convs2s": ((40_000, 40_000), 258_111_616),
     "iwslt14-de-en/convs2s": (DE_EN, 9_618_384),
@@ -76,7 +92,9 @@ def test_a_recipe_is_for_its_corpus_and_system(name: str) -> None:
     config = load_config(name, system_configs())
     assert config.data.corpus == ("grammar-de-en" if corpus == "demo" else corpus)
     assert config.model.system == re.sub(
-        "-(scaled|small|(pre|post)-[0-9]+|2018-(max|attention))$", "", system
+        "-(scaled|small|(pre|post)-[0-9]+|2018-(max|attention)|t2r|r2t|cascade|columns)$",
+        "",
+        system,
     )
 
 
