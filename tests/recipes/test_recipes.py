@@ -25,6 +25,8 @@ NAMES += [f"multi30k-de-en/{name}" for name in ("transformer", "reformer-fast", 
 PERVASIVE = ["pervasive", "pervasive-2018-max", "pervasive-2018-attention"]
 NAMES += [f"iwslt14-de-en/{name}" for name in PERVASIVE]
 NAMES += ["demo/pervasive", "multi30k-de-en/pervasive"]
+RNMT = ["wmt14-en-de/rnmt-plus", "wmt14-en-fr/rnmt-plus", "multi30k-de-en/rnmt-plus"]
+NAMES += [*RNMT, "iwslt14-de-en/rnmt-plus", "iwslt14-de-en/rnmt-plus-small"]
 
 NAMES += [
     f"{corpus}/convs2s"
@@ -60,6 +62,10 @@ SIZES = {
     "wmt14-en-de/dlcl-post-25": (EN_DE_WMT, 121_494_395),
     "wmt14-en-de/dlcl-pre-6": (EN_DE_WMT, 61_581_368),
     "wmt14-en-de/dlcl-pre-30": (EN_DE_WMT, 137_263_628),
+    "wmt14-en-de/rnmt-plus": ((32_000, 32_000), 378_866_176),
+    "wmt14-en-fr/rnmt-plus": ((32_000, 32_000), 378_866_176),
+    "iwslt14-de-en/rnmt-plus": (DE_EN, 22_881_576),
+    "iwslt14-de-en/rnmt-plus-small": (DE_EN, 14_996_776),
     "iwslt14-de-en/pervasive": (DE_EN, 13_014_504),
     "iwslt14-de-en/pervasive-2018-max": (DE_EN, 6_493_800),
     "iwslt14-de-en/pervasive-2018-attention": (DE_EN, 6_551_593),
