@@ -16,9 +16,11 @@ from torch import nn
 
 from jtrans.models.base import TranslationModel
 from jtrans.nn.attention import MultiHeadAttention
+from jtrans.nn.recurrent.lstm import DirectionWeights
 from jtrans.nn.reduction import AttentionReduction
 
-PRODUCTS = (nn.Linear, MultiHeadAttention, AttentionReduction)  # their own parameters
+# their own parameters
+PRODUCTS = (nn.Linear, DirectionWeights, MultiHeadAttention, AttentionReduction)
 
 
 def with_bf16_products(model: TranslationModel) -> TranslationModel:
