@@ -186,7 +186,31 @@ def round_trip(results: dict[str, Any]) -> str:
     return f"{table(head, rows)}\n\n`{results['command']}`."
 
 
+def recurrent(results: dict[str, Any]) -> str:
+    """Return the tables of RNMT+'s layers beside torch's LSTM, and of the steps of a search."""
+    layers = [
+        [
+            row["layer"],
+            row["variant"],
+            f"{row['tokens_per_second']:,.0f}",
+            "{median:.2f} ({low:.2f} to {high:.2f})".format(**row["ratio"]),
+        ]
+        for row in results["rows"]
+    ]
+    prefixes = list(results["search"][0]["milliseconds"])
+    steps = [
+        [row["recipe"]]
+        + [f"{row['milliseconds'][n]:.1f} ({row['rate'][n]['median']:.2f})" for n in prefixes]
+        for row in results["search"]
+    ]
+    head = ["layer", "", "tokens/s, forward and backward", "ratio to torch (10 to 90 %)"]
+    search = [f"ms a step (rate) after {n}" for n in prefixes]
+    note = f"`{results['command']}`; {results['machine']}, torch {results['torch']}."
+    return f"{table(head, layers)}\n\n{table(['', *search], steps)}\n\n{note}"
+
+
 TABLES = {
+    "recurrent": recurrent,
     "prepare": prepare,
     "round_trip": round_trip,
     "curves": curves,
