@@ -37,9 +37,14 @@ HYBRIDS = ["hybrid-t2r", "hybrid-r2t", "hybrid-cascade", "hybrid-columns"]
 HYBRID_CORPORA = ["iwslt14-de-en", "multi30k-de-en", "wmt14-en-de", "wmt14-en-fr"]
 NAMES += [f"{corpus}/{name}" for corpus in HYBRID_CORPORA for name in HYBRIDS]
 NAMES += ["demo/hybrid-t2r", "demo/hybrid-cascade"]
+MIXED = [f"{corpus}/transformer-pp" for corpus in ("wmt14-en-de", "wmt14-en-fr", "iwslt14-de-en")]
+MIXED += ["wmt14-en-de/transformer-pp-big", "wmt14-en-fr/transformer-pp-big"]
+ABLATIONS = ["no-tagging", "no-convolution", "plain", "centred"]
+MIXED += [f"iwslt14-de-en/transformer-pp-{ablation}" for ablation in ABLATIONS]
+NAMES += [*MIXED, "multi30k-de-en/transformer-pp"]
 
 DE_EN, EN_DE, VI_EN, ZH_EN = (8848, 6632), (6632, 8848), (7709, 17191), (40448, 36096)
-EN_DE_WMT = (34040, 34040)
+EN_DE_WMT, WMT = (34040, 34040), (37_000, 37_000)
 # Confirmed by building the original implementation, or by the formula of the system's size.
 SIZES = {
     **{
@@ -69,6 +74,15 @@ SIZES = {
     "iwslt14-de-en/pervasive": (DE_EN, 13_014_504),
     "iwslt14-de-en/pervasive-2018-max": (DE_EN, 6_493_800),
     "iwslt14-de-en/pervasive-2018-attention": (DE_EN, 6_551_593),
+    "wmt14-en-de/transformer-pp": (WMT, 63_171_127),
+    "wmt14-en-de/transformer-pp-big": (WMT, 214_422_583),
+    "wmt14-en-fr/transformer-pp": (WMT, 63_171_127),
+    "wmt14-en-fr/transformer-pp-big": (WMT, 214_422_583),
+    "iwslt14-de-en/transformer-pp": (DE_EN, 16_764_215),
+    "iwslt14-de-en/transformer-pp-no-tagging": (DE_EN, 16_750_080),
+    "iwslt14-de-en/transformer-pp-no-convolution": (DE_EN, 16_734_007),
+    "iwslt14-de-en/transformer-pp-plain": (DE_EN, 16_750_391),
+    "iwslt14-de-en/transformer-pp-centred": (DE_EN, 16_764_215),
     "iwslt14-de-en/transformer": (DE_EN, 16_720_896),
     "iwslt14-de-en/transformer-scaled": (DE_EN, 42_866_688),
     "iwslt14-de-en/reformer-base": (DE_EN, 16_783_872),
@@ -98,7 +112,8 @@ def test_a_recipe_is_for_its_corpus_and_system(name: str) -> None:
     config = load_config(name, system_configs())
     assert config.data.corpus == ("grammar-de-en" if corpus == "demo" else corpus)
     assert config.model.system == re.sub(
-        "-(scaled|small|(pre|post)-[0-9]+|2018-(max|attention)|t2r|r2t|cascade|columns)$",
+        "-(scaled|small|(pre|post)-[0-9]+|2018-(max|attention)|t2r|r2t|cascade|columns"
+        "|big|no-[a-z]+|plain|centred)$",
         "",
         system,
     )
