@@ -89,6 +89,12 @@ def test_a_lasting_change_is_accepted_in_the_end() -> None:
     assert dropped[0] and not dropped[-1]
 
 
+def test_a_judgement_reads_nothing_from_the_device() -> None:
+    """A GPU would stop until it has answered; tensors on `meta` have no values to read."""
+    guard = GradientGuard(torch.device("meta"))
+    assert guard.judge(torch.zeros((), device="meta")).is_meta
+
+
 def optimiser_of(model: torch.nn.Module, name: str) -> torch.optim.Optimizer:
     decay = 0.1 if name == "adam" else 0.0
     values = {"optimiser": {"name": name}, "weight_decay": decay, "learning_rate": 0.1}
