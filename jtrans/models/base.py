@@ -137,6 +137,14 @@ class TranslationModel(nn.Module, abc.ABC):
             target: decoder input, [B, T].
         """
 
+    def layer_weights(self) -> dict[str, Tensor]:
+        """Return by stack the learned weights of earlier layers in later ones, [L + 1, L + 1].
+
+        Row k is the input of layer k + 1, or the output of the stack; only systems that learn how
+        layers combine have any.
+        """
+        return {}
+
     def initial_weights(self, other: SystemConfig) -> Mapping[str, str]:
         """Return which weights of a run with the settings `other` this system starts from.
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+import torch
 from plugins.command_line import Jtrans
 from plugins.random_runs import RunOn
 
@@ -82,6 +84,26 @@ def test_alignments_are_written_and_measured_against_gold(
     corpus_gold = corpus.folder / "text/test.alignments.txt"
     corpus_gold.write_text(gold, encoding="utf-8")
     assert jtrans("analyze", "alignment", *runs).out == result.out
+
+
+def test_weights_of_layers_are_shown_where_a_system_learns_them(
+    jtrans: Jtrans, runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = jtrans("analyze", "layers", *runs)
+    assert refused.code == 2 and "systems that have them: dlcl" in refused.err
+    tables = {"encoder": torch.eye(3), "decoder": torch.tril(-torch.ones(2, 2))}
+    model = "jtrans.models.transformer.Transformer"
+    monkeypatch.setattr(f"{model}.layer_weights", lambda _: tables)
+    shown = jtrans("analyze", "layers", *runs, "--out", "here", "--json")
+    content = json.loads(shown.out)
+    assert [system["name"] for system in content["systems"]] == ["one", "two"]
+    assert [item["type"] for item in content["results"]] == ["table", *["heatmap"] * 4]
+    assert content["results"][1]["shares"][1] == [0.0, 1.0, None]
+    assert len(content["files"]) == 2 + 4 * 4 and all(map(os.path.exists, content["files"]))
+    report = jtrans("analyze", "report", runs[0])
+    assert report.code == 0, report.err
+    page = (runs[0] / "reports/report.html").read_text(encoding="utf-8")
+    assert "Weights of earlier layers" in page and "one: encoder, weights" in page
 
 
 def test_a_system_without_attention_maps_has_no_alignments(

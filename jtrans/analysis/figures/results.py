@@ -65,6 +65,25 @@ class Table:
     note: str = ""  # its definition; may be empty
 
 
+@dataclass(frozen=True)
+class Heatmap(Table):
+    """A table of positive and negative numbers that is drawn; its first column holds labels."""
+
+    question: str = ""  # one sentence: the question it answers
+    system: str = ""
+    part: str = ""  # of the system
+    column_axis: str = ""
+    # of every number in the sum of the absolute numbers of its row
+    shares: list[list[float | None]] = field(default_factory=list)
+
+    @property
+    def values(self) -> list[list[float | None]]:
+        """The numbers without the labels; None where there is none."""
+        return [
+            [None if cell is None else float(cell) for cell in cells] for _, *cells in self.rows
+        ]
+
+
 def as_table(figure: Figure) -> Table:
     """Return the numbers of a figure: one row per bin, value and interval per system."""
     columns = [figure.x_label, figure.count_label]
@@ -83,5 +102,5 @@ def as_table(figure: Figure) -> Table:
 
 def as_json(item: Figure | Table) -> dict[str, Any]:
     """Return a figure or table as plain JSON values, with its ``type``."""
-    kind = "figure" if isinstance(item, Figure) else "table"
-    return {"type": kind, **asdict(item)}
+    kinds = {Figure: "figure", Table: "table", Heatmap: "heatmap"}
+    return {"type": kinds[type(item)], **asdict(item)}

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from jtrans.analysis.attention.layer_alignments import LayerAlignment
 from jtrans.analysis.attention.pairs import ExplainedPair
-from jtrans.analysis.figures.results import Figure, Table, as_json, as_table
+from jtrans.analysis.figures.results import Figure, Heatmap, Table, as_json, as_table
 from jtrans.analysis.output.heatmaps import draw_view
 from jtrans.analysis.output.plots import draw
 from jtrans.analysis.output.tables import to_csv, weights_csv
+from jtrans.analysis.output.weight_maps import draw_weights
 from jtrans.decoding.word_alignments import to_pharaoh
 from jtrans.errors import JtransError
 from jtrans.evaluation.names import file_names
@@ -32,12 +33,15 @@ def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str 
         write_json(files[-1], as_json(item))
         if isinstance(item, Figure):
             files += draw(item, stem)
+        elif isinstance(item, Heatmap):
+            files += draw_weights(item, stem)
     return files
 
 
 def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
     """Whether all files with exactly these numbers exist: drawing takes most of the time."""
-    endings = ("csv", "json", "svg", "png") if isinstance(item, Figure) else ("csv", "json")
+    is_drawn = isinstance(item, Figure | Heatmap)
+    endings = ("csv", "json", "svg", "png") if is_drawn else ("csv", "json")
     paths = [_with(folder / f"{prefix}{item.name}", ending) for ending in endings]
     if not all(path.is_file() for path in paths):
         return False

@@ -9,9 +9,10 @@ from jtrans.analysis.attention.layer_alignments import alignment_tables, find_go
 from jtrans.analysis.attention.source_labels import label_figures
 from jtrans.analysis.figures.compare import compare_tables
 from jtrans.analysis.figures.frequency import frequency_figures
+from jtrans.analysis.figures.layers import has_layer_weights, layer_tables
 from jtrans.analysis.figures.length import length_figures
 from jtrans.analysis.figures.position import position_figures
-from jtrans.analysis.figures.results import Figure, Table
+from jtrans.analysis.figures.results import Figure, Heatmap, Table
 from jtrans.analysis.output.charts import Curve
 from jtrans.analysis.report.examples import ExampleSentence, choose_examples
 from jtrans.analysis.report.explorer import ExploredSentence, explored_sentences
@@ -129,6 +130,15 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
             warnings.append(f"The section of labels is left out: {error.message}.")
     if len(study.subjects) > 1:
         sections.append(ReportSection("compare", "Side by side", [*compare_tables(study)]))
+    layered = [
+        subject
+        for subject in study.with_model
+        if has_layer_weights(subject.run_members[0].run.config(system_configs()).model.system)
+    ]
+    if layered:
+        models = ((subject.name, subject.run_members[0].model) for subject in layered)
+        maps = [item for item in layer_tables(models) if isinstance(item, Heatmap)]
+        sections.append(ReportSection("layers", "Weights of earlier layers", [*maps]))
     try:
         gold = find_gold(study)
         if gold is not None:

@@ -9,11 +9,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from jtrans.analysis.figures.results import Figure, Table
+from jtrans.analysis.figures.results import Figure, Heatmap, Table
 from jtrans.analysis.figures.results import as_json as item_json
 from jtrans.analysis.output.charts import draw, draw_curves
 from jtrans.analysis.output.files import is_written, write_results
 from jtrans.analysis.output.labels import LONG_TEXT, TAIL
+from jtrans.analysis.output.weight_maps import weights_svg
 from jtrans.analysis.report.content import ReportData, gather
 from jtrans.analysis.report.examples import TranslationPart, between
 from jtrans.analysis.report.explorer import explorer
@@ -127,10 +128,16 @@ def _curves(data: ReportData) -> list[Markup]:
 def _entry(item: Figure | Table) -> dict[str, Any]:
     """Return the template's data of a figure or table."""
     series = item.series if isinstance(item, Figure) else []
+    svg = None
+    if isinstance(item, Figure):
+        svg = Markup(draw(item))
+    elif isinstance(item, Heatmap):
+        svg = Markup(weights_svg(item))
     return {
         "item": item,
         "table": page_table(item),
-        "svg": Markup(draw(item)) if isinstance(item, Figure) else None,
+        "svg": svg,
+        "numbers": "Numbers" if isinstance(item, Heatmap) else "Numbers with 95 % intervals",
         "names": [(own.system, own.index) for own in series],
     }
 

@@ -6,6 +6,7 @@ from jtrans.cli.analyze.alignment import alignment
 from jtrans.cli.analyze.attention import attention
 from jtrans.cli.analyze.figures import compare, frequency, length, position
 from jtrans.cli.analyze.labels import labels
+from jtrans.cli.analyze.layers import layers
 from jtrans.cli.analyze.report import report
 from jtrans.cli.options import command_group
 
@@ -15,5 +16,6 @@ analyze = command_group(
     "jtrans analyze length runs/base runs/fast",
     "jtrans analyze alignment @last --json",
 )
-for command in (length, position, frequency, labels, alignment, compare, attention, report):
+ANALYSES = (length, position, frequency, labels, alignment, compare, attention, layers)
+for command in (*ANALYSES, report):
     analyze.command()(command)
