@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
 from jtrans.models.base import TranslationModel
@@ -15,7 +13,7 @@ def learned_labels(model: TranslationModel, corpus: PreparedCorpus) -> dict[str,
     Kinds that the corpus lacks, such as entities, are left out.
 
     Raises:
-        CorpusError: the corpus has no label to learn, or more labels than a head.
+        CorpusError: the corpus has no label to learn.
     """
     weights = model.auxiliary_weights
     names = {kind: own for kind, own in corpus.label_names.items() if kind in weights}
@@ -29,24 +27,4 @@ def learned_labels(model: TranslationModel, corpus: PreparedCorpus) -> dict[str,
             hint=f"prepare it with --labels, or switch the tags off: {off}",
             kind="corpus.no-labels",
         )
-    for kind, size in _head_sizes(model).items() if names else ():
-        if len(names.get(kind, ())) > size:
-            raise CorpusError(
-                f"{corpus.folder} has {len(names[kind])} labels of the kind {kind}, the head of "
-                f"{model.config.system} {size}",
-                where="--data",
-                hint=f"--set model.{kind}_tags={len(names[kind])}",
-                kind="corpus.other-labels",
-            )
     return names
-
-
-def _head_sizes(model: TranslationModel) -> dict[str, int]:
-    """Return how many labels each head can give."""
-    is_training = model.training
-    source = torch.ones(1, 1, dtype=torch.int64, device=model.device)  # </s>
-    model.eval()  # no random number is drawn
-    with torch.no_grad():
-        logits = model.tag(model.encode(source, source.bool()))
-    model.train(is_training)
-    return {kind: own.shape[-1] for kind, own in logits.items()}
