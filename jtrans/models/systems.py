@@ -58,7 +58,7 @@ class DlclConfig(TransformerConfig):
 
 
 Kernel = Annotated[int, Field(gt=0, le=255)]  # taps
-Dilation = Annotated[int, Field(gt=0, le=64)]  # positions between two taps
+WIDEST_DILATION = 64  # positions between two taps
 Tags = Annotated[int, Field(ge=0, le=127)]
 LossWeight = Annotated[float, Field(ge=0.0)]
 
@@ -70,7 +70,7 @@ class TransformerPlusPlusConfig(TransformerConfig):
     norm: Literal["pre", "post"] = "post"
     # K of each layer, on both sides; the last one holds for all further layers
     kernels: Annotated[tuple[Kernel, ...], Field(min_length=1)] = (3, 7, 15, 31, 31, 31)
-    dilation: Dilation | Annotated[tuple[Dilation, ...], Field(min_length=1)] = 2  # r, or of each
+    dilation: int | tuple[int, ...] = 2  # r of all layers, or of each
     kernel_dropout: Rate = 0.1  # DropConnect: weights of the normalised kernels
     embedding_dropout: Rate = 0.1  # embedded inputs; `dropout` is that of block outputs
     convolution: bool = True  # False: plain self-attention everywhere, the ablation
@@ -87,13 +87,20 @@ class TransformerPlusPlusConfig(TransformerConfig):
 
     def convolution_of(self, layer: int) -> tuple[int, int]:
         """Return kernel size and dilation of a layer, counted from 0."""
-        dilations = self.dilation if isinstance(self.dilation, tuple) else (self.dilation,)
-        return tuple(sizes[min(layer, len(sizes) - 1)] for sizes in (self.kernels, dilations))  # type: ignore[return-value]
+        return tuple(sizes[min(layer, len(sizes) - 1)] for sizes in (self.kernels, self._dilations))  # type: ignore[return-value]
+
+    @property
+    def _dilations(self) -> tuple[int, ...]:
+        return self.dilation if isinstance(self.dilation, tuple) else (self.dilation,)
 
     @model_validator(mode="after")
     def _possible_halves(self) -> Self:
         if self.convolution and self.heads % 2:
             raise ValueError(f"heads {self.heads} must be even: half of them attend, half convolve")
+        impossible = [r for r in self._dilations if not 0 < r <= WIDEST_DILATION]
+        if impossible or not self._dilations:
+            shown = impossible[0] if impossible else "[]"
+            raise ValueError(f"dilation {shown} is not between 1 and {WIDEST_DILATION}")
         if not self.encoder_causal_conv:
             even = [kernel for kernel in self.kernels if kernel % 2 == 0]
             if even:
