@@ -39,7 +39,6 @@ from jtrans.training.initial import (
     freeze,
     initialise,
 )
-from jtrans.training.labels import learned_labels
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
 
@@ -367,7 +366,7 @@ def _run_info(
         "data": str(corpus.folder.resolve()),
         "corpus": corpus.name,
         "train": _identity(corpus, "train"),
-        "labels": learned_labels(model, corpus),
+        "labels": {k: v for k, v in corpus.label_names.items() if k in model.auxiliary_weights},
         "parameters": model.parameter_count(),
         "frozen_parameters": model.frozen_count(),
         "init_from": [dataclasses.asdict(weights) for weights in copied],
