@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from jtrans.config import Config, InitialWeights, SystemConfig
+from jtrans.config import Config, InitialWeights, SystemConfig, recipe_names
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError, JtransError, did_you_mean
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
-from jtrans.runs import WEIGHTS, Run, find_run
+from jtrans.runs import RUNS, WEIGHTS, Run, find_run
 
 INIT_FROM, FREEZE = "training.init_from", "training.freeze"
 
@@ -133,6 +133,9 @@ class _Other:
             checkpoint = run.checkpoint("best").verify(WEIGHTS)
         except JtransError as error:
             error.where = error.where or INIT_FROM
+            recipe = name.removeprefix(f"{RUNS}/")
+            if error.kind == "run.missing" and recipe in recipe_names():
+                error.hint = f"train it first: jtrans train {recipe}"
             raise
         sides = run.pipeline.source, run.pipeline.target
         model = build_model(self.config.model, *(len(side.vocabulary) for side in sides))

@@ -8,7 +8,7 @@ import pytest
 from plugins.command_line import Jtrans
 from plugins.installed_systems import BringSystem, documented_system
 
-from jtrans.config import load_config
+from jtrans.config import load_config, recipe_names
 from jtrans.models.zoo import SYSTEMS, system_configs
 
 
@@ -61,7 +61,8 @@ def test_every_option_of_a_system_is_shown_and_can_be_set(name: str, jtrans: Jtr
         "system"
     }
     overrides = [f"model.{each['name']}={json.dumps(each['default'])}" for each in options]
-    config = load_config(f"demo/{name}", system_configs(), overrides=overrides)
+    recipe = next(each for each in recipe_names() if each.startswith(f"demo/{name}"))
+    config = load_config(recipe, system_configs(), overrides=overrides)
     assert config.model == system_configs()[name].model_validate({"system": name})
 
 

@@ -282,6 +282,14 @@ def test_a_run_that_is_missing_or_untrained_is_refused(
     assert error.hint
 
 
+def test_a_missing_run_named_after_a_recipe_gets_the_command_that_trains_it(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = {"init_from": "runs/demo/transformer"}
+    error = refusal(make_config, corpus, tmp_path / "new", **config)
+    assert error.hint == "train it first: jtrans train demo/transformer"
+
+
 def test_a_run_to_take_all_from_excludes_patterns(
     source: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
