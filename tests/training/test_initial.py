@@ -283,8 +283,9 @@ def test_a_run_that_is_missing_or_untrained_is_refused(
 
 
 def test_a_missing_run_named_after_a_recipe_gets_the_command_that_trains_it(
-    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     config = {"init_from": "runs/demo/transformer"}
     error = refusal(make_config, corpus, tmp_path / "new", **config)
     assert error.hint == "train it first: jtrans train demo/transformer"
