@@ -13,6 +13,7 @@ from jtrans.errors import ConfigError
 # with its German and English dictionaries.
 _CORPUS = "iwslt14-de-en"
 _VOCABULARIES = 8848, 6632
+SPEEDS = {"training": "training ×", "decoding": "decoding ×"}  # key: heading
 _WITH = f"with vocabularies of {_VOCABULARIES[0]:,} and {_VOCABULARIES[1]:,} tokens"
 
 
@@ -44,13 +45,30 @@ def _list(*, as_json: bool) -> None:
         except ConfigError as error:  # an unusable system must not hide the others
             broken.append({"name": name, "message": error.message})
             console.warn(f"{error.message} ({error.where}); {error.hint}")
+    speeds = read_speeds()
     if as_json:
-        console.print_json({"systems": systems, "broken": broken})
+        origin = {key: value for key, value in speeds.items() if key != "systems"}
+        console.print_json({"systems": systems, "broken": broken, "speeds": origin or None})
         return
-    columns = ["system", "parameters", "description", "paper"]
-    rows = [[s["name"], _count(s["parameters"]), s["summary"], s["paper"]] for s in systems]
-    console.print_table(columns, rows, right=["parameters"])
+    headings = list(SPEEDS.values()) if speeds else []
+    columns = ["system", "parameters", *headings, "description", "paper"]
+    rows = [
+        [
+            system["name"],
+            _count(system["parameters"]),
+            *(_ratios(system) if speeds else []),
+            system["summary"],
+            system["paper"],
+        ]
+        for system in systems
+    ]
+    console.print_table(columns, rows, right=["parameters", *headings])
     console.talk(f"Parameters of the {_CORPUS} recipe, otherwise of the default, {_WITH}")
+    if speeds:
+        console.talk(
+            f"Speed of training and decoding at the size of {speeds['recipes']}, the Transformer's "
+            f"is 1; {speeds['machine']}, {speeds['date']}"
+        )
     console.next_step(f"jtrans models {systems[-1]['name']}")
 
 
@@ -65,6 +83,9 @@ def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: boo
         ["paper", system["paper"]],
         ["size", "depends on options without a default" if system["parameters"] is None else size],
     ]
+    if system["relative_speed"]:
+        training, decoding = _ratios(system)
+        rows.append(["speed", f"training {training}, decoding {decoding} of the Transformer's"])
     if system["distribution"] != "jtrans":
         rows.append(["provided by", system["distribution"]])
     console.print_table(["system", system["name"]], rows)
@@ -106,8 +127,24 @@ def _describe(name: str) -> dict[str, Any]:
         "recipe": recipe,
         "parameters": parameters,
         "vocabularies": list(_VOCABULARIES),
+        "relative_speed": read_speeds().get("systems", {}).get(name),
         "distribution": system.distribution,
     }
+
+
+def read_speeds() -> dict[str, Any]:
+    """Return the speeds that scripts/bench/systems.py measured; empty where it never ran."""
+    from jtrans.config import RECIPES
+    from jtrans.files import read_json
+
+    path = RECIPES.parent / "models" / "speeds.json"
+    return read_json(path) if path.exists() else {}
+
+
+def _ratios(system: dict[str, Any]) -> list[str]:
+    """Return the relative speed of training and decoding; empty where it was not measured."""
+    speed = system["relative_speed"] or {}
+    return [f"{speed[key]:.2f}" if key in speed else "" for key in SPEEDS]
 
 
 def _parameters(name: str, recipe: str | None) -> int | None:

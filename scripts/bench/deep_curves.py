@@ -177,7 +177,7 @@ def draw(results: dict[str, Any], stem: Path) -> None:
     from jtrans.analysis.output.plots import STYLE, save
 
     with drawing_style(STYLE, []):
-        canvas = Figure(figsize=(6.4, 3.4), layout="constrained")
+        canvas = Figure(figsize=(6.8, 3.4), layout="constrained")
         FigureCanvasAgg(canvas)
         axes = canvas.add_subplot()
         for row in results["rows"]:
@@ -195,7 +195,7 @@ def draw(results: dict[str, Any], stem: Path) -> None:
         )
         axes.set_title("Deep encoders: plain and with DLCL", color="#222222")
         axes.set_xlabel("update")
-        axes.set_ylabel("loss per target token")
+        axes.set_ylabel("loss per target token (dots: valid)")
         axes.grid(axis="y", color="#E6E6E6", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -213,7 +213,9 @@ def line(axes: Axes, row: dict[str, Any]) -> None:
     ink = colour(["transformer", "dlcl"].index(system))
     updates = [SMOOTHED * (place + 0.5) for place in range(len(row["train"]))]
     style: Any = {"color": ink, "linestyle": "--" if norm == "post" else "-"}
-    axes.plot(updates, row["train"], linewidth=1.4, label=f"{name}, {layers} {norm}-norm", **style)
+    axes.plot(
+        updates, row["train"], linewidth=1.4, label=f"{name}, {layers} layers, {norm}-norm", **style
+    )
     axes.plot(*zip(*row["valid"], strict=True), color=ink, linestyle="", marker="o", markersize=3)
 
 

@@ -209,12 +209,93 @@ def recurrent(results: dict[str, Any]) -> str:
     return f"{table(head, layers)}\n\n{table(['', *search], steps)}\n\n{note}"
 
 
+def ratio(spread: dict[str, float]) -> str:
+    """Return the median of a ratio with its tenths."""
+    return "{median:.2f} ({low:.2f} to {high:.2f})".format(**spread)
+
+
+def systems(results: dict[str, Any]) -> str:
+    """Return the table of the speed of all systems."""
+    rows = []
+    for row in results["rows"]:
+        training, batched, single = (
+            row[name] for name in ("training", "decoding", "decoding_single")
+        )
+        rows.append(
+            [
+                row["system"],
+                f"{row['parameters'] / 1e6:.1f} M",
+                f"{training['tokens_per_second']:,.0f}",
+                ratio(training["ratio"]),
+                f"{batched['sentences_per_second']:.1f}",
+                ratio(batched["ratio"]),
+                f"{single['sentences_per_second']:.2f}",
+                ratio(single["ratio"]),
+                f"{row['peak_mib']:,}",
+            ]
+        )
+    beside = "beside the Transformer (10 to 90 %)"
+    head = ["", "parameters", "trained target tokens/s", beside, "decoded sentences/s, batch 16"]
+    head += [beside, "one by one", beside, "peak MiB"]
+    place = f"{results['machine']}, {results['threads']} threads, torch {results['torch']}"
+    return f"{table(head, rows)}\n\n`{results['command']}`; {place}."
+
+
+def learned(results: dict[str, Any]) -> str:
+    """Return the table of what all systems learn in equal time."""
+    best = results["rows"][0]["bleu"] if results["rows"] else 0.0
+    rows = [
+        [
+            row["recipe"],
+            f"{row['parameters'] / 1e6:.2f} M",
+            f"{row['minutes']:.0f}"
+            + "".join(f", after {name.rpartition('/')[2]}" for name in row.get("starts_from", [])),
+            f"{row['updates']:,}",
+            f"{row['epochs']:.1f}",
+            f"{row['token_accuracy']:.1f} %",
+            f"{row['bleu']:.1f} ± {row['bleu_interval']:.1f}",
+            f"{row['chrf']:.1f}",
+            f"{100 * row['bleu'] / best:.0f} %" if best else "",
+        ]
+        for row in results["rows"]
+    ]
+    head = ["recipe", "parameters", "minutes", "updates", "epochs", "token accuracy (valid)"]
+    head += ["BLEU (test)", "chrF2", "of the first row's BLEU"]
+    signature = results["rows"][0]["signature"] if results["rows"] else ""
+    note = f"`{results['command']}`; {results['machine']}, one thread, torch {results['torch']}."
+    return f"{table(head, rows)}\n\n`{signature}` {note}"
+
+
+def deep_curves(results: dict[str, Any]) -> str:
+    """Return the table of the last losses of deep encoders."""
+    rows = [
+        [
+            row["variant"],
+            f"{row['parameters'] / 1e6:.2f} M",
+            f"{row['train'][-1]:.3f}",
+            f"{row['valid'][-1][1]:.3f}",
+            f"{row['valid_other_sources']:.3f}",
+        ]
+        for row in results["rows"]
+    ]
+    updates = max((row["updates"] for row in results["rows"]), default=0)
+    head = ["norm and encoder layers", "parameters", f"train loss, update {updates}", "valid loss"]
+    head += ["valid loss with the sources of other sentences"]
+    note = f"`{results['command']}`; {results['machine']}, torch {results['torch']}."
+    alone = f"Frequencies of tokens alone: {results['frequencies_alone']:.3f}."
+    return f"{table(head, rows)}\n\n{alone} {note}"
+
+
 TABLES = {
     "recurrent": recurrent,
     "prepare": prepare,
     "round_trip": round_trip,
     "curves": curves,
     "multi30k": scores,
+    "systems": systems,
+    "systems_multi30k": learned,
+    "systems_grammar": learned,
+    "deep_curves": deep_curves,
     "train": rates,
     "joint": joint,
     "scaling": scaling,
@@ -228,6 +309,8 @@ def rewritten(text: str) -> str:
 
     def drawn(match: re.Match[str]) -> str:
         path = ROOT / "data" / "benchmarks" / f"{match[2]}.json"
+        if not path.exists():
+            return f"{match[1]}Not measured yet.\n{match[3]}"
         body = TABLES[match[2]](json.loads(path.read_text(encoding="utf-8")))
         return f"{match[1]}{body}\n{match[3]}"
 

@@ -100,3 +100,26 @@ def test_a_system_whose_sizes_have_no_default_is_shown_without_a_number(
     assert json.loads(jtrans("models", "mine", "--json").out)["parameters"] is None
     assert "depends on options without a default" in jtrans("models", "mine").out
     assert jtrans("models").code == 0
+
+
+def test_the_measured_speed_of_a_system_is_listed(
+    jtrans: Jtrans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ratios = {"training": 0.8371, "decoding": 0.9}
+    speeds = {
+        "recipes": "iwslt14-de-en",
+        "machine": "a processor",
+        "date": "2026-01-02",
+        "systems": {"dlcl": ratios},
+    }
+    monkeypatch.setattr("jtrans.cli.models.read_speeds", lambda: speeds)
+    listed = jtrans("models")
+    assert "training ×" in listed.out and "0.84" in listed.out
+    assert "a processor, 2026-01-02" in listed.err
+    value = json.loads(jtrans("models", "--json").out)
+    assert value["speeds"]["date"] == "2026-01-02"
+    measured = {system["name"]: system["relative_speed"] for system in value["systems"]}
+    assert measured["dlcl"] == ratios and measured["transformer"] is None
+    assert "training 0.84, decoding 0.90" in jtrans("models", "dlcl").out
+    monkeypatch.setattr("jtrans.cli.models.read_speeds", dict)
+    assert "training ×" not in jtrans("models").out

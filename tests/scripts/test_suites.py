@@ -14,7 +14,15 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from scripts.bench import curves as loss_curves
-from scripts.bench import deep_curves, grid, interleave, suite_joint, suite_learn, suite_scaling
+from scripts.bench import (
+    deep_curves,
+    grid,
+    interleave,
+    suite_joint,
+    suite_learn,
+    suite_scaling,
+    suite_speed,
+)
 from scripts.readme import tables
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
@@ -106,9 +114,9 @@ def test_the_tables_of_the_pages_are_those_of_the_results(page: Path) -> None:
 
 def test_a_result_without_a_place_on_any_page_is_noticed() -> None:
     assert not tables.unplaced(page.read_text(encoding="utf-8") for page in tables.PAGES)
-    assert tables.unplaced(["<!-- table train -->\n<!-- end -->\n"]) == tables.TABLES.keys() - {
-        "train"
-    }
+    measured = {path.stem for path in (tables.ROOT / "data" / "benchmarks").glob("*.json")}
+    assert tables.unplaced(["<!-- table train -->\n<!-- end -->\n"]) == measured - {"train"}
+    assert measured <= tables.TABLES.keys()
 
 
 def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None:
@@ -204,3 +212,67 @@ def test_the_grids_of_convolution_and_of_attention_are_measured(
     assert row["positions_per_second"] > 0
     assert row["parameters"] > 1000
     assert "positions/s" in grid.describe(row)
+
+
+def test_a_row_of_speed_has_ratios_of_the_same_round_and_is_shipped(tmp_path: Path) -> None:
+    def rounds(seconds: float) -> list[interleave.Round]:
+        values = {"decoding": 8.0 / seconds, "decoding_single": 4.0 / seconds}
+        return [interleave.Round({"tokens": 100}, own * seconds, values, 50.0) for own in (1, 2, 3)]
+
+    row = {"system": "dlcl", "date": "2026-01-02", "parameters": 10}
+    row |= suite_speed.measured(rounds(2.0), rounds(1.0))
+    assert row["training"] == {
+        "tokens_per_second": 25.0,
+        "ratio": {"median": 0.5, "low": 0.5, "high": 0.5},
+    }
+    path, shipped = tmp_path / "systems.json", tmp_path / "speeds.json"
+    suite_speed.keep(path, {**row, "system": "transformer"})
+    suite_speed.keep(path, row)
+    results = json.loads(path.read_text(encoding="utf-8"))
+    assert [each["system"] for each in results["rows"]] == ["transformer", "dlcl"]
+    suite_speed.ship(results, shipped)
+    speeds = json.loads(shipped.read_text(encoding="utf-8"))
+    assert speeds["systems"]["dlcl"] == {"training": 0.5, "decoding": 0.5}
+    assert "| dlcl | 0.0 M | 25 | 0.50 (0.50 to 0.50) |" in tables.systems(results)
+
+
+@pytest.mark.parametrize("system", ["transformer", "reformer-fast"])
+def test_the_work_of_the_speed_suite_is_the_same_for_all(
+    system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jtrans import api
+
+    sizes = {"model.width": 16, "model.ffn_width": 32, "model.heads": 2}
+    monkeypatch.setattr(suite_speed, "VOCABULARIES", (30, 20))
+    monkeypatch.setattr(suite_speed, "LENGTH", 5)
+    monkeypatch.setattr(
+        suite_speed, "configuration", lambda name: api.load_recipe(f"demo/{name}", sizes)
+    )
+    measured = done(suite_speed.prepare(system))
+    assert measured.amounts == {"tokens": suite_speed.SENTENCES * 5}
+    assert all(measured.values[name] > 0 for name in ("decoding", "decoding_single"))
+
+
+def test_every_system_has_a_size_for_the_speed_suite() -> None:
+    from jtrans.models.zoo import SYSTEMS
+
+    assert all(suite_speed.parameters(system) > 5_000_000 for system in SYSTEMS)
+
+
+def test_tables_of_learned_systems_and_deep_curves_have_a_line_a_row() -> None:
+    origin: dict[str, Any] = {"command": "c", "machine": "m", "torch": "t"}
+    row = {
+        "recipe": "demo/dlcl", "parameters": 400_000, "minutes": 10.0, "updates": 1234,
+        "epochs": 2.5, "token_accuracy": 91.234, "bleu": 20.0, "bleu_interval": 1.0, "chrf": 50.0,
+        "signature": "BLEU",
+    }  # fmt: skip
+    others = {**row, "recipe": "demo/cascade", "bleu": 15.0, "starts_from": ["demo/dlcl"]}
+    text = tables.learned({**origin, "rows": [row, others]})
+    assert "| demo/dlcl | 0.40 M | 10 | 1,234 | 2.5 | 91.2 % | 20.0 ± 1.0 | 50.0 | 100 % |" in text
+    assert "| 10, after dlcl |" in text and "| 75 % |" in text
+    deep = {
+        "variant": "dlcl-pre-30", "parameters": 10**6, "updates": 20, "train": [2.0, 1.5],
+        "valid": [[10, 1.8], [20, 1.25]], "valid_other_sources": 3.0,
+    }  # fmt: skip
+    text = tables.deep_curves({**origin, "frequencies_alone": 5.5, "rows": [deep]})
+    assert "| dlcl-pre-30 | 1.00 M | 1.500 | 1.250 | 3.000 |" in text
