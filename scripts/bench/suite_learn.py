@@ -144,7 +144,8 @@ def learn(
     print(f"{name}: {clock.minutes:.1f} of at most {limit:g} minutes done", flush=True)
     result = train(name, corpus, learned.accuracy, limit, clock)
     row = measure(name, corpus, result, clock)
-    keep(results, learned, row, data)
+    command = f"python -m scripts.bench.systems learn --corpus {corpus_name}"
+    keep(results, learned, row, command=command, corpus=corpus.name)
     print(
         "{recipe}: {parameters:,} parameters, {minutes} min, {updates:,} updates, valid token "
         "accuracy {token_accuracy} %, BLEU {bleu} ± {bleu_interval}, chrF {chrf}".format(**row),
@@ -307,16 +308,14 @@ def recipe(name: str, settings: dict[str, Any] | None = None) -> Config:
 
 def initial_runs(config: Config) -> list[str]:
     """Return the runs that a recipe starts from."""
-    entries = getattr(config.training, "init_from", ())
-    return list(dict.fromkeys(str(entry.run) for entry in entries))
+    return list(dict.fromkeys(entry.run for entry in config.training.init_from))
 
 
-def keep(path: Path, learned: LearnedCorpus, row: dict[str, Any], data: Path) -> None:
+def keep(path: Path, learned: LearnedCorpus, row: dict[str, Any], **origin: str) -> None:
     """Add a row to the results, or replace the one of its recipe."""
     import filelock
 
     order = {name: place for place, name in enumerate(learned.names())}
-    command = f"python -m scripts.bench.systems learn --corpus {path.stem.rpartition('_')[2]}"
     with filelock.FileLock(Path("runs/results.lock")):  # two sessions may measure at a time
         rows = {}
         if path.exists():
@@ -324,4 +323,4 @@ def keep(path: Path, learned: LearnedCorpus, row: dict[str, Any], data: Path) ->
         rows[row["recipe"]] = row
         ordered = sorted(rows.values(), key=lambda each: order.get(each["recipe"], len(order)))
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, command=command, corpus=data.name, threads=int(THREADS), rows=ordered)
+        write(path, **origin, threads=int(THREADS), rows=ordered)
