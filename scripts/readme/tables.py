@@ -237,7 +237,7 @@ def systems(results: dict[str, Any]) -> str:
     beside = "beside the Transformer (10 to 90 %)"
     head = ["", "parameters", "trained target tokens/s", beside, "decoded sentences/s, batch 16"]
     head += [beside, "one by one", beside, "peak MiB"]
-    place = f"{results['machine']}, {results['threads']} threads, torch {results['torch']}"
+    place = f"{results['machine']}, one thread, torch {results['torch']}"
     return f"{table(head, rows)}\n\n`{results['command']}`; {place}."
 
 

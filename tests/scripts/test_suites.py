@@ -216,7 +216,8 @@ def test_the_grids_of_convolution_and_of_attention_are_measured(
 
 def test_a_row_of_speed_has_ratios_of_the_same_round_and_is_shipped(tmp_path: Path) -> None:
     def rounds(seconds: float) -> list[interleave.Round]:
-        values = {"decoding": 8.0 / seconds, "decoding_single": 4.0 / seconds}
+        rates = {"training": 50.0, "decoding": 8.0, "decoding_single": 4.0}
+        values = {name: rate / seconds for name, rate in rates.items()}
         return [interleave.Round({"tokens": 100}, own * seconds, values, 50.0) for own in (1, 2, 3)]
 
     row = {"system": "dlcl", "date": "2026-01-02", "parameters": 10}
@@ -250,7 +251,7 @@ def test_the_work_of_the_speed_suite_is_the_same_for_all(
     )
     measured = done(suite_speed.prepare(system))
     assert measured.amounts == {"tokens": suite_speed.SENTENCES * 5}
-    assert all(measured.values[name] > 0 for name in ("decoding", "decoding_single"))
+    assert all(measured.values[name] > 0 for name in suite_speed.RATES)
 
 
 def test_every_system_has_a_size_for_the_speed_suite() -> None:
