@@ -77,11 +77,11 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "a second run": (("score", "base", "stu"), {"study/fast"}),
     "runs of an analysis": (("analyze", "length", "b"), {"base"}),
     "runs by their folders": (("average", "runs/"), {"runs/base", "runs/study/fast"}),
-    "recipes": (("train", "demo/tr"), {"demo/transformer", "demo/transformer-small"}),
+    "recipes": (("train", "demo/transformer-s"), {"demo/transformer-small"}),
     "recipes to print": (("recipes", "demo/reformer-f"), {"demo/reformer-fast"}),
     "corpora": (("prepare", "multi"), {"multi30k-de-en", "multi30k-en-de"}),
     "corpora to show": (("corpora", "grammar"), {"grammar-de-en", "grammar-zh-en"}),
-    "systems": (("models", "transformer"), {"transformer"}),
+    "systems": (("models", "transformer"), {"transformer", "transformer-pp"}),
     "prepared corpora": (
         ("train", "x", "--data", ""),
         {"data/prepared/news", "data/prepared/talks"},

@@ -41,9 +41,11 @@ def pairs() -> ParallelIds:
 def make_model(system: str) -> TranslationModel:
     config_class = system_configs()[system]
     sizes: dict[str, Any] = {"width": 16, "ffn_width": 32, "heads": 2, "attention_dropout": 0.1}
-    sizes |= dict.fromkeys((n for n in config_class.model_fields if n.endswith("layers")), 1)
-    sizes |= dict.fromkeys((n for n in config_class.model_fields if n.endswith("_tags")), 0)
-    sizes = {name: size for name, size in sizes.items() if name in config_class.model_fields}
+    fields = config_class.model_fields
+    numbers = [name for name in fields if isinstance(fields[name].default, int)]
+    sizes |= dict.fromkeys((name for name in numbers if name.endswith("layers")), 1)
+    sizes |= dict.fromkeys((name for name in numbers if name.endswith("_tags")), 0)
+    sizes = {name: size for name, size in sizes.items() if name in fields}
     return build_model(config_class(system=system, **sizes), 40, 40).to(META).train()
 
 

@@ -216,7 +216,8 @@ def test_the_last_and_the_best_checkpoints_are_kept(
 ) -> None:
     losses = iter([5.0, 2.0, 4.0, 3.0, 3.5, 6.0])
     monkeypatch.setattr(
-        "jtrans.training.validation.Validator.loss", lambda self, model, progress: next(losses)
+        "jtrans.training.validation.Validator.teacher_forced",
+        lambda self, model, progress: {"loss": next(losses), "perplexity": 1.0},
     )
     config = make_config(validate_every=2, validate_sentences=0, keep={"last": 2, "best": 2})
     train(config, data=corpus.folder, run=tmp_path / "run")
@@ -231,7 +232,8 @@ def test_training_stops_when_nothing_gets_better(
 ) -> None:
     losses = iter([5.0, 4.0, 4.5, 3.0, 3.5, 3.0, 3.2, 1.0])
     monkeypatch.setattr(
-        "jtrans.training.validation.Validator.loss", lambda self, model, progress: next(losses)
+        "jtrans.training.validation.Validator.teacher_forced",
+        lambda self, model, progress: {"loss": next(losses), "perplexity": 1.0},
     )
     stop = {"metric": "valid-loss", "patience": 3}
     config = make_config(validate_every=1, validate_sentences=0, stop=stop)

@@ -186,7 +186,9 @@ def rows(x: Tensor) -> Tensor:
 def product_dtype(x: Tensor) -> torch.dtype:
     """Return the type of matrix products in the current context."""
     kind = x.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+    if kind == "meta" or not torch.is_autocast_enabled(kind):  # torch has no answer for meta
+        return x.dtype
+    return torch.get_autocast_dtype(kind)
 
 
 def as_type(table: Tensor | None, dtype: torch.dtype) -> Tensor | None:
