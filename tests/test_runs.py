@@ -442,7 +442,7 @@ def test_a_lock_of_a_dead_process_is_taken_over(make_run: Any) -> None:
 def test_a_lock_left_by_another_host_is_watched_and_taken_over(
     make_run: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("jtrans.runs.WATCH_SECONDS", 0.1)
+    monkeypatch.setattr("jtrans.runs.run.WATCH_SECONDS", 0.1)
     run = make_run()
     owner = {"host": "some-other-host", "pid": 1}
     (run.folder / "lock.json").write_text(json.dumps(owner), encoding="utf-8")

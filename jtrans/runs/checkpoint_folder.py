@@ -1,0 +1,158 @@
+"""The checkpoints of a run: writing, choosing and removing them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jtrans.errors import CheckpointError, JtransError, did_you_mean
+from jtrans.files import file_digest, read_json, whole_folder, write_json
+from jtrans.runs.checkpoint import SEAL, WEIGHTS, Checkpoint, first_undamaged, step_name
+
+WINDOW = "window"  # selects several checkpoints, see `CheckpointFolder.window`
+
+
+class CheckpointFolder:
+    """The checkpoints of one run, and which of them is the last and the best.
+
+    Attributes:
+        folder: of the run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def checkpoints_folder(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return the checkpoints of training, oldest first.
+
+        Only names that training gives count: ``step-12-old`` is a folder of the user's.
+        """
+        named = [Checkpoint(path.name, path) for path in self.checkpoints_folder.glob("step-*")]
+        numbered = [(each.update, each) for each in named if each.folder.is_dir()]
+        ours = [(n, each) for n, each in numbered if n is not None and each.name == step_name(n)]
+        return [each for _, each in sorted(ours, key=lambda pair: pair[0])]
+
+    @contextlib.contextmanager
+    def new_checkpoint(self, name: int | str) -> Iterator[Path]:
+        """Yield an empty folder that becomes the checkpoint of that update, or of that name."""
+        folder_name = step_name(name) if isinstance(name, int) else name
+        with whole_folder(self.checkpoints_folder / folder_name) as temporary:
+            yield temporary
+            digests = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
+            write_json(temporary / SEAL, digests)
+
+    def remove_leftovers(self) -> None:
+        """Delete checkpoints whose writing was interrupted; the caller holds the lock.
+
+        One that was being replaced is put back.
+        """
+        for folder in self.checkpoints_folder.glob(".step-*"):
+            target = self.checkpoints_folder / folder.name[1:].split(".")[0]
+            if (folder / "old").is_dir() and not target.exists():
+                (folder / "old").rename(target)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def pointers(self) -> dict[str, Any]:
+        """Return the names of the checkpoints `last` and `best`, and the best value.
+
+        A file that names anything but folders here is as good as none.
+        """
+        path = self.checkpoints_folder / "pointers.json"
+        try:
+            pointers = read_json(path) if path.exists() else {}
+        except JtransError:
+            return {}
+        if not isinstance(pointers, dict):
+            return {}
+        names = (pointers.get("last"), pointers.get("best"))
+        if not all(
+            name is None or (isinstance(name, str) and Path(name).name == name) for name in names
+        ):
+            return {}
+        return pointers
+
+    def set_pointers(self, **pointers: Any) -> None:
+        """Change the checkpoints that `last` or `best` points to."""
+        write_json(self.checkpoints_folder / "pointers.json", {**self.pointers(), **pointers})
+
+    def remove_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Delete a checkpoint's folder."""
+        shutil.rmtree(checkpoint.folder, ignore_errors=True)
+
+    def checkpoint(self, selector: str = "best") -> Checkpoint:
+        """Return a checkpoint.
+
+        Args:
+            selector: `best`, `last`, the number of an update, or the name of an average; `best`
+                is the last one before the first validation. If the best or the last one is
+                damaged or missing, a warning is logged and the newest of the others returned.
+
+        Raises:
+            CheckpointError: there is no such checkpoint, or none that is undamaged.
+        """
+        if selector in ("best", "last"):
+            pointers = self.pointers()
+            name = pointers.get(selector) or pointers.get("last")
+            pointed = [Checkpoint(name, self.checkpoints_folder / name)] if name else []
+            others = [each for each in reversed(self.checkpoints()) if each.name != name]
+            if pointed or others:
+                return first_undamaged([*pointed, *others], lambda each: each.verify(WEIGHTS))
+        if selector == WINDOW:
+            raise CheckpointError(
+                "a window has several checkpoints, and here one is needed",
+                where=str(self.folder),
+                hint=f"one of {', '.join(str(each.update) for each in self.window())}, or best; "
+                "jtrans score takes a window",
+                kind="checkpoint.several",
+            )
+        name = step_name(int(selector)) if selector.isdecimal() else selector
+        folder = self.checkpoints_folder / name
+        is_name = folder.name == name and folder.parent == self.checkpoints_folder
+        if is_name and (folder / WEIGHTS).is_file():
+            return Checkpoint(name, folder)
+        names = sorted(path.parent.name for path in self.checkpoints_folder.glob("*/*.safetensors"))
+        near = did_you_mean(selector, ["best", "last", *names])
+        guess = f"did you mean {near}? " if near else ""
+        raise CheckpointError(
+            f"the run has no checkpoint {selector}" if names else "the run has no checkpoint yet",
+            where=str(self.folder),
+            hint=f"{guess}available: best, last, {', '.join(dict.fromkeys(names))}"
+            if names
+            else f"train it: jtrans train {self.folder}/config.toml --run {self.folder}",
+            kind="checkpoint.missing",
+        )
+
+    def window(self) -> list[Checkpoint]:
+        """Return the checkpoints of the consecutive validations with the best mean BLEU.
+
+        Raises:
+            CheckpointError: there is no such window, or a checkpoint of it is missing.
+        """
+        window = self.pointers().get("window")
+        if not isinstance(window, dict):
+            raise CheckpointError(
+                "the run keeps no window of validations",
+                where=str(self.folder),
+                hint="use --checkpoint best; a run that is trained with --set "
+                "training.keep.window=21 keeps one",
+                kind="checkpoint.no-window",
+            )
+        if not window.get("updates"):
+            validations = len(window.get("recent", ()))
+            raise CheckpointError(
+                f"a window has {window.get('size')} consecutive validations, and the run has only "
+                f"{validations} so far",
+                where=str(self.folder),
+                hint="train it longer, or use --checkpoint best; a smaller window needs fewer: "
+                f"--set training.keep.window={max(2, validations)}",
+                kind="checkpoint.no-window",
+            )
+        return [self.checkpoint(str(update)) for update in window["updates"]]

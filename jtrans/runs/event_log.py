@@ -1,0 +1,57 @@
+"""The log of a run: one JSON object per training event."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jtrans.files import disk_errors, write_text
+
+
+class EventLog:
+    """The events of one run in log.jsonl.
+
+    Attributes:
+        folder: of the run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def log(self, event: Mapping[str, Any]) -> None:
+        """Append one event to log.jsonl."""
+        path = self.folder / "log.jsonl"
+        line = json.dumps(event, ensure_ascii=False).encode() + b"\n"
+        with disk_errors(path), path.open("ab+") as handle:
+            if handle.tell():
+                handle.seek(-1, os.SEEK_END)
+                if handle.read(1) != b"\n":
+                    line = b"\n" + line  # a crash truncated the last line: end it
+            handle.write(line)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the logged events, skipping a line truncated by a crash."""
+        path = self.folder / "log.jsonl"
+        if not path.exists():
+            return []
+        events = []
+        for line in path.read_bytes().split(b"\n"):
+            with contextlib.suppress(ValueError, RecursionError):
+                events.append(json.loads(line))
+        return [event for event in events if isinstance(event, dict)]
+
+    def cut_log(self, count: int) -> int:
+        """Keep the first `count` events, and return how many are left.
+
+        What was logged after the newest checkpoint will happen again, but starts and ends did
+        happen.
+        """
+        events = self.events()
+        events[count:] = [each for each in events[count:] if each.get("event") in ("start", "end")]
+        lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
+        write_text(self.folder / "log.jsonl", "".join(lines))
+        return len(events)

@@ -1,0 +1,188 @@
+"""One training run on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from jtrans.config import Config, SystemConfig, build_config, key_lines
+from jtrans.errors import CheckpointError, JtransError
+from jtrans.files import exclusive, read_json, whole_folder, write_bytes, write_json, write_text
+from jtrans.runs.checkpoint_folder import CheckpointFolder
+from jtrans.runs.event_log import EventLog
+from jtrans.text.pipeline import TextPipeline
+from jtrans.text.word_counts import read_word_counts
+
+RUNS = Path("runs")
+FORMAT = 1
+WATCH_SECONDS = 20.0  # how long a lock left by another host is watched for signs of life
+
+
+class Run(CheckpointFolder, EventLog):
+    """One training run on disk: its configuration, its checkpoints and its log."""
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path,
+        config: Config,
+        pipeline: TextPipeline,
+        info: Mapping[str, Any],
+        *,
+        replace: bool = False,
+    ) -> Run:
+        """Write the folder of a new run, whole or not at all.
+
+        Args:
+            folder: the folder; a link stays, and its target is written.
+            config: the resolved configuration.
+            pipeline: of the prepared corpus.
+            info: more for run.json.
+            replace: an existing run, whose lock the caller holds.
+
+        Raises:
+            JtransError: another process has created the run meanwhile.
+        """
+        try:
+            with whole_folder(Path(os.path.realpath(folder)), replace=replace) as temporary:
+                write_text(temporary / "config.toml", config.to_toml())
+                pipeline.save(temporary / "pipeline.json")
+                write_json(temporary / "run.json", {"format": FORMAT, **info})
+                (temporary / "checkpoints").mkdir()
+        except (JtransError, OSError) as error:
+            if replace or not cls.exists(folder):
+                raise
+            raise JtransError(
+                "another process has just created the run",
+                where=str(folder),
+                hint="once it has ended, the same command continues the run; or choose another "
+                "--run",
+                kind="run.locked",
+            ) from error
+        return cls(folder)
+
+    @classmethod
+    def exists(cls, folder: Path) -> bool:
+        """Return whether `folder` holds a run."""
+        return (folder / "run.json").is_file() and (folder / "config.toml").is_file()
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """Open an existing run.
+
+        Raises:
+            CheckpointError: there is none, or it has another format.
+        """
+        if not cls.exists(folder):
+            raise CheckpointError(
+                f"no run in {folder}",
+                hint="create one with jtrans train RECIPE --data DIR --run DIR",
+                kind="run.missing",
+            )
+        run = cls(folder)
+        if run.info.get("format") != FORMAT:
+            raise CheckpointError(
+                f"the run has format {run.info.get('format')}, this jtrans reads {FORMAT}",
+                where=str(folder),
+                hint="use the jtrans version that wrote it, or train again",
+                kind="run.format",
+            )
+        return run
+
+    @property
+    def name(self) -> str:
+        """The run's name: its folder below runs/, or the folder's own name."""
+        with contextlib.suppress(ValueError):
+            return self.folder.resolve().relative_to(RUNS.resolve()).as_posix()
+        return self.folder.name
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """The contents of run.json."""
+        path = self.folder / "run.json"
+        info = read_json(path)
+        if not isinstance(info, dict):
+            raise CheckpointError(f"{path} is damaged: not an object", kind="file.damaged")
+        return info
+
+    @property
+    def label_names(self) -> dict[str, list[str]]:
+        """The names of the labels of source tokens that its model gives, by kind ("pos", "ner")."""
+        return dict(self.info.get("labels") or {})
+
+    @cached_property
+    def pipeline(self) -> TextPipeline:
+        """The text pipeline this run was trained with."""
+        return TextPipeline.load(self.folder / "pipeline.json")
+
+    def config(self, systems: Mapping[str, type[SystemConfig]]) -> Config:
+        """Return the resolved configuration."""
+        path = self.folder / "config.toml"
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"the run's configuration is damaged: {error}", where=str(path)
+            ) from error
+        return build_config(values, systems, where=str(path), origins=lambda: [key_lines([path])])
+
+    @property
+    def word_counts_path(self) -> Path:
+        """The file with the counts of the target words of the training text."""
+        return self.folder / "target.words.gz"
+
+    def keep_word_counts(self, path: Path) -> None:
+        """Copy the word counts of the prepared corpus, if it has them and the run does not."""
+        if path.is_file() and not self.word_counts_path.is_file():
+            write_bytes(self.word_counts_path, path.read_bytes())
+
+    def word_counts(self) -> Counter[str] | None:
+        """Count the target words of the training text; None where they were not kept."""
+        return read_word_counts(self.word_counts_path)
+
+    def update_info(self, **info: Any) -> None:
+        """Add to run.json."""
+        self.info.update(info)
+        write_json(self.folder / "run.json", self.info)
+
+    def update_config(self, config: Config) -> None:
+        """Replace the resolved configuration: limits and rates may change when a run continues."""
+        write_text(self.folder / "config.toml", config.to_toml())
+
+    # Results
+
+    def result_path(self, kind: Literal["translations", "analysis"], name: str) -> Path:
+        """Return the file of the result cache for a kind and a name."""
+        return self.folder / kind / name
+
+    @property
+    def reports_folder(self) -> Path:
+        """The default folder of figures, tables and pages."""
+        return self.folder / "reports"
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Lock the run for writing; reading needs no lock.
+
+        Raises:
+            JtransError: another live process holds the lock; that of a dead process is taken over.
+        """
+
+        def busy(owner: str) -> JtransError:
+            return JtransError(
+                f"the run is in use by {owner}",
+                where=str(self.folder),
+                hint="wait for it, stop it, or choose another --run; if it has certainly ended, "
+                f"delete {self.folder / 'lock'}",
+                kind="run.locked",
+            )
+
+        path = self.folder / "lock.json"
+        with exclusive(path, busy, watch_seconds=WATCH_SECONDS):
+            yield
