@@ -18,7 +18,7 @@ from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
 
 if TYPE_CHECKING:
-    from jtrans.models.base import TranslationModel  # it loads torch
+    from jtrans.decoding.prepared.base import Searchable  # it loads torch
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
 STOPPING_RULES = ("count", "bound")
@@ -112,7 +112,7 @@ class SearchOptions:
             )
         self.limit(1)
 
-    def limit(self, source_length: int, models: Sequence[TranslationModel] = ()) -> int:
+    def limit(self, source_length: int, models: Sequence[Searchable] = ()) -> int:
         """Return the most target tokens for a source of this many tokens, both with ``</s>``.
 
         It is at most the longest sentence of each of the `models`.

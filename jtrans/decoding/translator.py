@@ -10,7 +10,6 @@ import torch
 
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length
-from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.halving import in_halves
 from jtrans.decoding.mbr import MinimumBayesRisk
 from jtrans.decoding.options import (
@@ -19,6 +18,8 @@ from jtrans.decoding.options import (
     SearchOptions,
     TranslationExtras,
 )
+from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.sampling import draw
 from jtrans.decoding.search.trace import Hypothesis
@@ -34,7 +35,7 @@ from jtrans.decoding.word_alignments import (
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
-from jtrans.nn.device import autocast, prepare_device, resolve_device, resolve_precision
+from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
 from jtrans.runs import WEIGHTS, Run
 from jtrans.text.pipeline import TextPipeline
@@ -107,20 +108,25 @@ def load_model(
 
 
 def translate_ids(
-    models: Sequence[TranslationModel],
+    models: Sequence[Searchable],
     sources: Sequence[Ids],
     options: SearchOptions,
     *,
     prefixes: Sequence[Ids] | None = None,
     sampling: SamplingOptions | None = None,
     batch_tokens: int = BATCH_TOKENS,
-    precision: str = "fp32",
     progress: Progress = Silent(),
 ) -> list[list[Hypothesis]]:
     """Search for translations of sentences given as ids, each ending in EOS, or draw them.
 
-    `prefixes` are the first tokens of each translation, without EOS, shorter than its limit. The
-    other arguments are those of `Translator`.
+    Args:
+        models: one model, or an ensemble, as they are or prepared.
+        sources: the sentences.
+        options: of the search.
+        prefixes: the first tokens of each translation, without EOS, shorter than its limit.
+        sampling: draw, do not search.
+        batch_tokens: most padded source tokens in one batch.
+        progress: receives the number of sentences done.
 
     Returns:
         Hypotheses per sentence, best first, sentences in the order given.
@@ -137,10 +143,9 @@ def translate_ids(
     def search(batch: list[int]) -> list[list[Hypothesis]]:
         source, mask = padded([sources[index] for index in batch], device)
         forced = [prefixes[index] for index in batch] if prefixes else None
-        with torch.no_grad(), autocast(device, precision):
-            if sampling:
-                return draw(models, source, mask, options, sampling, forced)
-            return beam_search(models, source, mask, options, forced)
+        if sampling:
+            return draw(models, source, mask, options, sampling, forced)
+        return beam_search(models, source, mask, options, forced)
 
     searched = in_halves(
         by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint),
@@ -228,16 +233,17 @@ class Translator:
         sources = [self._encode(line, progress) for line in lines]
         full = [index for index, source in enumerate(sources) if len(source) > 1]
         forced = self._encode_prefixes(prefixes, sources) if prefixes else None
-        hypotheses = translate_ids(
-            self._searched,
-            [sources[index] for index in full],
-            replace(options, nbest=options.beam) if self.extras.mbr else options,
-            prefixes=[forced[index] for index in full] if forced else None,
-            sampling=self.extras.sampling,
-            batch_tokens=self.batch_tokens,
-            precision=self.precision,
-            progress=progress,
-        )
+        # no model is trained afterwards, and operations cost less; validation in training cannot
+        with torch.inference_mode():
+            hypotheses = translate_ids(
+                self._searched,
+                [sources[index] for index in full],
+                replace(options, nbest=options.beam) if self.extras.mbr else options,
+                prefixes=[forced[index] for index in full] if forced else None,
+                sampling=self.extras.sampling,
+                batch_tokens=self.batch_tokens,
+                progress=progress,
+            )
         result = [[_EMPTY if not self.extras.alignments else _EMPTY_ALIGNED] for _ in lines]
         for index, own in zip(full, hypotheses, strict=True):
             begin = self.pipeline.target.segment(prefixes[index]) if prefixes else []
@@ -278,13 +284,9 @@ class Translator:
         return result
 
     @cached_property
-    def _searched(self) -> Sequence[TranslationModel]:
+    def _searched(self) -> Sequence[Searchable]:
         """The models as the search uses them."""
-        return (
-            [with_bf16_products(m) for m in self.models]
-            if self.precision == "bf16"
-            else self.models
-        )
+        return [prepared(model, self.precision) for model in self.models]
 
     def _encode(self, line: str, progress: Progress) -> list[int]:
         ids = self.pipeline.source.encode(line)

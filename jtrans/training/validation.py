@@ -15,6 +15,7 @@ from jtrans.data.batch import collate
 from jtrans.data.bucketing import BatchSampler
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.translator import translate_ids
 from jtrans.evaluation.scores import corpus_bleu
 from jtrans.models.base import TranslationModel
@@ -104,9 +105,8 @@ class Validator:
     def bleu(self, model: TranslationModel, progress: Progress) -> float:
         """Return sacreBLEU's BLEU of the chosen sentences, detokenised, with all references."""
         sources = [self.pairs.source[index] for index in self.sentences]
-        hypotheses = translate_ids(
-            [model], sources, self.options, precision=self.precision, progress=progress
-        )
+        searched = [prepared(model, self.precision)]
+        hypotheses = translate_ids(searched, sources, self.options, progress=progress)
         return corpus_bleu(
             [self.target.decode(best[0].tokens) for best in hypotheses],
             self.references,

@@ -11,8 +11,8 @@ import torch
 
 from jtrans.data.batch import Batch
 from jtrans.data.bucketing import BatchSampler
-from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.beam import beam_search
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
@@ -215,10 +215,10 @@ def decoding(scale: Scale) -> list[Row]:
 
 
 def _decoding_work(system: str, batch: Batch, options: SearchOptions, scale: Scale) -> Work:
-    model = with_bf16_products(make_model(system, scale.widths[0], scale).eval())
+    model = prepared(make_model(system, scale.widths[0], scale).eval(), PRECISION)
 
     def work(_: int) -> float:
-        with autocast(model.device, PRECISION):
+        with torch.inference_mode():
             beam_search([model], batch.source, batch.source_mask, options)
         return float(len(batch.source))
 

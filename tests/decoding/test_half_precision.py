@@ -111,7 +111,8 @@ def test_translations_are_those_of_autocast(make_run: MakeRun, model: dict[str, 
     choices = replace(ON_CPU, precision="bf16", search={"beam": 4, "nbest": 4})
     translator = Translator.load([run], choices)
     sources = [translator.pipeline.source.encode(line) for line in LINES]
-    plain = translate_ids(translator.models, sources, translator.options, precision="bf16")
+    with autocast(CPU, "bf16"):
+        plain = translate_ids(translator.models, sources, translator.options)
     ours = translator.translate_nbest(LINES)
     assert [[t.token_log_probs for t in best] for best in ours] == [
         [t.token_log_probs for t in best] for best in plain

@@ -22,9 +22,10 @@ from torch.nn.functional import pad
 
 from jtrans.data.batch import Ids
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
 from jtrans.decoding.search.trace import Hypothesis, Trace
-from jtrans.models.base import State, TranslationModel
+from jtrans.models.base import State
 from jtrans.text.vocabulary import EOS, PAD
 
 # The maximum over 8 parts of the vocabulary first, then the best columns: on a CPU, a quarter of
@@ -35,7 +36,7 @@ STEPS_BETWEEN_CHECKS = 4
 
 
 def beam_search(
-    models: Sequence[TranslationModel],
+    models: Sequence[Searchable],
     source: Tensor,
     source_mask: Tensor,
     options: SearchOptions,
@@ -80,7 +81,7 @@ class _Search:
 
     def __init__(
         self,
-        models: Sequence[TranslationModel],
+        models: Sequence[Searchable],
         source: Tensor,
         source_mask: Tensor,
         limits: list[int],

@@ -14,13 +14,12 @@ from torch import Tensor
 
 from jtrans.data.batch import Ids
 from jtrans.decoding.options import SearchOptions
-from jtrans.models.base import State, TranslationModel
+from jtrans.decoding.prepared.base import Searchable
+from jtrans.models.base import State
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
 
-def next_log_probs(
-    models: Sequence[TranslationModel], states: Sequence[State], token: Tensor
-) -> Tensor:
+def next_log_probs(models: Sequence[Searchable], states: Sequence[State], token: Tensor) -> Tensor:
     """Read one more token of each hypothesis, [N], and return log-probabilities, [N, V], float32.
 
     Those of an ensemble are of the mean of the models' probabilities.

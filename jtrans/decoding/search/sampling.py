@@ -20,16 +20,17 @@ from torch import Tensor
 
 from jtrans.data.batch import Ids
 from jtrans.decoding.options import SamplingOptions, SearchOptions
+from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
 from jtrans.decoding.search.trace import Hypothesis, require_finite
-from jtrans.models.base import State, TranslationModel
+from jtrans.models.base import State
 from jtrans.text.vocabulary import EOS
 
 STEPS_AT_ONCE = 64  # for which random numbers are drawn together
 
 
 def draw(
-    models: Sequence[TranslationModel],
+    models: Sequence[Searchable],
     source: Tensor,
     source_mask: Tensor,
     options: SearchOptions,
@@ -88,7 +89,7 @@ class _Drawing:
 
     def __init__(
         self,
-        models: Sequence[TranslationModel],
+        models: Sequence[Searchable],
         states: list[State],
         rules: TokenRules,
         sampling: SamplingOptions,

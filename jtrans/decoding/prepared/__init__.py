@@ -1,0 +1,1 @@
+"""Models prepared for the search: weights fused and converted once, caches written in place."""

@@ -1,0 +1,51 @@
+"""The contract between the search and what it searches with.
+
+Every `TranslationModel` fulfils it. A *prepared form* is what the search uses in place of a model
+whose weights are fixed: it converts and fuses the weights once, allocates its caches once per batch
+and writes them in place. Its `step` equals the model's up to rounding, and its methods set their
+own precision: they are called outside of autocast.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from jtrans.models.base import Memory, State
+
+
+class Searchable(Protocol):
+    """The members of a `TranslationModel` that the search uses."""
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether memory grows with S*T, so that batches are bounded by joint positions."""
+        ...
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens of a sentence on either side, ``</s>`` counted; None: no limit."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """The device that computes."""
+        ...
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Compute all that depends on the source alone, [B, S] token ids and mask."""
+        ...
+
+    def begin(self, memory: Any, beam: int) -> State:
+        """Return the state of B x beam empty prefixes."""
+        ...
+
+    def step(self, token: Tensor, state: Any) -> Tensor:
+        """Read one more token of each hypothesis, [N] -> [N, E]; the state advances in place."""
+        ...
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., E] -> [..., V]."""
+        ...

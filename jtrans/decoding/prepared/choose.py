@@ -1,0 +1,27 @@
+"""The choice of what the search uses in place of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jtrans.decoding.half_precision import HalfPrecision
+from jtrans.decoding.prepared.base import Searchable
+from jtrans.models.base import TranslationModel
+
+# By exact class, as a subclass of another package may compute something else: what prepares a
+# model of the class for a precision, or returns None for settings without a prepared form.
+FORMS: dict[type[TranslationModel], Callable[[TranslationModel, str], Searchable | None]] = {}
+
+
+def prepared(model: TranslationModel, precision: str = "fp32") -> Searchable:
+    """Return what to search with: the prepared form of a model, or else the model itself.
+
+    Args:
+        model: in evaluation mode; later changes of its weights may have no effect on the form.
+        precision: ``fp32``, that of the model's weights, or ``bf16``.
+    """
+    form = FORMS.get(type(model))
+    found = form(model, precision) if form else None
+    if found is not None:
+        return found
+    return model if precision == "fp32" else HalfPrecision(model)
