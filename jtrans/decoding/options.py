@@ -50,6 +50,11 @@ class SearchOptions:
         stopping: when the search of a sentence ends: ``count``, with `beam` finished hypotheses, as
             in the original code; ``bound``, when no other can score higher than the `nbest` best.
         no_repeat_ngram: no n-gram of this many tokens comes twice in a hypothesis; 0: any may.
+        max_repeats: no sequence of tokens, however long, comes more often than this in a row; 0:
+            any may.
+        diverse_groups: into how many groups the beam is divided (`search.diversity`); 1: none.
+        diversity: how much a token loses, in log-probability, for each hypothesis of an earlier
+            group that was continued with it.
 
     Raises:
         DecodingError: a value that cannot be used.
@@ -63,6 +68,9 @@ class SearchOptions:
     min_length: int = 1
     stopping: str = "count"
     no_repeat_ngram: int = 0
+    max_repeats: int = 0
+    diverse_groups: int = 1
+    diversity: float = 0.5
 
     @classmethod
     def from_config(cls, config: Config, **chosen: Any) -> SearchOptions:
@@ -110,7 +118,31 @@ class SearchOptions:
                 f"n-grams of {self.no_repeat_ngram} tokens do not exist",
                 "3 is usual, 0 allows repetitions",
             )
+        if self.max_repeats < 0:
+            raise _refusal(
+                f"a sequence cannot come at most {self.max_repeats} times",
+                "--max-repeats 3 stops loops, 0 allows them",
+            )
+        self._check_groups()
         self.limit(1)
+
+    def _check_groups(self) -> None:
+        groups = self.diverse_groups
+        if groups < 1 or self.beam % groups:
+            raise _refusal(
+                f"a beam of {self.beam} cannot be divided into {groups} groups of the same size",
+                f"--beam {max(groups, 1) * 2} gives each two hypotheses",
+            )
+        if not 0.0 <= self.diversity <= 100.0:
+            raise _refusal(
+                f"diversity {self.diversity} is not between 0 and 100", "0.2 to 0.8 is usual"
+            )
+        if groups > 1 and self.stopping == "bound":
+            raise _refusal(
+                "the bound ends a search when the best translations are known: "
+                "there is nothing left for groups to find",
+                "--stopping count with --diverse-groups",
+            )
 
     def limit(self, source_length: int, models: Sequence[Searchable] = ()) -> int:
         """Return the most target tokens for a source of this many tokens, both with ``</s>``.

@@ -66,7 +66,7 @@ class CachedResult:
 
 
 # Options that came later are left out at their defaults: older results remain valid.
-_ADDED = ("stopping", "no_repeat_ngram")
+_ADDED = ("stopping", "no_repeat_ngram", "max_repeats", "diverse_groups", "diversity")
 
 
 def cached_translations(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.search.beam import beam_search, best_continuations
+from jtrans.decoding.search.beam import beam_search
+from jtrans.decoding.search.candidates import best_continuations
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS, PAD, SPARE, UNK

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.search.beam import beam_search
-from jtrans.decoding.search.next_token import block_repeated_ngrams
+from jtrans.decoding.search.next_token import block_loops, block_repeated_ngrams
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS, UNK
@@ -76,6 +76,46 @@ def test_no_hypothesis_repeats_an_ngram(tiny_model: Any, padded: Any, n: int) ->
                 assert len(seen) == len(set(seen))
                 log_prob = total(model, source, hypothesis.tokens, padded)
                 assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-4)
+
+
+def times_at_the_end(tokens: list[int], size: int) -> int:
+    """How often the last `size` tokens come in a row at the end."""
+    last, times = tokens[-size:], 1
+    while tokens[: len(tokens) - size * times][-size:] == last:
+        times += 1
+    return times
+
+
+@given(prefix=st.lists(st.integers(3, 5), max_size=10), most=st.integers(1, 3))
+@settings(max_examples=60)
+def test_exactly_the_tokens_that_would_go_on_with_a_loop_are_blocked(
+    prefix: list[int], most: int
+) -> None:
+    log_probs = torch.zeros(1, 1, 8)
+    block_loops(log_probs, torch.tensor([[prefix]], dtype=torch.int64), most)
+    for token in range(1, 8):
+        longer = [*prefix, token]
+        times = max(times_at_the_end(longer, size) for size in range(1, len(longer) + 1))
+        assert bool(log_probs[0, 0, token].isinf()) == (times > most)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_no_hypothesis_loops(tiny_model: Any, padded: Any, most: int) -> None:
+    model = tiny_model(10, seed=3)
+    with torch.no_grad():
+        model.out[:, EOS] = -9.0
+    free = SearchOptions(beam=4, nbest=4, max_length="14")
+    guarded = SearchOptions(beam=4, nbest=4, max_length="14", max_repeats=most)
+
+    def times(options: SearchOptions) -> int:
+        results = search(model, padded(SOURCES), options)
+        bodies = [
+            each.tokens[:-1][: end + 1] for own in results for each in own for end in range(13)
+        ]
+        return max(times_at_the_end(body, size) for body in bodies for size in (1, 2, 3))
+
+    assert times(free) > most
+    assert times(guarded) <= most
 
 
 @given(seed=st.integers(0, 1000), lengths=st.lists(st.integers(0, 4), min_size=5, max_size=5))

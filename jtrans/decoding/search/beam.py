@@ -14,23 +14,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from jtrans.data.batch import Ids
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.search.candidates import Choice, Continuations, survivors
+from jtrans.decoding.search.diversity import DiverseGroups
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
 from jtrans.decoding.search.trace import Hypothesis, Trace
 from jtrans.models.base import State
-from jtrans.text.vocabulary import EOS, PAD
+from jtrans.text.vocabulary import EOS
 
-# The maximum over 8 parts of the vocabulary first, then the best columns: on a CPU, a quarter of
-# the time of one topk over everything. Vocabulary sizes are multiples of 8.
-PARTS = 8
 # Checking on a GPU whether sentences are done means waiting for it: only every few steps.
 STEPS_BETWEEN_CHECKS = 4
 
@@ -60,20 +57,11 @@ def beam_search(
     with torch.no_grad():
         limits = [options.limit(length, models) for length in source_mask.sum(1).tolist()]
         rules = TokenRules(options, limits, source.device, prefixes)
-        search = _Search(models, source, source_mask, limits, options, rules)
+        choice = DiverseGroups(options) if options.diverse_groups > 1 else Choice(options)
+        search = _Search(models, source, source_mask, limits, options, rules, choice)
         while search.is_running:
             search.advance()
         return search.trace.read(options)
-
-
-@dataclass
-class _Continuations:
-    """The best continuations of each sentence, best first; missing ones have -inf."""
-
-    total: Tensor  # summed log-probability with this token, [A, 2k]
-    log_prob: Tensor  # of the token alone, [A, 2k]
-    parent: Tensor  # the hypothesis of the sentence that it continues, [A, 2k]
-    token: Tensor  # [A, 2k]
 
 
 class _Search:
@@ -87,11 +75,13 @@ class _Search:
         limits: list[int],
         options: SearchOptions,
         rules: TokenRules,
+        choice: Choice,
     ) -> None:
         self.models = models
         self.options = options
         self.limits = limits
         self.rules = rules
+        self.choice = choice
         device, B = source.device, source.shape[0]
         self.step = 0
         self.is_running = B > 0
@@ -102,7 +92,8 @@ class _Search:
         self.next_limit = min(limits, default=0)  # no active sentence reaches its limit before
         self.active = torch.arange(B, device=device)  # [A]
         self.done = torch.zeros(B, dtype=torch.bool, device=device)  # [A]
-        self.final_count = torch.zeros(B, dtype=torch.int64, device=device)  # [A]
+        # final hypotheses of each group of the beam, of which there is one, or several (diversity)
+        self.final_count = torch.zeros(B, choice.groups, dtype=torch.int64, device=device)
         self.total = torch.zeros(B, 1, device=device)  # [A, h]; h is 1 at first, then the beam
         # the best scores of final hypotheses, as many as will be returned, [A, nbest]
         self.scores = torch.full((B, options.nbest), -math.inf, device=device)
@@ -120,20 +111,22 @@ class _Search:
         log_probs = next_log_probs(self.models, self.states, self.token).view(A, h, -1)
         is_last = self.step + 1 >= self.next_limit
         self.rules.apply(log_probs, self.step, self.active, self.prefix, is_last=is_last)
-        best = best_continuations(log_probs, self.total, 2 * self.options.beam)
+        best = self.choice.best(log_probs, self.total)
         self._finish(best)
         self._continue(best)
         self.step += 1
 
-    def _finish(self, best: _Continuations) -> None:
+    def _finish(self, best: Continuations) -> None:
         """Record the hypotheses that end at this step and mark the sentences that are done."""
         k = self.options.beam
         ends = (best.token[:, :k] == EOS) & best.total[:, :k].isfinite() & ~self.done[:, None]
         if self.options.stopping == "count":
             # the original code takes the first k to end, in order of rank
-            ends &= self.final_count[:, None] + ends.cumsum(1) <= k
-            self.final_count += ends.sum(1)
-            self.done |= self.final_count >= k
+            by_group = ends.view(ends.shape[0], self.choice.groups, -1)
+            most = k // self.choice.groups
+            by_group &= self.final_count[..., None] + by_group.cumsum(2) <= most
+            self.final_count += by_group.sum(2)
+            self.done |= (self.final_count >= most).all(1)
         else:
             scores = best.total[:, :k] / self.options.divisor(self.step + 1)
             both = torch.cat([self.scores, scores.masked_fill(~ends, -math.inf)], dim=1)
@@ -141,14 +134,14 @@ class _Search:
         self.trace.end(self.step, self.active, ends, best.parent[:, :k], best.log_prob[:, :k])
         self.done |= self.limit <= self.step + 1
 
-    def _continue(self, best: _Continuations) -> None:
+    def _continue(self, best: Continuations) -> None:
         """Keep the first k continuations that do not end, in every unfinished sentence."""
         k, h = self.options.beam, self.total.shape[1]
-        chosen = (best.token == EOS).to(torch.uint8).argsort(dim=1, stable=True)[:, :k]
+        chosen = survivors(best.token, self.choice.groups)
         self.total = best.total.gather(1, chosen)
         token, parent = best.token.gather(1, chosen), best.parent.gather(1, chosen)
         self.trace.live(self.step, self.active, token, parent, best.log_prob.gather(1, chosen))
-        self.done |= self.total[:, 0] == -math.inf  # a tiny vocabulary can run out of hypotheses
+        self.done |= self.total.amax(1) == -math.inf  # a tiny vocabulary can run out of hypotheses
         if self.options.stopping == "bound":
             self.done |= self.scores[:, -1] >= self._highest_score()
         row = torch.arange(self.active.shape[0], device=token.device)
@@ -177,7 +170,7 @@ class _Search:
         Sums of log-probabilities only decrease, and what divides them is monotonic in the length:
         it is largest at the next step or at the limit.
         """
-        best = self.total[:, 0]
+        best = self.total.amax(1)
         return torch.maximum(best / self.options.divisor(self.step + 2), best / self.last_divisor)
 
     def _sentences_left(self) -> Tensor | None:
@@ -197,46 +190,3 @@ class _Search:
         left = self.active.tolist()
         self.is_running = bool(left)
         self.next_limit = min((self.limits[index] for index in left), default=0)
-
-
-def best_continuations(log_probs: Tensor, total: Tensor, count: int) -> _Continuations:
-    """Return the `count` best continuations of each sentence by summed log-probability.
-
-    Args:
-        log_probs: of the next token, [A, h, V].
-        total: summed log-probability of each hypothesis, [A, h].
-        count: how many; if there are fewer, the rest have total -inf.
-    """
-    A, h, V = log_probs.shape
-    is_wide = V % PARTS == 0 and h * (V // PARTS) >= 4 * count
-    find = _best_by_columns if is_wide else _best_of_all
-    value, index = find(log_probs, total, min(count, h * V))
-    missing = count - value.shape[1]
-    log_prob = log_probs.reshape(A, h * V).gather(1, index)
-    if missing:
-        value = pad(value, (0, missing), value=-math.inf)
-        log_prob = pad(log_prob, (0, missing), value=-math.inf)
-        index = pad(index, (0, missing), value=PAD)
-    return _Continuations(value, log_prob, index // V, index % V)
-
-
-def _best_of_all(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return value and flat index of the best, [A, count] each."""
-    best = (log_probs + total[:, :, None]).flatten(1).topk(count)
-    return best.values, best.indices
-
-
-def _best_by_columns(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Do the same within the best columns: exact, because they contain all of the best."""
-    A, h, V = log_probs.shape
-    width = V // PARTS
-    peaks = log_probs.view(A, h, PARTS, width).amax(2) + total[:, :, None]  # [A, h, width]
-    column = peaks.flatten(1).topk(count, sorted=False).indices  # [A, count]
-    parent = column // width
-    start = parent * V + column % width
-    part = torch.arange(PARTS, device=log_probs.device) * width
-    index = (start[:, :, None] + part).flatten(1)  # [A, count * PARTS]
-    parents = parent.repeat_interleave(PARTS, dim=1)
-    value = log_probs.reshape(A, h * V).gather(1, index) + total.gather(1, parents)
-    best = value.topk(count)
-    return best.values, index.gather(1, best.indices)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from jtrans.data.batch import Ids
@@ -66,7 +67,7 @@ class TokenRules:
     @property
     def needs_prefix(self) -> bool:
         """Whether `apply` depends on the tokens of the hypotheses so far."""
-        return self.options.no_repeat_ngram > 0
+        return self.options.no_repeat_ngram > 0 or self.options.max_repeats > 0
 
     def apply(
         self, log_probs: Tensor, step: int, active: Tensor, prefix: Tensor, *, is_last: bool
@@ -83,8 +84,10 @@ class TokenRules:
         log_probs[..., PAD] = -math.inf
         log_probs[..., SPARE] = -math.inf
         required = [*self._required(log_probs, step, active, is_last=is_last)]
-        if self.needs_prefix:
+        if self.options.no_repeat_ngram:
             block_repeated_ngrams(log_probs, prefix, self.options.no_repeat_ngram)
+        if self.options.max_repeats:
+            block_loops(log_probs, prefix, self.options.max_repeats)
         if step < self.options.min_length:
             log_probs[..., EOS] = -math.inf
         for token, log_prob, where in required:
@@ -121,3 +124,24 @@ def block_repeated_ngrams(log_probs: Tensor, prefix: Tensor, n: int) -> None:
     latest = prefix[..., None, t - n + 1 :]  # the last n - 1 tokens, [A, h, 1, n - 1]
     is_begun = (ngrams[..., :-1] == latest).all(-1)  # [A, h, t - n + 1]
     log_probs.scatter_(-1, torch.where(is_begun, ngrams[..., -1], PAD), -math.inf)
+
+
+def block_loops(log_probs: Tensor, prefix: Tensor, most: int) -> None:
+    """Exclude, in place, every token by which a sequence would come too often in a row.
+
+    Args:
+        log_probs: of the next token, [A, h, V]; pad is excluded already.
+        prefix: the tokens of each hypothesis so far, [A, h, t].
+        most: how often any sequence of tokens may come in a row, 1 or more.
+    """
+    t = prefix.shape[-1]
+    longest = (t + 1) // (most + 1)  # tokens of a sequence that can have come that often
+    if longest == 0:
+        return
+    latest = prefix.flip(-1)  # the last token first
+    ended = F.pad(latest, (0, longest), value=-1).unfold(-1, t, 1)[..., 1 : longest + 1, :]
+    # how many of the last tokens are the same as those p tokens before them, [A, h, longest]
+    same = (ended == latest[..., None, :]).to(torch.uint8).cumprod(-1).sum(-1)
+    period = torch.arange(1, longest + 1, device=prefix.device)
+    is_full = same >= period * most - 1
+    log_probs.scatter_(-1, torch.where(is_full, latest[..., :longest], PAD), -math.inf)

@@ -102,6 +102,9 @@ class Trace:
             if not hypotheses:
                 raise _not_finite()
             hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # ties: the first to end
+            if options.diverse_groups > 1:  # two groups can find the same
+                hypotheses[:] = {tuple(each.tokens): each for each in reversed(hypotheses)}.values()
+                hypotheses.reverse()
             del hypotheses[options.nbest :]
         return finished
 
