@@ -19,6 +19,8 @@ from pydantic import (
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(gt=0)]
 Text = Annotated[str, Field(min_length=1)]
+# of a validation; the accuracy of labels for systems that learn them
+Metric = Literal["valid-loss", "valid-bleu", "valid-chrf", "valid-pos", "valid-ner"]
 
 
 class SettingError(ValueError):
@@ -85,11 +87,16 @@ class OptimiserConfig(NamedSection):
 
     OWN = {
         "adam": {"betas": (0.9, 0.98), "eps": 1e-8},
+        "adafactor": {"decay_power": 0.8, "clip_step": 1.0},
         "nesterov": {"momentum": 0.99},
     }
-    name: Literal["adam", "nesterov"] = "adam"
+    name: Literal["adam", "adafactor", "nesterov"] = "adam"
     betas: tuple[Rate, Rate] | None = None
     eps: Annotated[float, Field(gt=0.0)] | None = None
+    # adafactor: the mean of squared gradients forgets as 1 - t^-decay_power; the largest root mean
+    # square of a step, in units of the rate
+    decay_power: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    clip_step: Annotated[float, Field(gt=0.0)] | None = None
     momentum: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
 
 
@@ -105,10 +112,15 @@ class ScheduleConfig(NamedSection):
             "late_start": False,
         },
         "plateau": {"factor": 0.1, "patience": 1, "floor": 1e-4},
+        "cosine": {"updates": None, "final": 0.0},
+        "wsd": {"updates": None, "final": 0.0, "cooldown": 0.2},
     }
-    name: Literal["inverse-sqrt", "noam", "constant", "rnmt", "plateau"] = "inverse-sqrt"
+    name: Literal["inverse-sqrt", "noam", "constant", "rnmt", "plateau", "cosine", "wsd"] = (
+        "inverse-sqrt"
+    )
     warmup: Annotated[int, Field(ge=0)] = 4000  # updates; rnmt: times the replicas
-    warmup_init: Annotated[float, Field(ge=0.0)] = 1e-7  # inverse-sqrt: rate at update 0
+    # inverse-sqrt, cosine, wsd: rate at update 0
+    warmup_init: Annotated[float, Field(ge=0.0)] = 1e-7
     floor: Annotated[float, Field(ge=0.0)] = 1e-9  # training ends below this rate
     # rnmt: as if so many replicas shared an update; the decay, in updates times replicas
     replicas: Count | None = None
@@ -118,9 +130,20 @@ class ScheduleConfig(NamedSection):
     # plateau: the rate is multiplied by `factor` after `patience` validations without a lower loss
     factor: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     patience: Count | None = None
+    # cosine, wsd: the update at which the rate has reached `final` times the highest; default:
+    # `max_updates`. wsd: it falls in the last part `cooldown` of them
+    updates: Count | None = None
+    final: Rate | None = None
+    cooldown: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
 
     @model_validator(mode="after")
     def _check_decay(self) -> Self:
+        if self.updates is not None and self.updates <= self.warmup:
+            raise SettingError(
+                f"the schedule ends at update {self.updates:,}, within its warm-up of "
+                f"{self.warmup:,}",
+                f"--set training.schedule.warmup={self.updates // 10}",
+            )
         start, end = self.decay_start, self.decay_end
         if start is not None and end is not None and end <= start:
             raise ValueError(f"decay_end {end:,} must be larger than decay_start {start:,}")
@@ -130,7 +153,7 @@ class ScheduleConfig(NamedSection):
 class StopConfig(ConfigSection):
     """Early stopping after `patience` validations without improvement."""
 
-    metric: Literal["valid-bleu", "valid-loss"] = "valid-loss"
+    metric: Metric = "valid-loss"
     patience: Count = 10
 
 
@@ -198,6 +221,9 @@ class TrainingConfig(ConfigSection):
     l2: Annotated[float, Field(ge=0.0)] = 0.0  # in the gradient, of weight matrices only
     clip_norm: Annotated[float, Field(ge=0.0)] = 25.0  # 0: off
     gradient_guard: bool = False  # drop updates of abnormal gradients (docs/systems.md 7.8)
+    ema_decay: Rate = 0.0  # of the moving average of the weights that is validated; 0: off
+    r_drop: Annotated[float, Field(ge=0.0)] = 0.0  # weight of R-Drop (5 is usual); 0: off
+    word_dropout: Rate = 0.0  # probability of reading <unk> in the place of a token; 0: off
     bpe_dropout: Rate = 0.0  # probability of dropping a merge (0.1 is usual); 0: off
     max_epochs: Count | None = None
     max_updates: Count | None = None
@@ -206,7 +232,7 @@ class TrainingConfig(ConfigSection):
     validate_every: Literal["epoch"] | Count | Minutes = "epoch"
     validate_sentences: Annotated[int, Field(ge=0)] = 1000  # translated for BLEU; 0: no BLEU
     validate_beam: Count = 1
-    best_metric: Literal["valid-bleu", "valid-loss"] = "valid-loss"
+    best_metric: Metric = "valid-loss"
     stop: StopConfig | None = None
     keep: KeepConfig = KeepConfig()
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, else fp32
@@ -248,14 +274,35 @@ class TrainingConfig(ConfigSection):
                 "(and weight_decay 0)",
                 f"--set training.weight_decay=0 --set training.l2={self.weight_decay:g}",
             )
+        if self.gradient_guard and self.optimiser.name == "adafactor":
+            raise SettingError(
+                "the gradient guard drops updates within the steps of adam and nesterov: adafactor "
+                "cannot do that",
+                "--set training.gradient_guard=false",
+            )
+        self._check_schedule()
+        return self._check_window()
+
+    def _check_schedule(self) -> None:
         schedule, rate = self.schedule, self.learning_rate
+        if schedule.name in ("cosine", "wsd"):
+            if schedule.updates is None and self.max_updates is None:
+                raise SettingError(
+                    f"the schedule {schedule.name} must know where it ends",
+                    "--set training.schedule.updates=100000, or --set training.max_updates=100000",
+                )
+            if schedule.updates is None and (self.max_updates or 0) <= schedule.warmup:
+                raise SettingError(
+                    f"the schedule {schedule.name} ends at max_updates {self.max_updates:,}, "
+                    f"within its warm-up of {schedule.warmup:,}",
+                    f"--set training.schedule.warmup={(self.max_updates or 0) // 10}",
+                )
         if schedule.name == "plateau" and rate < schedule.floor:
             raise SettingError(
                 f"learning_rate {rate:g} is below the floor of the schedule, {schedule.floor:g}, "
                 "where training ends",
                 f"--set training.schedule.floor={rate / 1000:g}",
             )
-        return self._check_window()
 
     def _check_window(self) -> Self:
         window, most = self.keep.window, self.most_validations

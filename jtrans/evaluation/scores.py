@@ -121,8 +121,22 @@ def corpus_bleu(
     lowercase: bool = False,
 ) -> float:
     """Return sacreBLEU's BLEU of raw text, the value that `sacrebleu_scores` gives."""
+    return corpus_score(
+        "bleu", hypotheses, references, target_language=target_language, lowercase=lowercase
+    )
+
+
+def corpus_score(
+    name: str,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    target_language: str,
+    lowercase: bool = False,
+) -> float:
+    """Return the value that `sacrebleu_scores` gives for one of `METRICS`."""
     check_lines(hypotheses, references)
-    metric = make_metric("bleu", references, target_language=target_language, lowercase=lowercase)
+    metric = make_metric(name, references, target_language=target_language, lowercase=lowercase)
     return float(metric.corpus_score(hypotheses, references=None).score)
 
 

@@ -1,7 +1,8 @@
 """Checkpoints: everything needed to continue training exactly where it stopped.
 
-    model.safetensors   weights, tied ones once
-    state.safetensors   the optimiser's moments by parameter name, random generators as bytes
+    model.safetensors   weights, tied ones once; their moving average if there is one
+    state.safetensors   the optimiser's moments by parameter name, random generators as bytes, and
+                        beside a moving average the weights that it is of
     state.json          the progress of training, `TrainingState`, and Python's random generator
 
 No pickle: loading a checkpoint runs no code. A checkpoint's folder appears complete or not at all.
@@ -14,7 +15,7 @@ import logging
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Self
 
 import safetensors.torch
@@ -30,10 +31,12 @@ from jtrans.models.zoo import load_weights
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run, damaged, step_name
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.optimisation.guard import NO_AVERAGES
+from jtrans.training.optimisation.moving_average import MovingAverage
 from jtrans.training.optimisation.schedule import Plateau
 from jtrans.training.window import BleuWindow
 
 FORMAT = 1
+TRAINED = "trained"  # weights in state.safetensors begin so
 _log = logging.getLogger(__name__)
 
 
@@ -109,9 +112,21 @@ class TrainingState:
 
 
 def save_checkpoint(
-    run: Run, model: TranslationModel, optimiser: Optimizer, state: TrainingState
+    run: Run,
+    model: TranslationModel,
+    optimiser: Optimizer,
+    state: TrainingState,
+    trained: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
-    """Write the checkpoint of `state.update` and make it the run's `last`."""
+    """Write the checkpoint of `state.update` and make it the run's `last`.
+
+    Args:
+        run: the run.
+        model: with the weights to translate with.
+        optimiser: of the weights.
+        state: the progress of training.
+        trained: the weights to train further, where those of `model` are their moving average.
+    """
     with run.new_checkpoint(state.update) as folder:
         safetensors.torch.save_model(model, str(folder / WEIGHTS))
         tensors = {
@@ -119,6 +134,8 @@ def save_checkpoint(
             for name, parameter in model.named_parameters()
             for key, value in optimiser.state.get(parameter, {}).items()
         }
+        for name, weight in trained.items():
+            tensors[f"{TRAINED}.{name}"] = weight.detach().cpu().contiguous()
         tensors["random.cpu"] = torch.get_rng_state()
         if (generator := _generator(model.device)) is not None:
             tensors[f"random.{model.device.type}"] = generator.get_rng_state(model.device)
@@ -140,9 +157,14 @@ def point_to_checkpoints(run: Run, state: TrainingState) -> None:
 
 
 def load_checkpoint(
-    checkpoint: Checkpoint, model: TranslationModel, optimiser: Optimizer
+    checkpoint: Checkpoint,
+    model: TranslationModel,
+    optimiser: Optimizer,
+    average: MovingAverage | None = None,
 ) -> TrainingState:
     """Restore model, optimiser and random generators, and return the training state.
+
+    A moving `average` that the run did not have so far starts from its weights.
 
     Raises:
         CheckpointError: a file is missing, damaged, or of another model.
@@ -152,6 +174,8 @@ def load_checkpoint(
     state = read_state(checkpoint)
     try:
         tensors = safetensors.torch.load_file(checkpoint.folder / OPTIMISER)
+        trained = _weights_trained(tensors)
+        (average or MovingAverage(model, 0.0)).restore(trained)
         _restore_optimiser(model, optimiser, tensors)
         torch.set_rng_state(tensors["random.cpu"])
         generator, key = _generator(model.device), f"random.{model.device.type}"
@@ -249,16 +273,27 @@ def choose_checkpoints_to_keep(losses: Sequence[float | None], *, last: int, bes
     return {*validated[-last:], *ranked[:best], len(losses) - 1}
 
 
+def _weights_trained(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    prefix = f"{TRAINED}."
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
 def _restore_optimiser(
     model: TranslationModel, optimiser: Optimizer, tensors: dict[str, Tensor]
 ) -> None:
     parameters = dict(model.named_parameters())
     for full_name, tensor in tensors.items():
         key, _, name = full_name.partition(".")
-        if key == "random":
+        if key in ("random", TRAINED):
             continue
         parameter = parameters[name]
-        if tensor.dim() and tensor.shape != parameter.shape:
+        # Adafactor keeps means over rows and over columns
+        shape = torch.broadcast_shapes(tensor.shape, parameter.shape)
+        if tensor.dim() and shape != parameter.shape:
             raise ValueError(f"{full_name} has shape {list(tensor.shape)}")
         # also the count of updates, which a fused optimiser keeps on the device of the parameters
         optimiser.state[parameter][key] = tensor.to(parameter.device)

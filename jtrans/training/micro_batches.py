@@ -17,11 +17,13 @@ from torch import Tensor
 
 from jtrans.data.batch import collate
 from jtrans.data.prepared import ParallelIds
+from jtrans.data.word_dropout import drop_words
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.nn.memory import is_out_of_memory
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.objective import Objective, batch_loss
+from jtrans.training.r_drop import r_drop_loss, repeated
 from jtrans.training.updates import MicroBatch, padded_size
 
 
@@ -32,6 +34,8 @@ class GradientAccumulator:
         model: in training mode, on its device.
         objective: the loss.
         precision: "fp32" or "bf16".
+        word_dropout: probability of each token read to become ``<unk>``.
+        r_drop: the weight of R-Drop; 0 for a single pass.
         on_split: called with the sentences and the padded size (joint positions, or source and
             target tokens) of each micro-batch that did not fit into memory.
     """
@@ -42,11 +46,15 @@ class GradientAccumulator:
         objective: Objective,
         *,
         precision: str,
+        word_dropout: float = 0.0,
+        r_drop: float = 0.0,
         on_split: Callable[[int, int], None] = lambda sentences, size: None,
     ) -> None:
         self.model = model
         self.objective = objective
         self.precision = precision
+        self.word_dropout = word_dropout
+        self.r_drop = r_drop
         self.on_split = on_split
         self.limits = MemoryLimits()
 
@@ -132,11 +140,20 @@ class GradientAccumulator:
         self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
     ) -> Tensor:
         batch = collate(pairs, indices).to(self.model.device)
+        if self.word_dropout:
+            batch = drop_words(batch, self.word_dropout)
+        passes = 1
+        if self.r_drop:
+            batch, passes = repeated(batch), 2
         learned = {kind: batch.labels[kind] for kind in labelled}
         with autocast(self.model.device, self.precision):
             memory = self.model.encode(batch.source, batch.source_mask)
-            loss, nll = batch_loss(self.model, batch, self.objective, memory)
+            if self.r_drop:
+                loss, nll = r_drop_loss(self.model, batch, self.objective, memory, self.r_drop)
+            else:
+                loss, nll = batch_loss(self.model, batch, self.objective, memory)
             own = self.model.auxiliary(memory, learned) if learned else {}
+        own = {kind: value / passes for kind, value in own.items()}
         total = loss / divisor
         for kind, count in labelled.items():
             total = total + self.model.auxiliary_weights[kind] * own[kind] / max(1, count)

@@ -10,6 +10,7 @@ stored, and padding costs nothing. Statistics are in at least float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -74,12 +75,27 @@ def batch_loss(
     def loss(hidden: Tensor, labels: Tensor) -> Tensor:
         return torch.stack(objective(model.project(hidden), labels))
 
+    return in_chunks(model, loss, hidden, labels)
+
+
+def in_chunks(
+    model: TranslationModel, loss: Callable[..., Tensor], *inputs: Tensor, tensors: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Return the smoothed and the unsmoothed loss of target tokens, in chunks where they are many.
+
+    Args:
+        model: the system.
+        loss: of some tokens, [2].
+        inputs: of `loss`, hidden states first, [N, ...] each.
+        tensors: how many of the size of the logits, [N, V], `loss` holds.
+    """
+    hidden = inputs[0]
     V = model.project(hidden[:0]).shape[-1]
-    rows = max(1, LOGITS_AT_ONCE // V)
-    if len(labels) <= rows:
-        smoothed, nll = loss(hidden, labels)
+    rows = max(1, LOGITS_AT_ONCE // (V * tensors))
+    if len(hidden) <= rows:
+        smoothed, nll = loss(*inputs)
         return smoothed, nll
-    chunks = zip(torch.split(hidden, rows), torch.split(labels, rows), strict=True)
+    chunks = zip(*(torch.split(each, rows) for each in inputs), strict=True)
     losses = [
         checkpoint(loss, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks
     ]

@@ -50,6 +50,7 @@ FIXED = (
     "training.micro_batch_joint",
     "training.micro_batch_overhead",
     "training.bpe_dropout",
+    "training.r_drop",
     "training.optimiser",
     "training.best_metric",
     "training.stop.metric",
@@ -164,6 +165,7 @@ def make_trainer(
         model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
     check_lengths(model, corpus)
     check_labels(model, corpus)
+    check_metrics(model, config, corpus)
     set_recompute(model, config.training.recompute)
     if is_compiled(config.training.compile, place):
         compile_layers(model)
@@ -200,6 +202,31 @@ def check_labels(model: TranslationModel, corpus: PreparedCorpus) -> tuple[str, 
                 f"model.{kind}_weight were 0 (jtrans prepare --labels adds labels)"
             )
     return tuple(warnings)
+
+
+def check_metrics(model: TranslationModel, config: Config, corpus: PreparedCorpus) -> None:
+    """Check that validation measures the accuracies of labels that decide about checkpoints.
+
+    Raises:
+        ConfigError: the model does not learn such labels, or the valid split has none.
+    """
+    training = config.training
+    for metric in (training.best_metric, training.stop.metric if training.stop else None):
+        kind = (metric or "").removeprefix("valid-")
+        if kind not in ("pos", "ner"):
+            continue
+        if kind not in model.auxiliary_weights or kind not in corpus.pairs("valid").labels:
+            lacking = (
+                f"{corpus.folder} has no {kind} labels for valid"
+                if kind in model.auxiliary_weights
+                else f"a {config.model.system} with these settings does not learn {kind} labels"
+            )
+            raise ConfigError(
+                f"the metric {metric} cannot be measured: {lacking}",
+                where="training.best_metric",
+                hint="--set training.best_metric=valid-loss",
+                kind="config.value",
+            )
 
 
 @contextlib.contextmanager

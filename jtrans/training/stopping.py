@@ -10,14 +10,21 @@ from jtrans.training.checkpoint import TrainingState
 from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.window import BleuWindow
 
-METRICS = {"valid-loss": "loss", "valid-bleu": "bleu"}  # configured name: name in the measurements
+METRICS = {  # configured name: name in the measurements
+    "valid-loss": "loss",
+    "valid-bleu": "bleu",
+    "valid-chrf": "chrf",
+    "valid-pos": "pos_accuracy",
+    "valid-ner": "ner_accuracy",
+}
+OF_TRANSLATIONS = ("valid-bleu", "valid-chrf")
 
 
 def is_better(metric: str, value: float, best: float | None) -> bool:
     """Return whether `value` of `metric` (a key of `METRICS`) is better than `best`."""
     if best is None:
         return True
-    return value > best if metric == "valid-bleu" else value < best
+    return value < best if metric == "valid-loss" else value > best
 
 
 @dataclass(frozen=True)
@@ -42,9 +49,11 @@ class Stopping:
                 kind="config.no-limit",
             )
         metrics = [training.best_metric, training.stop.metric if training.stop else None]
-        if "valid-bleu" in metrics and not training.validate_sentences:
+        translated = [metric for metric in metrics if metric in OF_TRANSLATIONS]
+        if translated and not training.validate_sentences:
             raise ConfigError(
-                "the metric valid-bleu needs translations, but training.validate_sentences is 0",
+                f"the metric {translated[0]} needs translations, but "
+                "training.validate_sentences is 0",
                 hint="--set training.validate_sentences=500",
                 kind="config.value",
             )

@@ -10,6 +10,7 @@ Reading the loss of an update makes a GPU wait, so it is delayed until it is log
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import time
@@ -38,6 +39,7 @@ from jtrans.training.metrics import Metrics
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective
 from jtrans.training.optimisation.guard import GradientGuard
+from jtrans.training.optimisation.moving_average import MovingAverage
 from jtrans.training.optimisation.optimiser import add_l2, make_optimiser, step_unless
 from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.stopping import METRICS, Stopping
@@ -85,9 +87,11 @@ class Trainer:
             model,
             Objective(training.label_smoothing, training.smoothing_form),
             precision=precision,
+            word_dropout=training.word_dropout,
+            r_drop=training.r_drop,
             on_split=self._split,
         )
-        self.schedule = Schedule(training.schedule, training.learning_rate, config.model.width)
+        self.schedule = Schedule.from_config(training, config.model.width)
         self.stopping = Stopping(training, self.schedule)
         self.pairs = corpus.pairs("train")
         self.bpe_dropout = make_bpe_dropout(corpus, training.bpe_dropout, training.seed)
@@ -95,6 +99,8 @@ class Trainer:
         self.validator = Validator(corpus, config, is_joint=model.is_joint, precision=precision)
         self.optimiser = make_optimiser(model, training)
         self.guard = GradientGuard(model.device) if training.gradient_guard else None
+        decay = training.ema_decay
+        self.average = MovingAverage(model, decay) if decay else None
         self._set_state(TrainingState())
         self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
         self._saved_at = time.monotonic()
@@ -114,7 +120,7 @@ class Trainer:
             point_to_checkpoints(self.run, self.state)
 
     def _load(self, checkpoint: Checkpoint) -> TrainingState:
-        return load_checkpoint(checkpoint, self.model, self.optimiser)
+        return load_checkpoint(checkpoint, self.model, self.optimiser, self.average)
 
     def _set_state(self, state: TrainingState) -> None:
         self.state = state
@@ -183,6 +189,8 @@ class Trainer:
         rate = self.schedule.rate(state.update + 1, state.plateau.drops)
         measured = torch.cat([losses, self.step(rate)])
         state.update += 1
+        if self.average is not None:
+            self.average.update(state.update)
         state.position += 1
         updates_per_epoch = len(self.updates)
         if state.position == updates_per_epoch:
@@ -243,7 +251,8 @@ class Trainer:
         self.metrics.read()
         self._check_weights()
         state = self.state
-        measured = self.validator(self.model, _ValidationProgress(self))
+        with self._averaged():
+            measured = self.validator(self.model, _ValidationProgress(self))
         if not math.isfinite(measured["loss"]):
             raise self.metrics.diverged(state.update, f"the validation loss is {measured['loss']}")
         is_best = self.stopping.judge(state, measured)
@@ -260,18 +269,23 @@ class Trainer:
         self.metrics.elapse()
         if self.guard is not None:
             self.state.guard = self.guard.averages
-        save_checkpoint(self.run, self.model, self.optimiser, self.state)
+        with self._averaged() as trained:
+            save_checkpoint(self.run, self.model, self.optimiser, self.state, trained)
         metric = self.training.best_metric
         remove_surplus(
             self.run,
             self.training.keep,
             self.state.update,
             metric=METRICS[metric],
-            higher_is_better=metric == "valid-bleu",
+            higher_is_better=metric != "valid-loss",
             needed=self.state.window.needed,
         )
         self.metrics.elapse()  # writing does not count towards the rate of the next update
         self._saved_at = time.monotonic()
+
+    def _averaged(self) -> contextlib.AbstractContextManager[dict[str, Tensor]]:
+        """Give the model its averaged weights for a while, and yield those it is trained with."""
+        return contextlib.nullcontext({}) if self.average is None else self.average.in_place()
 
     def _check_weights(self) -> None:
         # the loss of an update is that of the weights before it

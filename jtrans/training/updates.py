@@ -46,13 +46,14 @@ class UpdatePlan:
         self.pairs = pairs
         self.batch_tokens = training.batch_tokens
         self.normalise = training.normalise
+        passes = 2 if training.r_drop else 1  # of each pair, at the same time
+        tokens = min(training.micro_batch_tokens or training.batch_tokens, training.batch_tokens)
+        joint = training.micro_batch_joint if is_joint else None
         self.sampler = BatchSampler(
             pairs.source.lengths,
             pairs.target.lengths,
-            max_tokens=min(
-                training.micro_batch_tokens or training.batch_tokens, training.batch_tokens
-            ),
-            max_joint=training.micro_batch_joint if is_joint else None,
+            max_tokens=max(1, tokens // passes),
+            max_joint=None if joint is None else max(1, joint // passes),
             overhead=training.micro_batch_overhead or CPU_SIZES["micro_batch_overhead"],
             seed=training.seed,
         )

@@ -17,7 +17,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.translator import translate_ids
-from jtrans.evaluation.scores import corpus_bleu
+from jtrans.evaluation.scores import corpus_score
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.progress import Progress, Silent
@@ -44,6 +44,8 @@ class Validator:
             config
         )  # also refuses options that the run could never translate with
         self.precision = precision
+        decisive = {training.best_metric, training.stop.metric if training.stop else None}
+        self.scores = ["bleu", *(["chrf"] if "valid-chrf" in decisive else [])]
         sampler = BatchSampler(
             self.pairs.source.lengths,
             self.pairs.target.lengths,
@@ -63,7 +65,7 @@ class Validator:
     def __call__(
         self, model: TranslationModel, progress: Progress | None = None
     ) -> dict[str, float]:
-        """Return `loss` (nats per token), `perplexity` and, if sentences are translated, `bleu`.
+        """Return `loss` (nats per token) and `perplexity`, and of translations the `scores`.
 
         Systems with tagging heads add an accuracy for each kind of label that they learn, such as
         `pos_accuracy`, where the split has labels.
@@ -75,7 +77,7 @@ class Validator:
         try:
             measured = self.teacher_forced(model, progress)
             if self.sentences and math.isfinite(measured["loss"]):
-                measured["bleu"] = self.bleu(model, progress)
+                measured |= self.translation_scores(model, progress)
         finally:
             model.train(was_training)
         return measured
@@ -102,14 +104,19 @@ class Validator:
             measured[f"{kind}_accuracy"] = count / max(1, self.pairs.labels[kind].labelled.sum())
         return measured
 
-    def bleu(self, model: TranslationModel, progress: Progress) -> float:
-        """Return sacreBLEU's BLEU of the chosen sentences, detokenised, with all references."""
+    def translation_scores(self, model: TranslationModel, progress: Progress) -> dict[str, float]:
+        """Return sacreBLEU's scores of the chosen sentences, detokenised, with all references."""
         sources = [self.pairs.source[index] for index in self.sentences]
         searched = [prepared(model, self.precision)]
         hypotheses = translate_ids(searched, sources, self.options, progress=progress)
-        return corpus_bleu(
-            [self.target.decode(best[0].tokens) for best in hypotheses],
-            self.references,
-            target_language=self.target.language,
-            lowercase=self.target.lowercase,
-        )
+        lines = [self.target.decode(best[0].tokens) for best in hypotheses]
+        return {
+            name: corpus_score(
+                name,
+                lines,
+                self.references,
+                target_language=self.target.language,
+                lowercase=self.target.lowercase,
+            )
+            for name in self.scores
+        }

@@ -1,12 +1,13 @@
 """The schedules of RNMT+ and ConvS2S (docs/systems.md 0.7 and 7.8)."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jtrans.config import ScheduleConfig
+from jtrans.config import ScheduleConfig, TrainingConfig
 from jtrans.training.optimisation.schedule import Plateau, Schedule
 
 
@@ -116,3 +117,50 @@ def test_patience_is_the_number_of_validations_before_the_rate_falls(
         if stale == patience:
             drops, stale = drops + 1, 0
         assert (state.drops, state.stale) == (drops, stale)
+
+
+def with_end(name: str, **options: float) -> Schedule:
+    values = {"name": name, "warmup": 100, "updates": 1100, **options}
+    return Schedule(ScheduleConfig.model_validate(values), 2.0, 256)
+
+
+@given(final=st.floats(0, 0.5), update=st.integers(100, 2000))
+def test_cosine_is_half_a_period_from_the_warm_up_to_the_end(final: float, update: int) -> None:
+    """docs/systems.md 0.7."""
+    schedule = with_end("cosine", final=final)
+    over = min(1.0, (update - 100) / 1000)
+    expected = 2.0 * (final + (1 - final) * math.cos(math.pi * over / 2) ** 2)
+    assert schedule.rate(update) == pytest.approx(expected, abs=1e-12)
+    assert schedule.is_exhausted(2000) == (2.0 * final < 1e-9)
+
+
+def test_wsd_is_constant_until_its_cooldown() -> None:
+    """docs/systems.md 0.7: the last fifth of the thousand updates after the warm-up."""
+    schedule = with_end("wsd", final=0.1)
+    assert schedule.rate(50) == pytest.approx(1.0, rel=1e-6)
+    assert {schedule.rate(update) for update in (100, 500, 900)} == {2.0}
+    assert schedule.rate(950) == pytest.approx(2.0 * (0.1 + 0.9 * 0.5))  # sqrt(1/4) is over
+    assert schedule.rate(1100) == schedule.rate(5000) == pytest.approx(0.2)
+    assert not schedule.is_exhausted(5000)
+
+
+@pytest.mark.parametrize("name", ["cosine", "wsd"])
+def test_without_an_end_of_its_own_a_schedule_ends_with_the_updates(name: str) -> None:
+    values = {"schedule": {"name": name, "warmup": 10}, "max_updates": 200}
+    schedule = Schedule.from_config(TrainingConfig.model_validate(values), 64)
+    assert not schedule.is_exhausted(199) and schedule.is_exhausted(200)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"schedule": {"name": "cosine"}, "max_epochs": 3}, "must know where it ends"),
+        ({"schedule": {"name": "wsd", "warmup": 9}, "max_updates": 9}, "within its warm-up"),
+        ({"schedule": {"name": "cosine", "warmup": 9, "updates": 9}}, "within its warm-up"),
+        ({"schedule": {"name": "noam", "updates": 9}}, "a setting of cosine and wsd"),
+        ({"optimiser": {"name": "adafactor"}, "gradient_guard": True}, "the gradient guard"),
+    ],
+)
+def test_settings_that_cannot_work_together_are_refused(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        TrainingConfig.model_validate(values)

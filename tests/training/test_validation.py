@@ -54,5 +54,6 @@ def test_bleu_uses_all_references_of_the_sentences_chosen(
     assert len(chosen) == count
     lines = [[one[n] for n in chosen] for one in (given, FIRST, SECOND)]
     expected = BLEU().corpus_score(lines[0], lines[1:]).score
-    assert validator.bleu(None, None) == pytest.approx(expected)  # type: ignore[arg-type]
+    scores = validator.translation_scores(None, None)  # type: ignore[arg-type]
+    assert scores == pytest.approx({"bleu": expected})
     assert expected > BLEU().corpus_score(lines[0], lines[1:2]).score + 10

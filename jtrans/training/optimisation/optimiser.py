@@ -12,11 +12,23 @@ from jtrans.config import TrainingConfig
 
 
 def make_optimiser(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:
-    """Build Adam with decoupled weight decay, p <- p - rate decay p, or Nesterov's momentum."""
+    """Build Adam with decoupled weight decay, p <- p - rate decay p, Adafactor, or Nesterov's.
+
+    Adafactor (Shazeer & Stern 2018) has the same decay, and takes the smaller of the rate and
+    1 / sqrt(t) times the root mean square of a matrix as the size of its step.
+    """
     settings = training.optimiser
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if settings.momentum is not None:
         return _make_nesterov(parameters, training.learning_rate, settings.momentum)
+    if settings.decay_power is not None:
+        return torch.optim.Adafactor(
+            parameters,
+            lr=training.learning_rate,
+            beta2_decay=-settings.decay_power,
+            d=settings.clip_step or 1.0,
+            weight_decay=training.weight_decay,
+        )
     return torch.optim.AdamW(
         parameters,
         lr=training.learning_rate,

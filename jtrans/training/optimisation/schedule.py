@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
-from jtrans.config import ScheduleConfig
+from jtrans.config import ScheduleConfig, TrainingConfig
 
 
 @dataclass
@@ -34,6 +35,14 @@ class Schedule:
     learning_rate: float  # the highest rate; a factor for `noam` and `rnmt`
     width: int  # the model's width E; only `noam` uses it
 
+    @classmethod
+    def from_config(cls, training: TrainingConfig, width: int) -> Self:
+        """Return the schedule of a run; without an end of its own it ends with the updates."""
+        config = training.schedule
+        if config.updates is None:
+            config = config.model_copy(update={"updates": training.max_updates})
+        return cls(config, training.learning_rate, width)
+
     def rate(self, update: int, drops: int = 0) -> float:
         """Return the rate of an update, counted from 1.
 
@@ -53,7 +62,25 @@ class Schedule:
         if update < t0:
             initial = self.config.warmup_init
             return initial + update * (peak - initial) / t0
+        if self.config.name in ("cosine", "wsd"):
+            return peak * self._decayed(update)
         return peak * math.sqrt(t0 / update)
+
+    def _decayed(self, update: int) -> float:
+        """Return the part of the highest rate that is left after the warm-up.
+
+        A cosine's first half (Loshchilov & Hutter 2017, equation 5, without restarts), or 1 until
+        the cooldown and then 1 - sqrt of its part that is over (Haegele et al. 2024, equation 1).
+        """
+        config = self.config
+        final, end = config.final or 0.0, config.updates or update
+        length = end - config.warmup
+        if config.cooldown is not None:
+            length = max(1, round(config.cooldown * length))
+        over = min(1.0, max(0.0, 1.0 - (end - update) / length))  # part of the decay that is over
+        if config.name == "cosine":
+            return final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * over))
+        return final + (1.0 - final) * (1.0 - math.sqrt(over))
 
     def _rnmt_factor(self, update: int) -> float:
         """Return min(1 + t (n - 1) / (n p), n, n (2n)^max(-1, (s - n t) / (e - s))).

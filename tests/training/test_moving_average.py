@@ -1,0 +1,67 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.runs import Run
+from jtrans.training.events import TrainingEvents
+from jtrans.training.optimisation.moving_average import MovingAverage
+from jtrans.training.session import make_trainer, train
+
+
+def test_the_average_is_its_recursion() -> None:
+    model = nn.Linear(2, 2)
+    average = MovingAverage(model, 0.5)
+    expected = model.weight.detach().clone()
+    for update in range(1, 30):
+        with torch.no_grad():
+            model.weight.add_(torch.randn(2, 2))
+        average.update(update)
+        decay = min(0.5, (1 + update) / (10 + update))
+        expected = decay * expected + (1 - decay) * model.weight.detach()
+    trained = model.weight.detach().clone()
+    with average.in_place() as weights:
+        assert torch.allclose(model.weight, expected)
+        assert torch.equal(weights["weight"], trained)
+    assert torch.equal(model.weight, trained)
+
+
+def test_the_weights_come_back_after_an_error() -> None:
+    model = nn.Linear(2, 2)
+    average = MovingAverage(model, 0.5)
+    trained = model.weight.detach().clone() + 1
+    with torch.no_grad():
+        model.weight.copy_(trained)
+    with pytest.raises(KeyError), average.in_place():
+        raise KeyError
+    assert torch.equal(model.weight, trained)
+
+
+def test_a_checkpoint_holds_the_average_and_the_weights_it_is_of(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(max_updates=6, ema_decay=0.9)
+    train(config, data=corpus.folder, run=tmp_path / "run")
+    run = Run(tmp_path / "run")
+    folder = run.checkpoint("last").folder
+    averaged = load_file(folder / "model.safetensors")
+    state = load_file(folder / "state.safetensors")
+    trainer, _ = make_trainer(run, config, corpus, events=TrainingEvents())
+    trainer.resume()
+    for name, weight in trainer.model.named_parameters():
+        assert torch.equal(weight, state[f"trained.{name}"])
+        assert name not in averaged or not torch.equal(weight, averaged[name])
+
+
+def test_a_run_can_begin_and_give_up_a_moving_average(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    for updates, decay in ((3, 0.0), (6, 0.9), (8, 0.0)):
+        config = make_config(max_updates=updates, ema_decay=decay)
+        assert train(config, data=corpus.folder, run=tmp_path / "run").update == updates
+    state = load_file(Run(tmp_path / "run").checkpoint("last").folder / "state.safetensors")
+    assert not any(name.startswith("trained.") for name in state)
