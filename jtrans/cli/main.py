@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("models", "Training"),
     "train": ("train", "Training"),
     "average": ("average", "Training"),
+    "scale": ("scale", "Training"),
     "translate": ("translate", "Translation"),
     "score": ("score", "Translation"),
     "tag": ("tag", "Translation"),

@@ -8,6 +8,8 @@ from jtrans.config.load import key_lines as key_lines
 from jtrans.config.load import load_config as load_config
 from jtrans.config.load import recipe_names as recipe_names
 from jtrans.config.load import set_values as set_values
+from jtrans.config.scalable import LayerStack as LayerStack
+from jtrans.config.scalable import ScalableSizes as ScalableSizes
 from jtrans.config.schema import Config as Config
 from jtrans.config.schema import ConfigSection as ConfigSection
 from jtrans.config.schema import Count as Count

@@ -16,6 +16,8 @@ from pydantic import (
     model_validator,
 )
 
+from jtrans.config.scalable import ScalableSizes
+
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(gt=0)]
 Text = Annotated[str, Field(min_length=1)]
@@ -42,6 +44,11 @@ class SystemConfig(ConfigSection):
 
     system: str
     width: Count  # E of the hidden states; the schedule "noam" scales the learning rate by it
+
+    @property
+    def scalable_sizes(self) -> ScalableSizes | None:
+        """The depth and the width that `jtrans scale` grows; None: it cannot scale this system."""
+        return None
 
 
 class DataConfig(ConfigSection):

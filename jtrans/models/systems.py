@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from jtrans.config import Count, Rate, SystemConfig
+from jtrans.config import Count, LayerStack, Rate, ScalableSizes, SystemConfig
 from jtrans.models.convolution_stack import ConvolutionStack, read_stack
 
 
@@ -48,6 +48,13 @@ class TransformerConfig(AttentionSystemConfig):
     encoder_layers: Count = 6
     decoder_layers: Count = 6
     output_bias: bool = False
+
+    @property
+    def scalable_sizes(self) -> ScalableSizes:
+        """Both stacks: self-attention in the encoder, cross-attention as well in the decoder."""
+        return ScalableSizes(
+            (LayerStack("encoder_layers", 4, 2), LayerStack("decoder_layers", 8, 2))
+        )
 
 
 class DlclConfig(TransformerConfig):
@@ -131,6 +138,12 @@ class ReformerConfig(AttentionSystemConfig):
         """The width of one vector of the grid."""
         return self.width if self.grid == "sum" else 2 * self.width
 
+    @property
+    def scalable_sizes(self) -> ScalableSizes:
+        """Joint layers: two attentions and two FFNs each, Eq. 8 of the paper."""
+        wide = self.grid_width // self.width
+        return ScalableSizes((LayerStack("layers", 8 * wide**2, 4 * wide),))
+
     @model_validator(mode="after")
     def _possible_grid(self) -> Self:
         if self.grid == "concat" and self.tie != "none":
@@ -147,6 +160,14 @@ class ReformerFastConfig(ReformerConfig):
     system: Literal["reformer-fast"] = "reformer-fast"  # type: ignore[assignment]
     layers: Count = 5
     prenet_layers: Annotated[int, Field(ge=0)] = 5  # 0 leaves only its final layer norm
+
+    @property
+    def scalable_sizes(self) -> ScalableSizes:
+        """PreNet and joint layers."""
+        prenet = LayerStack("prenet_layers", 4, 2)
+        return ScalableSizes(
+            (*([prenet] if self.prenet_layers else []), *super().scalable_sizes.stacks)
+        )
 
 
 class PervasiveConfig(SystemConfig):
@@ -169,6 +190,13 @@ class PervasiveConfig(SystemConfig):
     position_offset: Annotated[int, Field(ge=0)] = 0  # position of the first token
     dropout: Rate = 0.1  # p: embedded inputs, every layer, attention weights, hidden states
     tie: Literal["none", "decoder", "all"] = "none"  # which embedding matrices are shared
+
+    @property
+    def scalable_sizes(self) -> ScalableSizes | None:
+        """Residual layers: one 1 x 1 convolution and an FFN; a dense network has no FFN."""
+        if self.network == "dense":
+            return None
+        return ScalableSizes((LayerStack("layers", 1, 2),), width="channels")
 
     @model_validator(mode="after")
     def _possible_network(self) -> Self:

@@ -1,0 +1,1 @@
+"""Single-shot gradient-based scaling (docs/systems.md 4)."""

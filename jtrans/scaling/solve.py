@@ -1,0 +1,215 @@
+"""From the gradients of depth and width to larger sizes: Eq. 11 of Li et al. 2020.
+
+Depth l and ratio w = F/E of a network grow along the gradient of its performance until the layers
+have `ratio` times as many parameters. docs/systems.md 4 derives the quadratic equation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jtrans.errors import ConfigError
+
+LEAST_WIDTH = 0.5  # of F/E: a narrower FFN is no FFN any more
+
+
+@dataclass(frozen=True)
+class StackSize:
+    """A stack of layers: (`attention` + `ffn` w) E^2 parameters each (docs/systems.md 4.1)."""
+
+    layers: int
+    attention: float
+    ffn: float
+
+
+def joint_layers(layers: int) -> StackSize:
+    """Return the stack of the paper: P(l, w) = 2l (4 + 2w), Eq. 8."""
+    return StackSize(layers, attention=8.0, ffn=4.0)
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """By how much the validation loss falls for each unit of depth, and of F/E."""
+
+    depth: float
+    width: float
+
+    @classmethod
+    def from_losses(cls, base: float, deeper: float, wider: float, *, step: int = 1) -> Gradients:
+        """Return the differences of Eq. 10.
+
+        Args:
+            base: validation loss of the base model, in nats per token.
+            deeper: the same with `step` more layers.
+            wider: the same with F larger by `step` E.
+            step: the paper's epsilon.
+
+        Raises:
+            ConfigError: a loss that is no finite number, or a step below 1.
+        """
+        for name, loss in (("base", base), ("deeper", deeper), ("wider", wider)):
+            if not math.isfinite(loss):
+                raise ConfigError(
+                    f"the loss of the {name} model is {loss}",
+                    hint="give finite validation losses, in nats per token",
+                    kind="scaling.loss",
+                )
+        if step < 1:
+            raise ConfigError(
+                f"the step {step} is below 1",
+                where="--step",
+                hint="--step 1 adds one layer, and E to F",
+                kind="scaling.step",
+            )
+        return cls((base - deeper) / step, (base - wider) / step)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The solution of Eq. 11: how far to go along the gradients.
+
+    Attributes:
+        stacks: of the base model.
+        width_ratio: its F/E.
+        gradients: that decide the direction.
+        target: the factor by which the parameters of the layers shall grow.
+        step_size: alpha, so that alpha times the gradients are the exact increments.
+    """
+
+    stacks: tuple[StackSize, ...]
+    width_ratio: float
+    gradients: Gradients
+    target: float
+    step_size: float
+
+    @property
+    def exact_layers(self) -> float:
+        """The exact number of layers to add to every stack."""
+        return self.step_size * self.gradients.depth
+
+    @property
+    def exact_width(self) -> float:
+        """The exact number to add to F/E."""
+        return self.step_size * self.gradients.width
+
+    @property
+    def more_layers(self) -> int:
+        """The number of layers to add, rounded."""
+        return _rounded(self.exact_layers)
+
+    @property
+    def more_width(self) -> int:
+        """What to add to F/E, rounded."""
+        return _rounded(self.exact_width)
+
+    @property
+    def realised(self) -> float:
+        """The ratio of parameters after rounding."""
+        return self._ratio(self.more_layers, self.more_width)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether rounding leaves the base model."""
+        return not (self.more_layers or self.more_width)
+
+    def ratio_at(self, step_size: float) -> float:
+        """Return the ratio of parameters at another step size along the same direction."""
+        return self._ratio(step_size * self.gradients.depth, step_size * self.gradients.width)
+
+    def _ratio(self, layers: float, width: float) -> float:
+        base = layer_parameters(self.stacks, self.width_ratio)
+        return layer_parameters(self.stacks, self.width_ratio + width, layers) / base
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the solution as plain values."""
+        return {
+            "gradients": {"depth": self.gradients.depth, "width": self.gradients.width},
+            "step_size": self.step_size,
+            "base": {"layers": [each.layers for each in self.stacks], "width": self.width_ratio},
+            "exact": {"layers": self.exact_layers, "width": self.exact_width},
+            "rounded": {"layers": self.more_layers, "width": self.more_width},
+            "ratio": {"target": self.target, "realised": self.realised},
+        }
+
+
+def layer_parameters(
+    stacks: Sequence[StackSize], width_ratio: float, more_layers: float = 0.0
+) -> float:
+    """Return P of Eq. 8: the parameters of all layers, in units of E^2.
+
+    Args:
+        stacks: their layers.
+        width_ratio: w = F/E.
+        more_layers: added to every stack.
+    """
+    return sum(
+        (stack.layers + more_layers) * (stack.attention + stack.ffn * width_ratio)
+        for stack in stacks
+    )
+
+
+def solve(
+    stacks: Sequence[StackSize], width_ratio: float, gradients: Gradients, ratio: float
+) -> Scaling:
+    """Solve Eq. 11 exactly: the smallest step along the gradients that reaches the ratio.
+
+    Args:
+        stacks: of the base model.
+        width_ratio: its F/E.
+        gradients: of depth and width; only their direction matters.
+        ratio: beta, the factor of the parameters of the layers.
+
+    Raises:
+        ConfigError: a ratio below 1, gradients without a direction in which the network may grow,
+            or a direction in which the ratio is never reached.
+    """
+    if not (math.isfinite(ratio) and ratio >= 1.0):
+        raise ConfigError(
+            f"the ratio {ratio:g} is below 1: scaling adds parameters",
+            where="--ratio",
+            hint="--ratio 2 doubles the parameters of the layers",
+            kind="scaling.ratio",
+        )
+    scale = max(gradients.depth, gradients.width)
+    if not scale > 0.0:
+        raise ConfigError(
+            f"the losses give no direction: one more layer lowers the validation loss by "
+            f"{gradients.depth:g}, a wider FFN by {gradients.width:g}, and neither is above 0",
+            hint="train longer or with more seeds, or from a smaller base model: this one does "
+            "not gain from more parameters",
+            kind="scaling.no-direction",
+        )
+    depth, width = gradients.depth / scale, gradients.width / scale
+    ffn = sum(stack.ffn for stack in stacks)
+    one_more = sum(stack.attention + stack.ffn * width_ratio for stack in stacks)
+    a = depth * width * ffn
+    b = depth * one_more + width * sum(stack.layers * stack.ffn for stack in stacks)
+    c = layer_parameters(stacks, width_ratio) * (1.0 - ratio)
+    square = b * b - 4.0 * a * c
+    if c and (b <= 0.0 or square < 0.0):
+        raise _unreachable(gradients, ratio)
+    # the smaller root where there are two; the usual formula loses digits where a is small
+    step_size = -2.0 * c / (b + math.sqrt(square)) / scale if c else 0.0
+    scaling = Scaling(tuple(stacks), width_ratio, gradients, ratio, step_size)
+    fewest = min(stack.layers for stack in stacks) + scaling.more_layers
+    if fewest < 1 or width_ratio + scaling.more_width < LEAST_WIDTH:
+        raise _unreachable(gradients, ratio)
+    return scaling
+
+
+def _unreachable(gradients: Gradients, ratio: float) -> ConfigError:
+    return ConfigError(
+        f"the parameters never grow {ratio:g} times in the direction of the gradients, "
+        f"{gradients.depth:g} of depth and {gradients.width:g} of width: one of them shrinks the "
+        "network as fast as the other grows it",
+        where="--ratio",
+        hint="a lower --ratio, or more seeds, so that the gradients are certain",
+        kind="scaling.no-solution",
+    )
+
+
+def _rounded(value: float) -> int:
+    return math.floor(value + 0.5)
