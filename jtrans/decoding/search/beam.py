@@ -24,6 +24,7 @@ from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.candidates import Choice, Continuations, survivors
 from jtrans.decoding.search.diversity import DiverseGroups
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
+from jtrans.decoding.search.phrases import Phrases, RequiredPhrases
 from jtrans.decoding.search.trace import Hypothesis, Trace
 from jtrans.models.base import State
 from jtrans.text.vocabulary import EOS
@@ -38,6 +39,7 @@ def beam_search(
     source_mask: Tensor,
     options: SearchOptions,
     prefixes: Sequence[Ids] | None = None,
+    phrases: Sequence[Phrases] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search for the best translations of some sentences.
 
@@ -47,21 +49,29 @@ def beam_search(
         source_mask: True on real tokens, [B, S].
         options: beam, limits and ranking.
         prefixes: the first tokens of each translation, without ``</s>``; none by default.
+        phrases: required and forbidden phrases of each translation; none by default.
 
     Returns:
-        For each sentence up to `options.nbest` hypotheses, best score first.
+        For each sentence up to `options.nbest` hypotheses, best score first; none only where no
+        hypothesis could fulfil the demands on its phrases.
 
     Raises:
         DecodingError: the model's probabilities are not finite.
     """
     with torch.no_grad():
         limits = [options.limit(length, models) for length in source_mask.sum(1).tolist()]
-        rules = TokenRules(options, limits, source.device, prefixes)
-        choice = DiverseGroups(options) if options.diverse_groups > 1 else Choice(options)
+        rules = TokenRules(options, limits, source.device, prefixes, phrases)
+        choice = _choice(options, rules)
         search = _Search(models, source, source_mask, limits, options, rules, choice)
         while search.is_running:
             search.advance()
-        return search.trace.read(options)
+        return search.trace.read(options, may_fail=phrases is not None)
+
+
+def _choice(options: SearchOptions, rules: TokenRules) -> Choice:
+    if rules.required:
+        return RequiredPhrases(options, rules.required, rules.limit)
+    return DiverseGroups(options) if options.diverse_groups > 1 else Choice(options)
 
 
 class _Search:
@@ -82,6 +92,7 @@ class _Search:
         self.limits = limits
         self.rules = rules
         self.choice = choice
+        self.keeps_prefix = rules.needs_prefix or choice.needs_prefix
         device, B = source.device, source.shape[0]
         self.step = 0
         self.is_running = B > 0
@@ -111,7 +122,7 @@ class _Search:
         log_probs = next_log_probs(self.models, self.states, self.token).view(A, h, -1)
         is_last = self.step + 1 >= self.next_limit
         self.rules.apply(log_probs, self.step, self.active, self.prefix, is_last=is_last)
-        best = self.choice.best(log_probs, self.total)
+        best = self.choice.best(log_probs, self.total, self.prefix, self.active)
         self._finish(best)
         self._continue(best)
         self.step += 1
@@ -152,7 +163,7 @@ class _Search:
         if not self.is_running:
             return
         self.token = token.flatten()
-        if self.rules.needs_prefix:
+        if self.keeps_prefix:
             self.prefix = torch.cat([self.prefix[row[:, None], parent], token[..., None]], dim=2)
         rows = row[:, None] * h + parent  # [A, k]
         is_identity = (

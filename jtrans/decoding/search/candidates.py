@@ -39,18 +39,25 @@ class Choice:
 
     Attributes:
         groups: into how many groups of the same size the beam is divided.
+        needs_prefix: whether the choice depends on the tokens of the hypotheses so far.
     """
+
+    groups = 1
+    needs_prefix = False
 
     def __init__(self, options: SearchOptions) -> None:
         self.beam = options.beam
-        self.groups = 1
 
-    def best(self, log_probs: Tensor, total: Tensor) -> Continuations:
+    def best(
+        self, log_probs: Tensor, total: Tensor, prefix: Tensor, active: Tensor
+    ) -> Continuations:
         """Return the continuations to consider.
 
         Args:
             log_probs: of the next token, -inf where excluded, [A, h, V].
             total: summed log-probability of each hypothesis, [A, h].
+            prefix: the tokens so far, [A, h, step]; not read unless `needs_prefix`.
+            active: the sentences by number, [A].
         """
         return best_continuations(log_probs, total, 2 * self.beam)
 

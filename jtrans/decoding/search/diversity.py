@@ -33,7 +33,9 @@ class DiverseGroups(Choice):
         self.groups = options.diverse_groups
         self.strength = options.diversity
 
-    def best(self, log_probs: Tensor, total: Tensor) -> Continuations:
+    def best(
+        self, log_probs: Tensor, total: Tensor, prefix: Tensor, active: Tensor
+    ) -> Continuations:
         """Return the continuations to consider, [A, 2k]: the better half of each group first."""
         A, h, V = log_probs.shape
         own = self.beam // self.groups

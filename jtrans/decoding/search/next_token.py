@@ -16,6 +16,7 @@ from torch import Tensor
 from jtrans.data.batch import Ids
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.search.phrases import Phrases, PhraseTable, block_phrases
 from jtrans.models.base import State
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
@@ -47,6 +48,10 @@ class TokenRules:
         device: where the search runs.
         prefixes: the first tokens of each translation, without ``</s>``, empty where none are
             given; None for no sentence.
+        phrases: of each translation; None for no sentence.
+
+    Attributes:
+        required: the required phrases.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class TokenRules:
         limits: Sequence[int],
         device: torch.device,
         prefixes: Sequence[Ids] | None = None,
+        phrases: Sequence[Phrases] | None = None,
     ) -> None:
         self.options = options
         self.limit = torch.tensor(limits, device=device)  # [B]
@@ -62,12 +68,17 @@ class TokenRules:
         rows = [
             [*map(int, prefix), *[PAD] * (self.longest - len(prefix))] for prefix in prefixes or ()
         ]
+        given = phrases or ()
+        continued = given[0].continued if given else frozenset()
+        self.required = PhraseTable([each.required for each in given], continued, device)
+        self._forbidden = PhraseTable([each.forbidden for each in given], continued, device)
         self._forced = torch.tensor(rows, dtype=torch.int64, device=device)  # [B, longest]
 
     @property
     def needs_prefix(self) -> bool:
         """Whether `apply` depends on the tokens of the hypotheses so far."""
-        return self.options.no_repeat_ngram > 0 or self.options.max_repeats > 0
+        options = self.options
+        return options.no_repeat_ngram > 0 or options.max_repeats > 0 or bool(self._forbidden)
 
     def apply(
         self, log_probs: Tensor, step: int, active: Tensor, prefix: Tensor, *, is_last: bool
@@ -84,16 +95,29 @@ class TokenRules:
         log_probs[..., PAD] = -math.inf
         log_probs[..., SPARE] = -math.inf
         required = [*self._required(log_probs, step, active, is_last=is_last)]
-        if self.options.no_repeat_ngram:
-            block_repeated_ngrams(log_probs, prefix, self.options.no_repeat_ngram)
-        if self.options.max_repeats:
-            block_loops(log_probs, prefix, self.options.max_repeats)
+        if self.options.no_repeat_ngram or self.options.max_repeats:
+            self._block_repetitions(log_probs, prefix, active)
+        if self._forbidden:
+            block_phrases(log_probs, prefix, active, self._forbidden)
         if step < self.options.min_length:
             log_probs[..., EOS] = -math.inf
         for token, log_prob, where in required:
             log_probs.masked_fill_(where, -math.inf)
             excluded = log_probs.gather(-1, token)
             log_probs.scatter_(-1, token, torch.where(where, log_prob, excluded))
+
+    def _block_repetitions(self, log_probs: Tensor, prefix: Tensor, active: Tensor) -> None:
+        """Exclude repetitions, but no token that a required phrase goes on with."""
+        token, log_prob = torch.empty(0), torch.empty(0)
+        if self.required:
+            token = self.required.next_tokens(self.required.match(prefix, active), active)
+            log_prob = log_probs.gather(-1, token)
+        if self.options.no_repeat_ngram:
+            block_repeated_ngrams(log_probs, prefix, self.options.no_repeat_ngram)
+        if self.options.max_repeats:
+            block_loops(log_probs, prefix, self.options.max_repeats)
+        if self.required:
+            log_probs.scatter_(-1, token, log_prob)
 
     def _required(
         self, log_probs: Tensor, step: int, active: Tensor, *, is_last: bool

@@ -82,8 +82,12 @@ class Trace:
             old: Tensor = getattr(self, f"_{name}")
             setattr(self, f"_{name}", torch.cat([old, torch.zeros_like(old)]))
 
-    def read(self, options: SearchOptions) -> list[list[Hypothesis]]:
+    def read(self, options: SearchOptions, *, may_fail: bool = False) -> list[list[Hypothesis]]:
         """Return the n best finished hypotheses of every sentence, best first.
+
+        Args:
+            options: how many, and how they are ranked.
+            may_fail: whether a sentence may have none.
 
         Raises:
             DecodingError: a sentence has none, for example because probabilities are nan.
@@ -99,7 +103,7 @@ class Trace:
                 Hypothesis(tokens[i, :length].tolist(), score, log_prob, token_log_probs)
             )
         for hypotheses in finished:
-            if not hypotheses:
+            if not (hypotheses or may_fail):
                 raise _not_finite()
             hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # ties: the first to end
             if options.diverse_groups > 1:  # two groups can find the same
