@@ -201,6 +201,7 @@ def train(
     device: str | None = None,
     restart: bool = False,
     initial: str | Path | None = None,
+    tensorboard: bool = False,
     events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
@@ -214,6 +215,7 @@ def train(
         device: "auto", "cpu", "cuda" or "mps".
         restart: start over, deleting the existing run.
         initial: a run with the same vocabularies; a new run starts from its best weights.
+        tensorboard: also write curves for TensorBoard, to the run's folder ``tensorboard``.
         events: receives training events.
         should_stop: called after each update and during validation; True saves and stops.
 
@@ -234,6 +236,7 @@ def train(
         device=device,
         restart=restart,
         initial=find_run(str(initial)) if initial else None,
+        tensorboard=tensorboard,
         events=events,
         should_stop=should_stop,
     )

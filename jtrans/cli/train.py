@@ -39,6 +39,7 @@ def train(
         "Start from its best weights.", "RUN", panel=START, names=["--from"]
     ),
     dry_run: bool = flag("--dry-run", "Estimate size, memory and time.", START),
+    tensorboard: bool = flag("--tensorboard", "Write curves to RUN/tensorboard, too.", None),
     device: str | None = DEVICE,
     precision: str | None = option(
         "auto, fp32 or bf16: training.precision", shown="auto", panel=MACHINE
@@ -72,7 +73,13 @@ def train(
         _estimate(config, data, device, as_json=as_json)
         return
     result, exit_code = train_with_table(
-        config, data=data, run=run, device=device, restart=restart, initial=from_
+        config,
+        data=data,
+        run=run,
+        device=device,
+        restart=restart,
+        initial=from_,
+        tensorboard=tensorboard,
     )
     if as_json:
         console.print_json(result.to_json())

@@ -162,6 +162,11 @@ class Run(CheckpointFolder, EventLog):
         return self.folder / kind / name
 
     @property
+    def tensorboard_folder(self) -> Path:
+        """The folder of the curves for TensorBoard."""
+        return self.folder / "tensorboard"
+
+    @property
     def reports_folder(self) -> Path:
         """The default folder of figures, tables and pages."""
         return self.folder / "reports"

@@ -19,6 +19,7 @@ from jtrans.runs import Run
 from jtrans.training.checkpoint import Totals, TrainingState
 from jtrans.training.events import Advance, Validation
 from jtrans.training.stopping import Stopping
+from jtrans.training.tensorboard import TensorBoard
 
 
 class Metrics:
@@ -31,6 +32,7 @@ class Metrics:
         self.run = run
         self.state = state
         self.is_joint = is_joint
+        self.board: TensorBoard | None = None
         # losses, gradient norm and whether it was dropped of each update, on the device; its
         # target tokens, and its labelled source tokens
         self._unread: list[tuple[Tensor, int, dict[str, int]]] = []
@@ -109,9 +111,11 @@ class Metrics:
         )
 
     def log(self, event: str, **values: Any) -> None:
-        """Write one event to the run's log."""
+        """Write one event to the run's log, and its curves for TensorBoard."""
         self.state.events += 1
         self.run.log({"event": event, "update": self.state.update, **values})
+        if self.board is not None:
+            self.board.add(event, self.state.update, values)
 
     def log_updates(self, learning_rate: float) -> None:
         """Log the sums since the last train event, and clear them."""

@@ -39,6 +39,7 @@ from jtrans.training.initial import (
     freeze,
     initialise,
 )
+from jtrans.training.tensorboard import TensorBoard, check_installed
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
 
@@ -69,6 +70,7 @@ def train(
     device: str | None = None,
     restart: bool = False,
     initial: Run | None = None,
+    tensorboard: bool = False,
     events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
@@ -80,6 +82,8 @@ def train(
         CheckpointError: the run has other vocabularies or data, or is damaged.
         WorkError: training diverged, or memory ran out.
     """
+    if tensorboard:
+        check_installed()
     corpus = PreparedCorpus.open(data)
     existing = find_existing(run, restart=restart)
     continued = existing if not restart else None
@@ -135,6 +139,9 @@ def train(
                 warnings=check_labels(trainer.model, corpus),
             )
             trainer.events.start(start)
+            if tensorboard:
+                board = TensorBoard(trainer.run.tensorboard_folder, trainer.state.update)
+                trainer.metrics.board = board
         return trainer.train()
 
 

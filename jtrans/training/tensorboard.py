@@ -1,0 +1,81 @@
+"""The curves of a run for TensorBoard: the numbers of its log as scalars.
+
+An extra of the package: ``pip install 'jtrans[tensorboard]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from jtrans.errors import ConfigError
+
+# event of the log: the names of its numbers, and theirs in TensorBoard
+CURVES: dict[str, dict[str, str]] = {
+    "train": {
+        "loss": "train/loss",
+        "nll": "train/unsmoothed_loss",
+        "learning_rate": "train/learning_rate",
+        "gradient_norm": "train/gradient_norm",
+        "tokens_per_second": "train/tokens_per_second",
+        "positions_per_second": "train/positions_per_second",
+        "dropped": "train/dropped_updates",
+        "pos_loss": "train/pos_loss",
+        "ner_loss": "train/ner_loss",
+    },
+    "validation": {
+        "valid_loss": "valid/loss",
+        "perplexity": "valid/perplexity",
+        "bleu": "valid/bleu",
+        "window": "valid/window",
+    },
+}
+
+
+class TensorBoard:
+    """Writes the curves of a run.
+
+    Args:
+        folder: of the files; TensorBoard reads all that different starts of a run leave there.
+        update: updates done so far; what an interrupted training wrote after it is hidden.
+
+    Raises:
+        ConfigError: the package tensorboard is not installed.
+    """
+
+    def __init__(self, folder: Path, update: int) -> None:
+        check_installed()
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder), purge_step=update + 1)
+
+    def add(self, event: str, update: int, values: Mapping[str, Any]) -> None:
+        """Write the numbers of an event of the log."""
+        scalars = {
+            tag: values[name]
+            for name, tag in CURVES.get(event, {}).items()
+            if values.get(name) is not None
+        }
+        for kind, share in values.get("accuracy", {}).items():
+            scalars[f"valid/{kind}_accuracy"] = share
+        for tag, value in scalars.items():
+            self._writer.add_scalar(tag, value, update)
+        if event in ("validation", "end"):
+            self._writer.flush()
+
+
+def check_installed() -> None:
+    """Check that the package is there.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if find_spec("tensorboard") is None:
+        raise ConfigError(
+            "the package tensorboard is not installed",
+            where="--tensorboard",
+            hint="pip install 'jtrans[tensorboard]'",
+            kind="config.absent-package",
+        )

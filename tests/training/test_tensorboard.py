@@ -1,0 +1,50 @@
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError
+from jtrans.runs import Run
+from jtrans.training import tensorboard, trainer
+from jtrans.training.session import train
+
+
+@pytest.mark.skipif(util.find_spec("tensorboard") is None, reason="needs tensorboard")
+def test_tensorboard_shows_the_numbers_of_the_log_once_also_after_an_interruption(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.setattr(trainer, "LOG_EVERY", 2)
+    config = make_config(max_updates=6, validate_every=3)
+    calls = iter(range(100))
+    for stop in (4, 100):
+        train(
+            config,
+            data=corpus.folder,
+            run=tmp_path / "run",
+            tensorboard=True,
+            should_stop=lambda stop=stop: next(calls) == stop,  # type: ignore[misc]
+        )
+    run = Run(tmp_path / "run")
+    curves = EventAccumulator(str(run.tensorboard_folder)).Reload()
+    for event, name, tag in (
+        ("train", "loss", "train/loss"),
+        ("train", "learning_rate", "train/learning_rate"),
+        ("validation", "valid_loss", "valid/loss"),
+        ("validation", "bleu", "valid/bleu"),
+    ):
+        logged = [(e["update"], e[name]) for e in run.events() if e["event"] == event]
+        shown = [(point.step, point.value) for point in curves.Scalars(tag)]
+        assert shown == [(update, pytest.approx(value, rel=1e-6)) for update, value in logged]
+
+
+def test_without_the_package_nothing_is_started(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensorboard, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="not installed"):
+        train(make_config(), data=corpus.folder, run=tmp_path / "run", tensorboard=True)
+    assert not (tmp_path / "run").exists()
