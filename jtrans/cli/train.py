@@ -33,6 +33,7 @@ def train(
     run: Path | None = option("Folder of the run.", "DIR", "runs/RECIPE"),
     set_: list[str] | None = SETTINGS,
     seed: int | None = option("training.seed"),
+    seeds: str | None = option("One run after the other with each seed, in RUN/seed-N.", "N,N,..."),
     max_minutes: float | None = option("training.max_minutes", panel=START),
     restart: bool = flag("--restart", "Start over, deleting the run.", START),
     from_: str | None = option(
@@ -54,6 +55,8 @@ def train(
         jtrans train demo/transformer
 
         jtrans train demo/reformer-fast --run runs/wide --set model.width=256
+
+        jtrans train demo/reformer-fast --run runs/fast --seeds 1,2,3
     """
     from jtrans.api import default_data, default_run
     from jtrans.cli.train_table import train_with_table
@@ -72,24 +75,59 @@ def train(
     if dry_run:
         _estimate(config, data, device, as_json=as_json)
         return
-    result, exit_code = train_with_table(
-        config,
-        data=data,
-        run=run,
-        device=device,
-        restart=restart,
-        initial=from_,
-        tensorboard=tensorboard,
-    )
+    trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed)
+    next_step = f"jtrans translate {shlex.quote(str(run))}"
+    if seeds is not None:
+        next_step = shlex.join(["jtrans", "score", *map(str, trainings)])
+    results = []
+    for folder, own in trainings.items():
+        result, exit_code = train_with_table(
+            own,
+            data=data,
+            run=folder,
+            device=device,
+            restart=restart,
+            initial=from_,
+            tensorboard=tensorboard,
+        )
+        results.append(result)
+        _close(result, next_step if folder == [*trainings][-1] else None)
+        if exit_code is not None:
+            break
     if as_json:
-        console.print_json(result.to_json())
-    _close(result)
+        shown = [result.to_json() for result in results]
+        console.print_json(shown[0] if seeds is None else {"runs": shown})
     if exit_code is not None:
         raise typer.Exit(exit_code)
 
 
-def _close(result: Result) -> None:
-    """Report how training ended and suggest the next command."""
+def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[Path, Config]:
+    """Return the configuration of each seed, and the folder of its run."""
+    from jtrans.errors import usage_error
+    from jtrans.runs import Run
+
+    numbers = [part.strip() for part in seeds.split(",")]
+    if not all(part.isdecimal() for part in numbers) or len(set(numbers)) < len(numbers):
+        raise usage_error(f"--seeds needs different numbers, not {seeds!r}", "--seeds 1,2,3")
+    if seed is not None:
+        raise usage_error("--seed and --seeds exclude each other", "use one of them")
+    if Run.exists(run):
+        raise usage_error(
+            f"{run} is a run itself: those of several seeds are folders in --run",
+            "--run with another folder",
+            where="--run",
+        )
+    result = {}
+    for number in map(int, numbers):
+        if number >= 2**32:
+            raise usage_error(f"a seed is less than 2^32, not {number}", "--seeds 1,2,3")
+        training = config.training.model_copy(update={"seed": number})
+        result[run / f"seed-{number}"] = config.model_copy(update={"training": training})
+    return result
+
+
+def _close(result: Result, next_step: str | None) -> None:
+    """Report how training ended, and suggest the next command."""
     from jtrans.cli.train_table import duration
 
     name = shlex.quote(str(result.run))
@@ -126,7 +164,8 @@ def _close(result: Result) -> None:
         console.talk(f"{result.dropped:,} updates of abnormal gradients were dropped")
     if result.window:
         console.talk(window_text(result.window))
-    console.next_step(f"jtrans translate {name}")
+    if next_step:
+        console.next_step(next_step)
 
 
 def window_text(window: Mapping[str, Any]) -> str:

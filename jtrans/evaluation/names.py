@@ -95,7 +95,8 @@ def _shared(names: Sequence[str]) -> str:
     end = _common([own[::-1] for own in words])[:rest][::-1]
     if begin and end:
         return f"{''.join(begin)}…{''.join(end)}"
-    return "".join(begin or end).strip("-_./ ")
+    shared = "".join(begin or end).strip("-_./ ")
+    return re.sub(r"[-_./ ]+seed$", "", shared)  # base/seed-1, base/seed-2: base
 
 
 def _common(lists: Sequence[Sequence[str]]) -> list[str]:

@@ -332,3 +332,24 @@ def test_averages_that_cannot_be_made_are_refused(
     done = jtrans("average", *arguments)
     assert done.code == 2
     assert done.err.startswith("error: ")
+
+
+def test_several_seeds_are_several_runs_that_are_scored_as_one_system(
+    workplace: Path, jtrans: Jtrans
+) -> None:
+    command = ("train", "tiny.toml", "--data", "data", "--run", "runs/many")
+    done = jtrans(*command, "--seeds", "3,11", "--set", "training.max_updates=2", "--json")
+    assert done.code == 0, done.err
+    folders = ["runs/many/seed-3", "runs/many/seed-11"]
+    assert [each["run"] for each in json.loads(done.out)["runs"]] == folders
+    assert done.err.splitlines()[-1] == f"Next: jtrans score {' '.join(folders)}"
+    assert done.err.count("Next:") == 1
+    scored = jtrans("score", *folders, "--split", "valid", "--json")
+    (system,) = json.loads(scored.out)["groups"]
+    assert system["name"] == "many (seeds 3, 11)"
+    again = jtrans(*command, "--seeds", "3,11", "--set", "training.max_updates=2")
+    assert again.code == 0 and again.err.count("nothing to do") == 2
+    for wrong in (["--seeds", "1,x"], ["--seeds", "1,1"], ["--seeds", "1", "--seed", "2"]):
+        assert jtrans(*command, *wrong).code == 2
+    refused = jtrans(*command[:-1], folders[0], "--seeds", "1,2")
+    assert refused.code == 2 and "is a run itself" in refused.err

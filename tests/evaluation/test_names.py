@@ -56,6 +56,7 @@ def test_a_path_given_twice_is_refused() -> None:
         ),
         ([["e-1", "e-2"], ["e-3", "e-4"]], ["e-1+e-2 (seeds 1, 2)", "e-3+e-4 (seeds 1, 2)"]),
         ([["base-1", "base-2"], ["base"]], ["base-1+base-2 (seeds 1, 2)", "base"]),
+        ([["b/seed-1", "b/seed-2"], ["c"]], ["b (seeds 1, 2)", "c"]),
         ([["s1/base", "s2/base"], ["fast"]], ["base (seeds 1, 2)", "fast"]),
         ([["k/s1/base", "k/s2/base"]], ["k/…/base (seeds 1, 2)"]),
         ([["a/exp1", "a/exp2"], ["a/other"]], ["a/exp1+a/exp2 (seeds 1, 2)", "a/other"]),
