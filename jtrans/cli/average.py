@@ -30,7 +30,7 @@ def average(
     from jtrans.runs import find_run
 
     opened = find_run(run)  # a wrong name is refused before torch is imported
-    from jtrans.training.averaging import average_checkpoints, choose_checkpoints
+    from jtrans.training.weights.averaging import average_checkpoints, choose_checkpoints
 
     checkpoints = choose_checkpoints(opened, last=5 if last is None else last, updates=updates)
     folder = average_checkpoints(opened, checkpoints, name)

@@ -31,9 +31,9 @@ from jtrans.models.zoo import load_weights
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run, damaged, step_name
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.optimisation.guard import NO_AVERAGES
-from jtrans.training.optimisation.moving_average import MovingAverage
 from jtrans.training.optimisation.schedule import Plateau
-from jtrans.training.window import BleuWindow
+from jtrans.training.weights.moving_average import MovingAverage
+from jtrans.training.weights.window import BleuWindow
 
 FORMAT = 1
 TRAINED = "trained"  # weights in state.safetensors begin so

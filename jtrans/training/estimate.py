@@ -14,11 +14,11 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn.device import wait_for
 from jtrans.runs import Run
-from jtrans.training.initial import initialise
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import MicroBatch, padded_size
+from jtrans.training.weights.initial import initialise
 
 QUANTILES = (0.125, 0.375, 0.625, 0.875)  # of the micro-batches by cost: those that are timed
 

@@ -32,16 +32,16 @@ from jtrans.nn.device import (
 from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
 from jtrans.runs import WEIGHTS, Run
 from jtrans.training.events import Result, Start, TrainingEvents
-from jtrans.training.initial import (
+from jtrans.training.tensorboard import TensorBoard, check_installed
+from jtrans.training.trainer import Trainer
+from jtrans.training.updates import with_sizes
+from jtrans.training.weights.initial import (
     INIT_FROM,
     CopiedWeights,
     check_vocabularies,
     freeze,
     initialise,
 )
-from jtrans.training.tensorboard import TensorBoard, check_installed
-from jtrans.training.trainer import Trainer
-from jtrans.training.updates import with_sizes
 
 # Settings that cannot change within a run: another value would make it a different run, or
 # invalidate the position in the epoch where it stopped.

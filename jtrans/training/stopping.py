@@ -8,7 +8,7 @@ from jtrans.config import TrainingConfig
 from jtrans.errors import ConfigError
 from jtrans.training.checkpoint import TrainingState
 from jtrans.training.optimisation.schedule import Schedule
-from jtrans.training.window import BleuWindow
+from jtrans.training.weights.window import BleuWindow
 
 METRICS = {  # configured name: name in the measurements
     "valid-loss": "loss",

@@ -39,12 +39,12 @@ from jtrans.training.metrics import Metrics
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective
 from jtrans.training.optimisation.guard import GradientGuard
-from jtrans.training.optimisation.moving_average import MovingAverage
 from jtrans.training.optimisation.optimiser import add_l2, make_optimiser, step_unless
 from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.stopping import METRICS, Stopping
 from jtrans.training.updates import MicroBatch, UpdatePlan
 from jtrans.training.validation import Validator
+from jtrans.training.weights.moving_average import MovingAverage
 
 LOG_EVERY = 50  # updates between two train events in the log
 SAVE_EVERY_SECONDS = 300.0  # at most this much work is lost by a crash

@@ -17,7 +17,7 @@ from jtrans.data.batch import Batch
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.models.zoo import load_weights
 from jtrans.nn.device import autocast
-from jtrans.training.averaging import average_weights
+from jtrans.training.weights.averaging import average_weights
 
 PAD, EOS = 0, 1
 EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-10}  # float64

@@ -13,7 +13,7 @@ from jtrans.config import load_config
 from jtrans.models.base import TranslationModel
 from jtrans.models.systems import HybridConfig
 from jtrans.models.zoo import SYSTEMS, build_model, system_configs
-from jtrans.training.initial import freeze
+from jtrans.training.weights.initial import freeze
 
 Build = Callable[..., TranslationModel]
 

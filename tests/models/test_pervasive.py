@@ -25,7 +25,7 @@ from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.layer import set_recompute
 from jtrans.nn.recorder import record_attention
 from jtrans.nn.reduction import MaxReduction
-from jtrans.training.averaging import average_weights
+from jtrans.training.weights.averaging import average_weights
 
 EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-10}  # float64
 DENSE: dict[str, Any] = {"network": "dense", "positions": False, "aggregation": "max"}

@@ -12,8 +12,12 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.models.zoo import build_model, load_weights
 from jtrans.runs import Checkpoint, Run
-from jtrans.training.averaging import average_checkpoints, average_weights, choose_checkpoints
 from jtrans.training.session import train
+from jtrans.training.weights.averaging import (
+    average_checkpoints,
+    average_weights,
+    choose_checkpoints,
+)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from torch import nn
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.training.events import TrainingEvents
-from jtrans.training.optimisation.moving_average import MovingAverage
 from jtrans.training.session import make_trainer, train
+from jtrans.training.weights.moving_average import MovingAverage
 
 
 def test_the_average_is_its_recursion() -> None:

@@ -14,7 +14,7 @@ from jtrans.errors import CheckpointError
 from jtrans.runs import Run
 from jtrans.training.events import TrainingEvents, Validation
 from jtrans.training.session import train
-from jtrans.training.window import BleuWindow
+from jtrans.training.weights.window import BleuWindow
 
 scores = st.lists(st.floats(0.0, 100.0), max_size=40)
 

@@ -1,0 +1,1 @@
+"""Weights that do not come from the optimiser: initial ones, and averages of several."""
