@@ -20,6 +20,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.flop_counter import FlopCounterMode
 
+from jtrans.bench.recurrent_flops import FORMULAS
 from jtrans.config import SystemConfig
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model
@@ -70,7 +71,7 @@ def _count(config: SystemConfig, vocabularies: tuple[int, int], device: str) -> 
 
 def _count_pair(model: TranslationModel, lengths: tuple[int, int]) -> int:
     source, target = (torch.ones(1, length, dtype=torch.int64) for length in lengths)
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False, custom_mapping=FORMULAS) as counter:
         memory = model.encode(source, source > 0)
         loss: Any = model.project(model.decode(target, memory)).sum()
         loss.backward()

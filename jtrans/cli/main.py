@@ -74,8 +74,14 @@ def _top(
         print(ctx.get_help())
 
 
-def build_app() -> typer.Typer:
-    """Assemble the application from the command modules."""
+def build_app(arguments: Sequence[str] = ()) -> typer.Typer:
+    """Assemble the application from the command modules.
+
+    Args:
+        arguments: of the command line; if they name a command, only this one is loaded.
+    """
+    first = next((name for name in arguments if not name.startswith("-")), "")
+    commands = {first: COMMANDS[first]} if first in COMMANDS else COMMANDS
     app = typer.Typer(
         cls=CommandGroup,
         name="jtrans",
@@ -85,7 +91,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_top)
-    for name, (module_name, panel) in COMMANDS.items():
+    for name, (module_name, panel) in commands.items():
         module = importlib.import_module(f"jtrans.cli.{module_name}")
         command = getattr(module, module_name)
         if isinstance(command, typer.Typer):
@@ -138,7 +144,8 @@ def _terminated(number: int, _frame: FrameType | None) -> NoReturn:
 
 def _run(arguments: list[str]) -> int:
     try:
-        outcome: Any = build_app()(args=arguments, prog_name="jtrans", standalone_mode=False)
+        app = build_app(arguments)
+        outcome: Any = app(args=arguments, prog_name="jtrans", standalone_mode=False)
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):  # Typer turns it into exit code 1
             raise leaving.__context__ from None

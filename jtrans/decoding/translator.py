@@ -11,7 +11,6 @@ import torch
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.halving import in_halves
-from jtrans.decoding.mbr import MinimumBayesRisk
 from jtrans.decoding.options import (
     DecodingChoices,
     SamplingOptions,
@@ -34,6 +33,7 @@ from jtrans.decoding.word_alignments import (
 )
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.models.base import TranslationModel
+from jtrans.models.undrawn import UndrawnParameters
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
@@ -95,7 +95,8 @@ def load_model(
     device = device or resolve_device(None)
     prepare_device(device)
     sides = run.pipeline.source, run.pipeline.target
-    model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+    with UndrawnParameters():
+        model = build_model(config.model, *(len(side.vocabulary) for side in sides))
     load_weights(model, opened.weights)
     if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
         raise CheckpointError(
@@ -319,6 +320,8 @@ class Translator:
         """Sort candidates by expected utility, if that is asked for; it becomes their score."""
         if not self.extras.mbr:
             return translations
+        from jtrans.decoding.mbr import MinimumBayesRisk  # it loads sacreBLEU
+
         risk = MinimumBayesRisk(self.extras.mbr, self.pipeline.target.language)
         log_probs = None if self.extras.sampling else [each.log_prob for each in translations]
         scores = risk.expected([each.text for each in translations], log_probs).tolist()

@@ -123,12 +123,14 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
             In training all layers of a micro-batch share shapes, so oneDNN need only be a
             twentieth faster; in a search the shapes change from step to step.
     """
-    info = _prepare(device, 1.05 if for_training else 1.6)
+    # every translation waits for the measurement, which need not be as fine for its wide margin
+    margin, rounds = (1.05, 10) if for_training else (1.6, 3)
+    info = _prepare(device, margin, rounds)
     _log.info("device %s", info.describe("fp32"))
     return info
 
 
-def _prepare(device: torch.device, margin: float) -> DeviceInfo:
+def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
     if device.type == "cuda":
         fault = missing_triton()
         note = f"attention without our kernels, as {fault}: pip install -U triton" if fault else ""
@@ -140,7 +142,7 @@ def _prepare(device: torch.device, margin: float) -> DeviceInfo:
     # its products again. oneDNN reads the limit when it is first used.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     keep_freed_memory()
-    backend = matmul_backend.take_faster_backend(margin)
+    backend = matmul_backend.take_faster_backend(margin, rounds)
     return DeviceInfo("cpu", torch.get_num_threads(), backend)
 
 

@@ -15,6 +15,7 @@ from jtrans.config import SystemConfig
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.models.reformer import Reformer
 from jtrans.models.zoo import build_model, system_configs
+from jtrans.nn.recurrent.lstm import DirectionWeights
 
 V, S, T = 32, 19, 17
 
@@ -50,6 +51,14 @@ def test_lengths_that_were_not_counted_take_what_is_predicted(
     with torch.device("meta"):
         counted = count(build_model(config, V, V), ones(1, S), ones(1, T))
     assert training_flops(config, V, V)([S], [T]) == pytest.approx(counted, rel=1e-6)
+
+
+def test_recurrent_operators_are_counted() -> None:
+    values = {"system": "rnmt-plus", "width": 16, "heads": 2}
+    config = system_configs()["rnmt-plus"].model_validate(values)
+    modules = build_model(config, V, V).modules()
+    weights = [each.weight.numel() for each in modules if isinstance(each, DirectionWeights)]
+    assert weights and training_flops(config, V, V)([S], [S]) > 3 * 2 * S * sum(weights)
 
 
 def test_a_batch_takes_what_its_pairs_take(make_config: Any) -> None:

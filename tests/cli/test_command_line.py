@@ -144,7 +144,7 @@ def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans:
 def test_the_unexpected_is_one_paragraph_without_traceback(
     monkeypatch: pytest.MonkeyPatch, jtrans: Jtrans
 ) -> None:
-    def broken() -> NoReturn:
+    def broken(*_: object) -> NoReturn:
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(main, "build_app", broken)

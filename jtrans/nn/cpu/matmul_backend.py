@@ -17,11 +17,12 @@ FP32_ERROR = 1e-5  # relative error of a real float32 product of 256 terms stays
 PRECISIONS = {"MKL": "highest", "oneDNN": "medium"}  # torch's switch between them
 
 
-def take_faster_backend(margin: float) -> str:
+def take_faster_backend(margin: float, rounds: int) -> str:
     """Measure both, use the faster one from now on, and return its name.
 
     Args:
         margin: how many times as fast as MKL oneDNN has to be.
+        rounds: products of each; the best one counts.
     """
     if not torch.backends.mkldnn.is_available():
         return "BLAS"
@@ -29,7 +30,7 @@ def take_faster_backend(margin: float) -> str:
     x = torch.randn(1024, 256, generator=generator)
     w = torch.randn(1024, 256, generator=generator)
     seconds = dict.fromkeys(PRECISIONS, float("inf"))
-    for _ in range(10):  # in turns, so that other work on the machine slows both alike
+    for _ in range(rounds):  # in turns, so that other work on the machine slows both alike
         for backend, precision in PRECISIONS.items():
             torch.set_float32_matmul_precision(precision)
             seconds[backend] = min(seconds[backend], product_seconds(x, w))

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import register_flop_formula
 
 from jtrans.nn.recurrent.gates import GateGradients, activate, advance, normalise, step_backward
 from jtrans.nn.recurrent.sequence import add_products, input_products, weight_gradients
@@ -282,20 +281,3 @@ def _differentiate(ctx: Any, d_joint: Tensor, *_: None) -> tuple[Tensor | None, 
 
 
 attentive_operator.register_autograd(_differentiate, setup_context=_save)
-
-
-@register_flop_formula(torch.ops.jtrans.attentive_lstm)
-def _forward_flops(*shapes: Any, **_: Any) -> int:
-    """Count the products with the weights, the scores and the contexts."""
-    inputs = Inputs(*shapes)
-    T, B, _ = inputs.x
-    weights = (inputs.input_weight, inputs.joint_weight, inputs.query_weight)
-    products: int = sum(2 * T * B * weight[1] * weight[2] for weight in weights)
-    _, H, S, D = inputs.keys
-    attention: int = 2 * 2 * (T + 1) * B * H * S * D
-    return products + attention
-
-
-@register_flop_formula(torch.ops.jtrans.attentive_lstm_backward)
-def _backward_flops(d_joint: Any, *shapes: Any, **_: Any) -> int:
-    return 2 * _forward_flops(*shapes[: len(Inputs._fields) - 1], False)

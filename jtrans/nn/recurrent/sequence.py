@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import register_flop_formula
 
 from jtrans.nn.recurrent.gates import GateGradients, activate, advance, normalise, step_backward
 
@@ -233,17 +232,3 @@ def _differentiate(ctx: Any, d_state: Tensor, *_: None) -> tuple[Tensor | None, 
 
 
 lstm_operator.register_autograd(_differentiate, setup_context=_save)
-
-
-@register_flop_formula(torch.ops.jtrans.lstm)
-def _forward_flops(
-    x: Any, x_reversed: Any, input_weight: Any, state_weight: Any, *_: Any, **__: Any
-) -> int:
-    T, B, _ = x
-    weights = (input_weight, state_weight)
-    return sum(2 * T * B * D * width_in * width_out for D, width_in, width_out in weights)
-
-
-@register_flop_formula(torch.ops.jtrans.lstm_backward)
-def _backward_flops(d_state: Any, *shapes: Any, **__: Any) -> int:
-    return 2 * _forward_flops(*shapes)

@@ -1,0 +1,48 @@
+"""The FLOPs of the recurrent operators, which torch's counter cannot look into.
+
+They are here and not beside the operators because torch's counter imports Triton, for which every
+translation would have to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jtrans.nn.recurrent.attentive import Inputs  # it registers the operators
+
+
+def _lstm(x: Any, x_reversed: Any, input_weight: Any, state_weight: Any, *_: Any, **__: Any) -> int:
+    T, B, _ = x
+    weights = (input_weight, state_weight)
+    return sum(2 * T * B * D * width_in * width_out for D, width_in, width_out in weights)
+
+
+def _lstm_backward(d_state: Any, *shapes: Any, **__: Any) -> int:
+    return 2 * _lstm(*shapes)
+
+
+def _attentive(*shapes: Any, **_: Any) -> int:
+    """Count the products with the weights, the scores and the contexts."""
+    inputs = Inputs(*shapes)
+    T, B, _ = inputs.x
+    weights = (inputs.input_weight, inputs.joint_weight, inputs.query_weight)
+    products: int = sum(2 * T * B * weight[1] * weight[2] for weight in weights)
+    _, H, S, D = inputs.keys
+    attention: int = 2 * 2 * (T + 1) * B * H * S * D
+    return products + attention
+
+
+def _attentive_backward(d_joint: Any, *shapes: Any, **_: Any) -> int:
+    return 2 * _attentive(*shapes[: len(Inputs._fields) - 1], False)
+
+
+# By operator: from the shapes of its arguments to its FLOPs.
+FORMULAS: dict[Any, Callable[..., int]] = {
+    torch.ops.jtrans.lstm: _lstm,
+    torch.ops.jtrans.lstm_backward: _lstm_backward,
+    torch.ops.jtrans.attentive_lstm: _attentive,
+    torch.ops.jtrans.attentive_lstm_backward: _attentive_backward,
+}
