@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from plugins.random_runs import JOINT, ON_CPU, TRANSFORMER, MakeRun
+from plugins.random_runs import ON_CPU, TRANSFORMER, MakeRun
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -20,6 +20,9 @@ from jtrans.runs import Run
 
 CPU = torch.device("cpu")
 LINES = ["ein mann liest .", "hund", "ein hund rennt schnell .", "ein ein mann mann rennt ."]
+# a joint system without a prepared form
+PERVASIVE = {"system": "pervasive", "layers": 1, "kernel": 3}
+PERVASIVE |= {"width": 8, "channels": 8, "ffn_width": 16}
 SYSTEMS: dict[str, dict[str, Any]] = {
     "transformer": {"encoder_layers": 6, "decoder_layers": 6},
     "transformer, tied": {"encoder_layers": 1, "decoder_layers": 1, "tie": "all"},
@@ -105,7 +108,7 @@ def test_the_model_itself_stays_in_float32_and_shares_the_rest(name: str) -> Non
     assert all(shared[key].dtype == torch.float32 for key in shared if "norm" in key)
 
 
-@pytest.mark.parametrize("model", [TRANSFORMER, JOINT], ids=["transformer", "joint"])
+@pytest.mark.parametrize("model", [TRANSFORMER, PERVASIVE], ids=["transformer", "pervasive"])
 def test_translations_are_those_of_autocast(make_run: MakeRun, model: dict[str, Any]) -> None:
     run = Run.open(make_run(config={"model": model}))
     choices = replace(ON_CPU, precision="bf16", search={"beam": 4, "nbest": 4})

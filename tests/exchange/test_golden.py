@@ -20,6 +20,7 @@ from plugins.folders import GOLDEN, needs_golden
 
 from jtrans.data.batch import padded
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.decoding.translator import load_model
@@ -166,12 +167,14 @@ def test_token_losses_are_those_of_the_original(golden: Golden) -> None:
         ("beam5_lenpen0.6", 5, 0.6),
     ],
 )
+@pytest.mark.parametrize("is_prepared", [False, True])
 def test_beam_search_finds_what_the_original_found(
-    golden: Golden, key: str, beam: int, penalty: float
+    golden: Golden, key: str, beam: int, penalty: float, is_prepared: bool
 ) -> None:
     options = SearchOptions(beam=beam, nbest=beam, length_penalty=penalty, max_length="60")
     source, mask = padded(golden.sources, torch.device("cpu"))
-    lists = beam_search([golden.model], source, mask, options)
+    model = prepared(golden.model) if is_prepared else golden.model
+    lists = beam_search([model], source, mask, options)
     for hypotheses, pair in zip(lists, golden.pairs, strict=True):
         expected = pair[key]
         texts = [golden.pipeline.target.decode(each.tokens) for each in hypotheses]

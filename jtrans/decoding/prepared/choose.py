@@ -6,11 +6,16 @@ from collections.abc import Callable
 
 from jtrans.decoding.half_precision import HalfPrecision
 from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.joint import prepare_reformer
 from jtrans.models.base import TranslationModel
+from jtrans.models.reformer import Reformer, ReformerFast
 
 # By exact class, as a subclass of another package may compute something else: what prepares a
 # model of the class for a precision, or returns None for settings without a prepared form.
-FORMS: dict[type[TranslationModel], Callable[[TranslationModel, str], Searchable | None]] = {}
+FORMS: dict[type[TranslationModel], Callable[[TranslationModel, str], Searchable | None]] = {
+    Reformer: prepare_reformer,
+    ReformerFast: prepare_reformer,
+}
 
 
 def prepared(model: TranslationModel, precision: str = "fp32") -> Searchable:
