@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import enum
 import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jtrans.cli import console
-from jtrans.cli.options import JSON, argument, option
+from jtrans.cli.options import DEVICE, JSON, argument, option
 from jtrans.errors import usage_error
+
+if TYPE_CHECKING:
+    from jtrans.runs import Checkpoint, Run
+    from jtrans.training.weights.best_average import Candidate
+
+
+class Metric(enum.StrEnum):
+    """What decides how many checkpoints are averaged."""
+
+    LOSS = "valid-loss"
+    BLEU = "valid-bleu"
+    CHRF = "valid-chrf"
 
 
 def average(
     run: str = argument("RUN", "A folder, a name, or @last."),
     last: int | None = option("Number of newest checkpoints.", shown="5"),
     steps: str | None = option("Checkpoints at these updates instead.", "N,N,..."),
+    choose: Metric | None = option(
+        "The number of newest checkpoints that is best on the valid split, of at most --last."
+    ),
     name: str = option("Name of the new checkpoint.", default="average"),
+    data: Path | None = option(
+        "Prepared corpus of the valid split, for --choose.", "DIR", "the run's corpus"
+    ),
+    device: str | None = DEVICE,
     as_json: bool = JSON,
 ) -> None:
     """Average the weights of some checkpoints of a run.
@@ -22,24 +45,58 @@ def average(
 
         jtrans average runs/demo/transformer --last 5
 
+        jtrans average @last --choose valid-bleu
+
         jtrans average @last --steps 1000,2000,3000 --name middle
     """
-    if last is not None and steps is not None:
-        raise usage_error("--last and --steps exclude each other", "use one of them")
+    if steps is not None and (last is not None or choose is not None):
+        other = "--last" if choose is None else "--choose"
+        raise usage_error(f"{other} and --steps exclude each other", "use one of them")
     updates = _parse(steps)
     from jtrans.runs import find_run
 
     opened = find_run(run)  # a wrong name is refused before torch is imported
     from jtrans.training.weights.averaging import average_checkpoints, choose_checkpoints
 
-    checkpoints = choose_checkpoints(opened, last=5 if last is None else last, updates=updates)
+    everything = max(1, len(opened.checkpoints()))
+    most = everything if choose is not None else 5
+    checkpoints = choose_checkpoints(opened, last=most if last is None else last, updates=updates)
+    candidates: list[Candidate] = []
+    if choose is not None:
+        candidates = _validated(opened, checkpoints, data, choose, device)
+        checkpoints = list(candidates[0].checkpoints)
     folder = average_checkpoints(opened, checkpoints, name)
     names = [checkpoint.name for checkpoint in checkpoints]
     if as_json:
-        console.print_json({"checkpoint": str(folder), "of": names})
+        validated = [
+            {"of": [own.name for own in each.checkpoints], str(choose): each.value}
+            for each in candidates
+        ]
+        made = {"checkpoint": str(folder), "of": names}
+        console.print_json(made | ({"validated": validated} if candidates else {}))
+    elif candidates:
+        rows = [[str(len(each.checkpoints)), f"{each.value:.3f}"] for each in candidates]
+        console.print_table(["averaged", str(choose).replace("-", " ")], rows, right=["averaged"])
     console.talk(f"averaged {', '.join(names)} into {folder}")
     place = shlex.quote(str(opened.folder))
     console.next_step(f"jtrans translate {place} --checkpoint {shlex.quote(name)}")
+
+
+def _validated(
+    run: Run,
+    checkpoints: Sequence[Checkpoint],
+    data: Path | None,
+    metric: Metric,
+    device: str | None,
+) -> list[Candidate]:
+    from jtrans.analysis.study.load import open_corpus
+    from jtrans.training.weights.best_average import validate_averages
+
+    corpus = open_corpus(run, data)
+    progress = console.TerminalProgress()
+    return validate_averages(
+        run, checkpoints, corpus, metric.value, device=device, progress=progress
+    )
 
 
 def _parse(steps: str | None) -> list[int] | None:

@@ -313,6 +313,15 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
     steps = jtrans("average", "runs/avg", "--steps", "2,4", "--name", "early")
     assert steps.code == 0
     assert (workplace / "runs/avg/checkpoints/early/model.safetensors").is_file()
+    best = jtrans("average", "runs/avg", "--choose", "valid-loss", "--name", "best-one", "--json")
+    assert best.code == 0, best.err
+    made = json.loads(best.out)
+    losses = [each["valid-loss"] for each in made["validated"]]
+    assert len(losses) == 3 and losses == sorted(losses)
+    assert made["validated"][0]["of"] == made["of"]
+    (newest,) = (each for each in made["validated"] if len(each["of"]) == 1)
+    logged = [e for e in Run(workplace / "runs/avg").events() if e["event"] == "validation"]
+    assert newest["valid-loss"] == pytest.approx(logged[-1]["valid_loss"], rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -322,6 +331,8 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
         ("runs/first", "--last", "50"),
         ("runs/first", "--steps", "x"),
         ("runs/first", "--steps", "1", "--last", "2"),
+        ("runs/first", "--steps", "1", "--choose", "valid-loss"),
+        ("runs/first", "--choose", "valid-loss", "--data", "nowhere"),
         ("runs/first", "--last", "1", "--name", "best"),
     ],
 )

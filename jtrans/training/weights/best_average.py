@@ -1,0 +1,88 @@
+"""How many of a run's newest checkpoints to average: as many as validation likes best."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors.torch
+
+from jtrans.config import Config
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.models.zoo import build_model, load_weights, system_configs
+from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
+from jtrans.progress import Progress, Silent
+from jtrans.runs import WEIGHTS, Checkpoint, Run
+from jtrans.training.stopping import METRICS
+from jtrans.training.validation import Validator
+from jtrans.training.weights.averaging import average_weights
+from jtrans.training.weights.initial import check_vocabularies
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The average of some checkpoints, and how good it is."""
+
+    checkpoints: tuple[Checkpoint, ...]  # oldest first
+    value: float  # of the metric, on the valid split
+
+
+def validate_averages(
+    run: Run,
+    checkpoints: Sequence[Checkpoint],
+    corpus: PreparedCorpus,
+    metric: str,
+    *,
+    device: str | None = None,
+    progress: Progress = Silent(),
+) -> list[Candidate]:
+    """Validate the newest checkpoint, the average of the two newest, and so on: best first.
+
+    Args:
+        run: the run of the checkpoints.
+        checkpoints: oldest first, at least one.
+        corpus: its prepared corpus.
+        metric: a key of `METRICS`.
+        device: "auto", "cpu", "cuda" or "mps".
+        progress: receives the number of averages done.
+
+    Raises:
+        CheckpointError: a checkpoint is damaged, or of a different model; or the corpus has other
+            vocabularies.
+    """
+    check_vocabularies(run, corpus, "--data")
+    config = _measuring(run.config(system_configs()), metric)
+    place = resolve_device(device)
+    prepare_device(place)
+    sides = corpus.pipeline.source, corpus.pipeline.target
+    model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
+    precision = resolve_precision(place, config.training.precision)
+    validator = Validator(corpus, config, is_joint=model.is_joint, precision=precision)
+    candidates: list[Candidate] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for count in range(1, len(checkpoints) + 1):
+            chosen = tuple(checkpoints[-count:])
+            means, metadata = average_weights([each.verify(WEIGHTS).weights for each in chosen])
+            path = Path(folder) / WEIGHTS
+            safetensors.torch.save_file(means, path, metadata=metadata)
+            load_weights(model, path)
+            value = validator(model)[METRICS[metric]]
+            candidates.append(Candidate(chosen, value))
+            progress.advance("Validating", count, len(checkpoints))
+    # of equal ones that of the fewest checkpoints
+    return sorted(
+        candidates, key=lambda each: each.value if metric == "valid-loss" else -each.value
+    )
+
+
+def _measuring(config: Config, metric: str) -> Config:
+    """Return the settings with which a validation measures a metric, and little else."""
+    training = config.training
+    needed: dict[str, object] = {"best_metric": metric, "stop": None}
+    if metric == "valid-loss":
+        needed["validate_sentences"] = 0
+    elif not training.validate_sentences:
+        needed["validate_sentences"] = type(training)().validate_sentences
+    return config.model_copy(update={"training": training.model_copy(update=needed)})
