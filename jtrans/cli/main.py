@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tag": ("tag", "Translation"),
     "analyze": ("analyze", "Analysis"),
     "import": ("import_", "Exchange"),
+    "export": ("export", "Exchange"),
     "bench": ("bench", "Measuring"),
     "info": ("info", "About"),
 }

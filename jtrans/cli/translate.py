@@ -9,7 +9,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from jtrans.decoding.parallel import TranslatedPiece
     from jtrans.decoding.partial_output import PartialOutput
     from jtrans.decoding.translator import Translation
-    from jtrans.runs import Run
+    from jtrans.exports import Translatable
 
 TEXT = "Text"
 PIECE_LINES = 1024  # of a file: sorted by length, and written, together
 FORMATS = ("text", "jsonl")
+ENGINES = ("torch", "ctranslate2")
 
 
 @grouped()
@@ -83,6 +84,12 @@ def translate(
     workers: int = option(
         "Processes on a CPU; each loads the models.", "N", default=1, panel=MACHINE, min=1
     ),
+    engine: str = option(
+        "ctranslate2: with an export of the run (jtrans export).",
+        "torch|ctranslate2",
+        default="torch",
+        panel=MACHINE,
+    ),
 ) -> None:
     """Translate raw text line by line, preserving order and empty lines.
 
@@ -98,15 +105,19 @@ def translate(
         jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
     """
     from jtrans.cli.line_input import FilePart, LineInput, Prefixes
-    from jtrans.runs import find_run
+    from jtrans.decoding.engines.ctranslate2_options import check_engine
+    from jtrans.exports import find_models
 
     check_choice("--input-format", input_format, FORMATS)
     check_choice("--format", output_format, FORMATS)
-    opened = [find_run(name) for name in runs]
+    check_choice("--engine", engine, ENGINES)
+    opened = find_models(runs, engine)
     as_json = output_format == "jsonl"
     extras = aligned.extras(sampling=sampled.sampling(), mbr=constraints.mbr, as_json=as_json)
     choices = decoding.choices(extras, nbest=n_best, **constraints.search())
+    choices = replace(choices, scores=as_json or n_best > 1)
     choices.check(opened)
+    check_engine(opened, choices)
     source = LineInput(input_file)
     prefixes = Prefixes.read(prefix_file, source.total)
     if shard:
@@ -142,7 +153,7 @@ def translate(
 class _Work:
     """Everything to be translated, and how."""
 
-    runs: Sequence[Run]
+    runs: Sequence[Translatable]
     choices: DecodingChoices
     source: LineInput
     prefixes: Prefixes | None

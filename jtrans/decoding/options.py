@@ -10,15 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from jtrans.config import Config
 from jtrans.errors import DecodingError, name_hint
+from jtrans.exports import Translatable
 from jtrans.models.zoo import system_configs
-from jtrans.runs import Run
-
-if TYPE_CHECKING:
-    from jtrans.decoding.prepared.base import Searchable  # it loads torch
 
 LENGTH_PENALTY_FORMS = ("power", "gnmt")
 STOPPING_RULES = ("count", "bound")
@@ -30,6 +27,15 @@ HIGHEST_LIMIT = 10**9  # target tokens; a higher limit means none
 
 _NUMBER = re.compile(r"(?P<plus>\d+)")
 _OF_SOURCE = re.compile(r"(?:(?P<factor>\d+(?:\.\d+)?)\s*\*?\s*)?S(?:\s*\+\s*(?P<plus>\d+))?")
+
+
+class Limited(Protocol):
+    """What limits the length of sentences: a model, or an engine."""
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens of a sentence on either side, ``</s>`` counted; None: no limit."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ class SearchOptions:
                 "--stopping count with --diverse-groups",
             )
 
-    def limit(self, source_length: int, models: Sequence[Searchable] = ()) -> int:
+    def limit(self, source_length: int, models: Sequence[Limited] = ()) -> int:
         """Return the most target tokens for a source of this many tokens, both with ``</s>``.
 
         It is at most the longest sentence of each of the `models`.
@@ -264,6 +270,8 @@ class DecodingChoices:
         batch_tokens: source tokens in a batch.
         search: `SearchOptions` by name that override those of the run; None leaves the run's.
         extras: sampling, minimum Bayes risk, word alignments.
+        scores: whether scores and log-probabilities of tokens are needed; an engine that gets them
+            by a second pass may leave them out.
     """
 
     checkpoint: str = "best"
@@ -272,12 +280,13 @@ class DecodingChoices:
     batch_tokens: int | None = None
     search: Mapping[str, Any] = field(default_factory=dict)
     extras: TranslationExtras = field(default_factory=TranslationExtras)
+    scores: bool = True
 
-    def search_options(self, run: Run) -> SearchOptions:
+    def search_options(self, run: Translatable) -> SearchOptions:
         """Return the search options for a run."""
         return SearchOptions.from_config(run.config(system_configs()), **self.search)
 
-    def check(self, runs: Sequence[Run]) -> None:
+    def check(self, runs: Sequence[Translatable]) -> None:
         """Check everything that can be checked before torch is loaded.
 
         Raises:

@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from jtrans.decoding.engines.open import open_translator
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translation, Translator
 from jtrans.errors import ConfigError
+from jtrans.exports import Translatable
 from jtrans.nn.device import resolve_device
 from jtrans.progress import Progress, Silent
-from jtrans.runs import Run
 from jtrans.workers import available_cpus, run_jobs
 
 
@@ -45,7 +46,7 @@ class TranslatedPiece:
 
 @contextlib.contextmanager
 def translate_pieces(
-    runs: Sequence[Run],
+    runs: Sequence[Translatable],
     decoding: DecodingChoices,
     pieces: Iterable[Piece],
     *,
@@ -55,7 +56,7 @@ def translate_pieces(
     """Yield the translations of all pieces, in order; the processes end with the block.
 
     Args:
-        runs: one run, or several as an ensemble.
+        runs: one run, several as an ensemble, or one export.
         decoding: the user's choices.
         pieces: taken one by one as needed.
         workers: number of processes, which share the processors. Each loads the models.
@@ -67,7 +68,7 @@ def translate_pieces(
         WorkError: a process died.
     """
     if workers <= 1:
-        translator = Translator.load(runs, decoding)
+        translator = open_translator(runs, decoding)
         yield map(functools.partial(_translate, translator, progress=progress), pieces)
         return
     _check_device(decoding)
@@ -84,7 +85,7 @@ def translate_pieces(
 class _Worker:
     """Translates in a worker process, which loads the models with its first piece."""
 
-    runs: Sequence[Run]
+    runs: Sequence[Translatable]
     decoding: DecodingChoices
     threads: int
 
@@ -93,7 +94,7 @@ class _Worker:
             import torch
 
             torch.set_num_threads(self.threads)
-            _translators.append(Translator.load(self.runs, self.decoding))
+            _translators.append(open_translator(self.runs, self.decoding))
         return _translate(_translators[0], piece)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.halving import in_halves
 from jtrans.decoding.options import (
     DecodingChoices,
+    Limited,
     SamplingOptions,
     SearchOptions,
     TranslationExtras,
@@ -234,17 +237,12 @@ class Translator:
         sources = [self._encode(line, progress) for line in lines]
         full = [index for index, source in enumerate(sources) if len(source) > 1]
         forced = self._encode_prefixes(prefixes, sources) if prefixes else None
-        # no model is trained afterwards, and operations cost less; validation in training cannot
-        with torch.inference_mode():
-            hypotheses = translate_ids(
-                self._searched,
-                [sources[index] for index in full],
-                replace(options, nbest=options.beam) if self.extras.mbr else options,
-                prefixes=[forced[index] for index in full] if forced else None,
-                sampling=self.extras.sampling,
-                batch_tokens=self.batch_tokens,
-                progress=progress,
-            )
+        hypotheses = self._search(
+            [sources[index] for index in full],
+            replace(options, nbest=options.beam) if self.extras.mbr else options,
+            [forced[index] for index in full] if forced else None,
+            progress,
+        )
         result = [[_EMPTY if not self.extras.alignments else _EMPTY_ALIGNED] for _ in lines]
         for index, own in zip(full, hypotheses, strict=True):
             begin = self.pipeline.target.segment(prefixes[index]) if prefixes else []
@@ -284,6 +282,31 @@ class Translator:
             result[index] = ScoredLine(tokens, scored.log_probs)
         return result
 
+    def _search(
+        self,
+        sources: Sequence[Ids],
+        options: SearchOptions,
+        prefixes: Sequence[Ids] | None,
+        progress: Progress,
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of sentences given as ids; engines of other programs replace it."""
+        # no model is trained afterwards, and operations cost less; validation in training cannot
+        with torch.inference_mode():
+            return translate_ids(
+                self._searched,
+                sources,
+                options,
+                prefixes=prefixes,
+                sampling=self.extras.sampling,
+                batch_tokens=self.batch_tokens,
+                progress=progress,
+            )
+
+    @property
+    def _limited(self) -> Sequence[Limited]:
+        """What limits the length of sentences."""
+        return self.models
+
     @cached_property
     def _searched(self) -> Sequence[Searchable]:
         """The models as the search uses them."""
@@ -291,7 +314,7 @@ class Translator:
 
     def _encode(self, line: str, progress: Progress) -> list[int]:
         ids = self.pipeline.source.encode(line)
-        longest = min(LONGEST_SOURCE, *(model.longest or LONGEST_SOURCE for model in self.models))
+        longest = min(LONGEST_SOURCE, *(each.longest or LONGEST_SOURCE for each in self._limited))
         if len(ids) <= longest:
             return ids
         progress.warn(
@@ -305,7 +328,7 @@ class Translator:
         """Return the ids of prefixes, without EOS."""
         encoded = [self.pipeline.target.encode(prefix)[:-1] for prefix in prefixes]
         for prefix, ids, source in zip(prefixes, encoded, sources, strict=True):
-            limit = self.options.limit(len(source), self.models)
+            limit = self.options.limit(len(source), self._limited)
             if len(source) > 1 and len(ids) >= limit:
                 raise DecodingError(
                     f"a prefix of {len(ids)} tokens leaves no room in a translation of at most "
@@ -338,8 +361,7 @@ class Translator:
         full: Sequence[int],
     ) -> None:
         """Add word alignments to translations, and replace unknown words, in place."""
-        model, (source, target) = self.models[0], (self.pipeline.source, self.pipeline.target)
-        layer = choose_layer(model, self.extras.alignment_layer)
+        source, target = self.pipeline.source, self.pipeline.target
         places = [(index, rank) for index in full for rank in range(len(result[index]))]
         targets = [target.encode_pieces(result[index][rank].tokens[:-1]) for index, rank in places]
         pieces = {index: source.pieces(lines[index])[: len(sources[index]) - 1] for index in full}
@@ -350,10 +372,9 @@ class Translator:
             )
             for index, rank in places
         ]
-        pairs = align_words(model, [sources[index] for index, _ in places], targets, words)
-        for number, alignments in pairs:
+        of_places = [sources[index] for index, _ in places]
+        for number, alignment in self._word_alignments(of_places, targets, words):
             index, rank = places[number]
-            alignment = alignments[f"{layer} {READINGS[0]}"]
             translation = result[index][rank]
             if self.extras.unk_replace and UNKNOWN in translation.tokens:
                 translation = self._replace_unknown(
@@ -361,6 +382,17 @@ class Translator:
                 )
             text = to_pharaoh(alignment) if self.extras.alignments else None
             result[index][rank] = replace(translation, alignment=text)
+
+    def _word_alignments(
+        self,
+        sources: Sequence[Ids],
+        targets: Sequence[Ids],
+        words: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    ) -> Iterator[tuple[int, WordAlignment]]:
+        """Yield each pair's number and its alignment, see `align_words`."""
+        layer = choose_layer(self.models[0], self.extras.alignment_layer)
+        for number, alignments in align_words(self.models[0], sources, targets, words):
+            yield number, alignments[f"{layer} {READINGS[0]}"]
 
     def _replace_unknown(
         self, translation: Translation, source: Sequence[str], alignment: WordAlignment

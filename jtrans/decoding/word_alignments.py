@@ -73,7 +73,7 @@ def align_words(
                 {
                     f"{name} {reading}": alignment
                     for name, weights in maps
-                    for reading, alignment in _read_off(weights[row], *words[index])
+                    for reading, alignment in read_off(weights[row], *words[index])
                 },
             )
 
@@ -136,7 +136,7 @@ def target_to_source(
         yield attention_map.name, weights.cpu().numpy()
 
 
-def _read_off(
+def read_off(
     weights: NDArray[np.float32], source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> Iterator[tuple[str, WordAlignment]]:
     """Yield the alignment of one sentence by both readings.

@@ -97,14 +97,17 @@ class InputEmbedding(nn.Module):
             Vectors, [B, L, E].
         """
         L = ids.shape[1]
-        positions = self._positions(start + self.offset, L)  # [L, E]
-        if self.scale_positions:
-            positions = positions * self.scale
+        positions = self.positions(start, L)  # [L, E]
         is_real = (ids != PADDING).unsqueeze(-1)  # [B, L, 1]
         vectors = self.tokens(ids) if self.side is None else self.tokens(ids) + self.side
         # sqrt(E) Emb(ids) + PE
         x = torch.addcmul(vectors * self.scale, positions, is_real.to(positions.dtype))
         return self.dropout(x)  # type: ignore[no-any-return]
+
+    def positions(self, start: int, count: int) -> Tensor:
+        """Return what is added to the vectors of `count` tokens after `start` others, [L, E]."""
+        positions = self._positions(start + self.offset, count)
+        return positions * self.scale if self.scale_positions else positions
 
     def _positions(self, first: int, count: int) -> Tensor:
         if first + count > len(self.table):

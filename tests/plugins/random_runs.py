@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ JOINT = {"system": "reformer-base", "layers": 1, "width": 8, "ffn_width": 16, "h
 
 
 class MakeRun(Protocol):
-    """Writes a run with random weights and returns its folder."""
+    """Writes a run with random weights, changed by `edit`, and returns its folder."""
 
     def __call__(
         self,
@@ -33,6 +34,7 @@ class MakeRun(Protocol):
         weights_seed: int = 1,
         config: dict[str, Any] | None = None,
         pipeline: TextPipeline | None = None,
+        edit: Callable[[Any], None] = lambda model: None,
         **facts: Any,
     ) -> Path: ...
 
@@ -53,6 +55,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         weights_seed: int = 1,
         config: dict[str, Any] | None = None,
         pipeline: TextPipeline | None = None,
+        edit: Callable[[Any], None] = lambda model: None,
         **facts: Any,
     ) -> Path:
         import safetensors.torch
@@ -69,6 +72,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         torch.manual_seed(weights_seed)
         sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
         weights = build_model(resolved.model, *sizes)
+        edit(weights)
         with run.new_checkpoint(10) as folder:
             safetensors.torch.save_model(weights, str(folder / "model.safetensors"))
         run.set_pointers(last="step-00000010", best="step-00000010")

@@ -1,0 +1,1 @@
+"""Engines of other programs that translate with exported models."""

@@ -1,0 +1,370 @@
+"""The search of CTranslate2 behind the options, tokens and scores of ours.
+
+Both searches keep the first k hypotheses to end and rank them by log P / |Y|^a, so that the best
+translation is the same but for rounding. Where the two differ:
+
+- CTranslate2 leaves excluded tokens out of the softmax and gives a forced prefix probability 1.
+  Log-probabilities are therefore computed again, by teacher forcing. With a minimum length or
+  n-gram blocking, the search itself differs a little.
+- At the length limit it breaks off. Here ``</s>`` ends the hypothesis, one token earlier.
+- If several hypotheses end at the last step, it keeps all of them; we keep k in all. The best is
+  the same, others of an n-best list may differ.
+- Directly after a prefix it considers ``</s>`` only as the most probable token.
+- Random numbers depend on the order of all lines, not on the line.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from jtrans.data.batch import Ids
+from jtrans.decoding.batches import by_length
+from jtrans.decoding.engines.ctranslate2_options import PROGRAM
+from jtrans.decoding.engines.token_names import token_names
+from jtrans.decoding.options import SamplingOptions, SearchOptions
+from jtrans.decoding.search.trace import Hypothesis
+from jtrans.errors import CheckpointError, DecodingError, WorkError
+from jtrans.exports import Export, import_extra
+from jtrans.progress import Progress
+from jtrans.text.vocabulary import EOS, PAD, SPARE
+
+# With no length penalty at all, CTranslate2 stops by another rule. Any length to this power is 1.
+NO_PENALTY = 1e-30
+
+
+@dataclass(frozen=True, eq=False)
+class CTranslate2Search:
+    """A loaded export that searches.
+
+    Args:
+        translator: CTranslate2's.
+        export: what it was loaded from.
+        batch_tokens: most padded source tokens in one batch.
+    """
+
+    translator: Any
+    export: Export
+    batch_tokens: int
+
+    @classmethod
+    def load(
+        cls, export: Export, device: str, compute_type: str, *, threads: int, batch_tokens: int
+    ) -> CTranslate2Search:
+        """Load an export.
+
+        Args:
+            export: to CTranslate2.
+            device: ``cpu``, ``cuda`` or ``cuda:1``.
+            compute_type: CTranslate2's name of it.
+            threads: on a CPU.
+            batch_tokens: most padded source tokens in one batch.
+
+        Raises:
+            ConfigError: CTranslate2 is not installed.
+            CheckpointError: it cannot load the files.
+            DecodingError: the device lacks the compute type.
+        """
+        ctranslate2 = import_extra("ctranslate2", PROGRAM)
+        ctranslate2.set_log_level(logging.ERROR)
+        kind, _, index = device.partition(":")
+        supported = ctranslate2.get_supported_compute_types(kind, int(index or 0))
+        if compute_type != "default" and compute_type not in supported:
+            raise DecodingError(
+                f"CTranslate2 cannot compute in {compute_type} on this {kind}",
+                where="--precision",
+                hint="--precision auto, or fp32",
+                kind="decoding.engine",
+            )
+        try:
+            translator = ctranslate2.Translator(
+                str(export.folder),
+                kind,
+                device_index=int(index or 0),
+                compute_type=compute_type,
+                intra_threads=threads,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise CheckpointError(
+                f"CTranslate2 cannot load the export: {str(error).splitlines()[0]}",
+                where=str(export.folder),
+                hint="make it again with this version of CTranslate2: jtrans export",
+                kind="export.damaged",
+            ) from error
+        return cls(translator, export, batch_tokens)
+
+    def set_seed(self, seed: int) -> None:
+        """Set the seed of random numbers, of all engines of this process."""
+        import_extra("ctranslate2", PROGRAM).set_random_seed(seed)
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens of a sentence on either side, ``</s>`` counted."""
+        longest = self.export.facts.get("longest")
+        return int(longest) if longest is not None else None
+
+    def search(
+        self,
+        sources: Sequence[Ids],
+        options: SearchOptions,
+        *,
+        prefixes: Sequence[Ids] | None,
+        sampling: SamplingOptions | None,
+        scores: bool,
+        progress: Progress,
+    ) -> list[list[Hypothesis]]:
+        """Search for translations of sentences given as ids, each ending in EOS, or draw them.
+
+        Args:
+            sources: the sentences.
+            options: of the search.
+            prefixes: the first tokens of each translation, without EOS.
+            sampling: draw, do not search.
+            scores: compute log-probabilities of tokens. Otherwise those of the best hypotheses are
+                CTranslate2's own, of whole sentences only.
+            progress: receives the number of sentences done.
+
+        Raises:
+            WorkError: CTranslate2 failed, for example for lack of memory.
+        """
+        result: list[list[Hypothesis]] = [[] for _ in sources]
+        done = 0
+        lengths = [len(source) for source in sources]
+        for batch in by_length(lengths, batch_tokens=self.batch_tokens, is_joint=False):
+            part = _Batch(
+                self,
+                [sources[index] for index in batch],
+                options,
+                [prefixes[index] for index in batch] if prefixes else None,
+                sampling,
+            )
+            try:
+                hypotheses = part.hypotheses(scores=scores)
+            except (RuntimeError, ValueError) as error:
+                raise WorkError(
+                    f"CTranslate2 failed: {str(error).splitlines()[0]}",
+                    where="--engine ctranslate2",
+                    hint="smaller --batch-tokens, a smaller --beam, or --engine torch",
+                    kind="work.engine",
+                ) from error
+            for index, own in zip(batch, hypotheses, strict=True):
+                result[index] = own
+            done += len(batch)
+            progress.advance("Translating", done, len(sources))
+        return result
+
+    def log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
+        """Return the log-probability of every token of given translations, all ending in EOS."""
+        scored = self.translator.score_batch(
+            [self.source_names(source) for source in sources],
+            [self.target_names(target[:-1]) for target in targets],
+            max_input_length=0,
+        )
+        return [list(each.log_probs) for each in scored]
+
+    def attention(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Any]:
+        """Return the weights of given translations, all ending in EOS: [T, S - 1] of each.
+
+        Row t belongs to the step that predicts token t. ``</s>`` of the source is left out.
+        """
+        results = self.translator.translate_batch(
+            [self.source_names(source) for source in sources],
+            [self.target_names(target[:-1]) for target in targets],
+            beam_size=1,
+            max_input_length=0,
+            max_decoding_length=max(map(len, targets)),
+            min_decoding_length=max(map(len, targets)),
+            return_attention=True,
+            return_end_token=True,
+        )
+        return [each.attention[0] for each in results]
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of target tokens."""
+        return len(self._target_names)
+
+    def source_names(self, ids: Ids) -> list[str]:
+        """Return the names of source tokens, without EOS, which CTranslate2 adds."""
+        return [self._source_names[int(token)] for token in ids[:-1]]
+
+    def target_names(self, ids: Ids) -> list[str]:
+        """Return the names of target tokens."""
+        return [self._target_names[int(token)] for token in ids]
+
+    def target_ids(self, names: Sequence[str]) -> list[int]:
+        """Return the ids of target tokens."""
+        return [self._target_ids[name] for name in names]
+
+    @cached_property
+    def _source_names(self) -> list[str]:
+        return token_names(self.export.pipeline.source.vocabulary)
+
+    @cached_property
+    def _target_names(self) -> list[str]:
+        return token_names(self.export.pipeline.target.vocabulary)
+
+    @cached_property
+    def _target_ids(self) -> Mapping[str, int]:
+        return {name: number for number, name in enumerate(self._target_names)}
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A hypothesis of CTranslate2, closed by EOS, and its score there."""
+
+    tokens: list[int]
+    score: float
+    is_exact: bool  # the score is the one that ranks it here
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The search of one batch."""
+
+    engine: CTranslate2Search
+    sources: Sequence[Ids]
+    options: SearchOptions
+    prefixes: Sequence[Ids] | None
+    sampling: SamplingOptions | None
+
+    def hypotheses(self, *, scores: bool) -> list[list[Hypothesis]]:
+        """Return up to `nbest` hypotheses of each sentence, best first, or samples as drawn."""
+        candidates = self._drawn() if self.sampling else self._searched()
+        n = self.options.nbest
+        candidates = [own[:n] if own[0].is_exact else own for own in candidates]
+        rows = [(row, each) for row, own in enumerate(candidates) for each in own]
+        log_probs: list[list[float]] = [[] for _ in rows]
+        needed = [place for place, (_, each) in enumerate(rows) if scores or not each.is_exact]
+        if needed:
+            computed = self.engine.log_probs(
+                [self.sources[rows[place][0]] for place in needed],
+                [rows[place][1].tokens for place in needed],
+            )
+            for place, values in zip(needed, computed, strict=True):
+                log_probs[place] = values
+        result: list[list[Hypothesis]] = [[] for _ in candidates]
+        for (row, each), values in zip(rows, log_probs, strict=True):
+            result[row].append(self._hypothesis(each, values))
+        for own in result:
+            if not self.sampling:
+                own.sort(key=lambda hypothesis: -hypothesis.score)
+            del own[n:]
+        return result
+
+    def _hypothesis(self, candidate: _Candidate, log_probs: list[float]) -> Hypothesis:
+        length = len(candidate.tokens)
+        if not log_probs:
+            total = candidate.score * self.options.divisor(length)
+            return Hypothesis(candidate.tokens, candidate.score, total, [])
+        total = sum(log_probs)
+        return Hypothesis(candidate.tokens, self.options.normalise(total, length), total, log_probs)
+
+    def _searched(self) -> list[list[_Candidate]]:
+        """Search for all sentences at once, and again for those that reach their own limit."""
+        limits = self._limits()
+        most = max(limits)
+        penalty = self.options.length_penalty or NO_PENALTY
+        chosen = {
+            "beam_size": self.options.beam,
+            "num_hypotheses": self.options.beam,
+            "length_penalty": penalty,
+            "return_scores": True,
+        }
+        rows = list(range(len(limits)))
+        results = dict(zip(rows, self._decode(rows, most, **chosen), strict=True))
+        late = [row for row in rows if limits[row] < most and _length(results[row]) >= limits[row]]
+        late.sort(key=lambda row: limits[row])
+        for limit, group in itertools.groupby(late, key=lambda row: limits[row]):
+            again = list(group)
+            results.update(zip(again, self._decode(again, limit, **chosen), strict=True))
+        return [self._closed(results[row]) for row in rows]
+
+    def _drawn(self) -> list[list[_Candidate]]:
+        """Draw the samples of all sentences, in order, each cut at its sentence's limit."""
+        assert self.sampling is not None
+        n, limits = self.options.beam, self._limits()
+        rows = [row for row in range(len(limits)) for _ in range(n)]
+        drawn = self._decode(
+            rows,
+            max(limits),
+            beam_size=1,
+            sampling_topk=min(self.sampling.top_k, self.engine.vocabulary_size),
+            sampling_topp=self.sampling.top_p,
+            sampling_temperature=self.sampling.temperature,
+        )
+        result: list[list[_Candidate]] = [[] for _ in limits]
+        for row, own in zip(rows, drawn, strict=True):
+            names = own[0][0][: limits[row] - 1] if len(own[0][0]) > limits[row] else own[0][0]
+            tokens = self.engine.target_ids(names)
+            tokens = tokens if tokens[-1:] == [EOS] else [*tokens[: limits[row] - 1], EOS]
+            result[row].append(_Candidate(tokens, 0.0, is_exact=False))
+        return result
+
+    def _decode(
+        self, rows: Sequence[int], limit: int, **chosen: Any
+    ) -> list[list[tuple[list[str], float]]]:
+        """Return the names and the score of each hypothesis, at most `limit` - 1 tokens."""
+        if limit == 1:
+            return [[([], 0.0)] for _ in rows]
+        # Excluded tokens are left out of the softmax, which changes all log-probabilities. Trained
+        # models choose none of these: exclude them only from sentences where that is needed.
+        pad, spare, end = self.engine.target_names([PAD, SPARE, EOS])
+        least = min(self.options.min_length, limit - 1)
+        results = self._translate(
+            rows, limit, min_decoding_length=least if least > 1 else 0, **chosen
+        )
+        again = [
+            place
+            for place, own in enumerate(results)
+            if any({pad, spare} & {*names} or names == [end][:least] for names, _ in own)
+        ]
+        if again:
+            chosen |= {"suppress_sequences": [[pad], [spare]], "min_decoding_length": least}
+            redone = self._translate([rows[place] for place in again], limit, **chosen)
+            for place, own in zip(again, redone, strict=True):
+                results[place] = own
+        return results
+
+    def _translate(
+        self, rows: Sequence[int], limit: int, **chosen: Any
+    ) -> list[list[tuple[list[str], float]]]:
+        engine, prefixes = self.engine, self.prefixes
+        results = engine.translator.translate_batch(
+            [engine.source_names(self.sources[row]) for row in rows],
+            [engine.target_names(prefixes[row]) for row in rows] if prefixes else None,
+            max_input_length=0,
+            max_decoding_length=limit - 1,
+            no_repeat_ngram_size=self.options.no_repeat_ngram,
+            return_end_token=True,
+            **chosen,
+        )
+        return [list(zip(each.hypotheses, each.scores or [0.0], strict=True)) for each in results]
+
+    def _closed(self, hypotheses: list[tuple[list[str], float]]) -> list[_Candidate]:
+        """Return the hypotheses as ids, EOS put at the end of those that reached the limit."""
+        candidates = []
+        for names, score in hypotheses:
+            tokens = self.engine.target_ids(names)
+            is_ended = tokens[-1:] == [EOS]
+            candidates.append(
+                _Candidate(
+                    tokens if is_ended else [*tokens, EOS],
+                    score,
+                    is_exact=is_ended and self.prefixes is None,
+                )
+            )
+        if not all(each.is_exact for each in candidates):
+            return [_Candidate(each.tokens, each.score, is_exact=False) for each in candidates]
+        return candidates
+
+    def _limits(self) -> list[int]:
+        return [self.options.limit(len(source), [self.engine]) for source in self.sources]
+
+
+def _length(hypotheses: Sequence[tuple[list[str], float]]) -> int:
+    return max(len(names) for names, _ in hypotheses)

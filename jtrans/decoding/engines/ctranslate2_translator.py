@@ -1,0 +1,110 @@
+"""Raw text to raw text with a model exported to CTranslate2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from jtrans.data.batch import Ids
+from jtrans.decoding.batches import BATCH_TOKENS, by_length
+from jtrans.decoding.engines.ctranslate2_options import COMPUTE_TYPES, check_choices
+from jtrans.decoding.engines.ctranslate2_search import CTranslate2Search
+from jtrans.decoding.options import DecodingChoices, Limited, SearchOptions
+from jtrans.decoding.search.trace import Hypothesis
+from jtrans.decoding.translator import Translator
+from jtrans.decoding.word_alignments import READINGS, WordAlignment, read_off
+from jtrans.errors import ConfigError
+from jtrans.exports import Export
+from jtrans.nn.device import resolve_device
+from jtrans.progress import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class CTranslate2Translator(Translator):
+    """A `Translator` whose search is that of CTranslate2.
+
+    Args:
+        engine: the loaded export.
+        scores: whether scores and log-probabilities of tokens are needed.
+    """
+
+    engine: CTranslate2Search | None = None
+    scores: bool = True
+
+    @classmethod
+    def open(cls, export: Export, decoding: DecodingChoices) -> CTranslate2Translator:
+        """Load an export.
+
+        Raises:
+            DecodingError: CTranslate2 cannot follow a choice.
+            ConfigError: it is not installed, or has no such device.
+            CheckpointError: the export cannot be used.
+        """
+        options = check_choices(export, decoding)
+        device = resolve_device(decoding.device)
+        if device.type not in ("cpu", "cuda"):
+            raise ConfigError(
+                f"CTranslate2 cannot use {device}",
+                where="--device",
+                hint="--device cpu, or --engine torch",
+                kind="config.absent-device",
+            )
+        engine = CTranslate2Search.load(
+            export,
+            str(device),
+            COMPUTE_TYPES[decoding.precision],
+            threads=torch.get_num_threads(),
+            batch_tokens=decoding.batch_tokens or BATCH_TOKENS,
+        )
+        if decoding.extras.sampling:
+            engine.set_seed(decoding.extras.sampling.seed)
+        return cls(
+            models=[],
+            pipeline=export.pipeline,
+            options=options,
+            extras=decoding.extras,
+            engine=engine,
+            scores=decoding.scores,
+        )
+
+    @property
+    def _limited(self) -> Sequence[Limited]:
+        assert self.engine is not None
+        return [self.engine]
+
+    def _search(
+        self,
+        sources: Sequence[Ids],
+        options: SearchOptions,
+        prefixes: Sequence[Ids] | None,
+        progress: Progress,
+    ) -> list[list[Hypothesis]]:
+        assert self.engine is not None
+        return self.engine.search(
+            sources,
+            options,
+            prefixes=prefixes,
+            sampling=self.extras.sampling,
+            scores=self.scores or options.nbest > 1,
+            progress=progress,
+        )
+
+    def _word_alignments(
+        self,
+        sources: Sequence[Ids],
+        targets: Sequence[Ids],
+        words: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    ) -> Iterator[tuple[int, WordAlignment]]:
+        assert self.engine is not None
+        lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
+        for batch in by_length(lengths, batch_tokens=self.engine.batch_tokens, is_joint=False):
+            attention = self.engine.attention(
+                [sources[index] for index in batch], [targets[index] for index in batch]
+            )
+            for index, rows in zip(batch, attention, strict=True):
+                weights = np.array(rows, dtype=np.float32)
+                yield index, dict(read_off(weights, *words[index]))[READINGS[0]]

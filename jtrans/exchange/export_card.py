@@ -1,0 +1,59 @@
+"""The README.md of an exported model, for people who have the folder and not jtrans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jtrans import __version__
+from jtrans.runs import Run
+
+_CARD = """\
+# {run}: {source} to {target}
+
+A translation model of the system `{system}`, trained with jtrans and
+exported to {program} by jtrans {version}.
+
+| | |
+|---|---|
+| checkpoint | {checkpoint} |
+| weights | {weights} |
+| longest sentence | {longest} tokens, `</s>` counted |
+| source text | {source_text} |
+| target text | {target_text} |
+| `export.json` | these facts, for programs |
+| `pipeline.json` | how raw text becomes tokens and back: segmentation, BPE codes, vocabularies |
+| `sha256.json` | the digests of all files, checked by jtrans before use |
+
+"""
+
+_CTRANSLATE2 = """\
+Raw text in, raw text out, with jtrans:
+
+    pip install 'jtrans[ctranslate2]'
+    jtrans translate THIS_FOLDER --engine ctranslate2 --input FILE
+
+With CTranslate2 alone, from tokens to tokens (it adds `</s>` to the source by itself):
+
+    import ctranslate2
+    translator = ctranslate2.Translator("THIS_FOLDER")
+    results = translator.translate_batch([["ein", "hund", "."]], beam_size=5, return_end_token=True)
+    print(results[0].hypotheses[0])
+"""
+
+
+def ctranslate2_card(run: Run, facts: Mapping[str, Any]) -> str:
+    """Return the README.md of an export to CTranslate2."""
+    return _describe(run, facts, "CTranslate2") + _CTRANSLATE2
+
+
+def _describe(run: Run, facts: Mapping[str, Any], program: str) -> str:
+    sides = {"source": run.pipeline.source, "target": run.pipeline.target}
+    texts = {
+        f"{name}_text": f"{side.segmenter} words{', lower-cased' if side.lowercase else ''}"
+        f"{', BPE' if side.codes else ''}; {len(side.vocabulary):,} tokens"
+        for name, side in sides.items()
+    }
+    languages = {name: side.language for name, side in sides.items()}
+    values = {**facts, **languages, **texts, "program": program, "version": __version__}
+    return _CARD.format_map(values)

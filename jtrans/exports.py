@@ -1,0 +1,274 @@
+"""Exported models on disk: a run's weights in the format of another program.
+
+export.json       format version, the other program, where the weights are from, facts
+config.toml       the run's configuration: its system, and how it decodes by default
+pipeline.json     the run's text pipeline
+README.md         what the folder is, for people without jtrans
+sha256.json       the digests of all the others
+...               the files of the other program
+
+A folder appears complete or not at all, and is checked against its digests before use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jtrans.config import Config, SystemConfig
+from jtrans.errors import CheckpointError, ConfigError, DecodingError, JtransError
+from jtrans.files import file_digest, read_json, whole_folder, write_json, write_text
+from jtrans.runs import RUNS, Checkpoint, Run, find_run
+from jtrans.text.pipeline import TextPipeline
+
+FORMAT = 1
+FACTS, SEAL, CARD = "export.json", "sha256.json", "README.md"
+FOLDER = "exports"  # of a run: the export to each program, by its name
+
+
+class ExportedCheckpoint(Checkpoint):
+    """The checkpoint in an export."""
+
+    @property
+    def weights(self) -> Path:
+        """The digests of all files: those with weights are named by the other program."""
+        return self.folder / SEAL
+
+
+@dataclass(frozen=True)
+class Export:
+    """One exported model."""
+
+    folder: Path
+
+    @classmethod
+    def exists(cls, folder: Path) -> bool:
+        """Return whether `folder` holds an export, perhaps a damaged one."""
+        return (folder / FACTS).is_file()
+
+    @classmethod
+    def open(cls, folder: Path, program: str) -> Export:
+        """Open an export to a program, and check all its files.
+
+        Raises:
+            CheckpointError: there is none, it is for another program or of another format, or a
+                file is missing or was changed.
+        """
+        if not cls.exists(folder):
+            raise CheckpointError(
+                f"no export in {folder}: it has no {FACTS}",
+                hint=f"make one: jtrans export RUN --to {program} --out {folder}",
+                kind="export.missing",
+            )
+        export = cls(folder)
+        if export.program != program:
+            raise CheckpointError(
+                f"the export is for {export.program}, not for {program}",
+                where=str(folder),
+                hint=f"make another: jtrans export RUN --to {program}",
+                kind="export.program",
+            )
+        export.verify()
+        return export
+
+    @cached_property
+    def facts(self) -> Mapping[str, Any]:
+        """The contents of export.json."""
+        facts = read_json(self.folder / FACTS)
+        if not isinstance(facts, dict) or not isinstance(facts.get("program"), str):
+            raise self._damaged(f"{FACTS} does not describe an export")
+        if facts.get("format") != FORMAT:
+            raise CheckpointError(
+                f"the export has format {facts.get('format')}, this jtrans reads {FORMAT}",
+                where=str(self.folder),
+                hint="make it again: jtrans export",
+                kind="export.format",
+            )
+        return facts
+
+    @property
+    def program(self) -> str:
+        """The program that the files are for: ``ctranslate2`` or ``onnx``."""
+        return str(self.facts["program"])
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.folder.name
+
+    @cached_property
+    def pipeline(self) -> TextPipeline:
+        """The text pipeline of the run."""
+        return Run(self.folder).pipeline
+
+    def config(self, systems: Mapping[str, type[SystemConfig]]) -> Config:
+        """Return the configuration of the run."""
+        return Run(self.folder).config(systems)
+
+    def checkpoint(self, selector: str = "best") -> Checkpoint:
+        """Return the exported checkpoint: its name, and the folder of the export.
+
+        Raises:
+            CheckpointError: another one is asked for.
+        """
+        name = str(self.facts.get("checkpoint"))
+        if selector not in ("best", name):
+            raise CheckpointError(
+                f"the export holds checkpoint {name} alone, not {selector}",
+                where="--checkpoint",
+                hint=f"export that one: jtrans export RUN --checkpoint {selector}",
+                kind="checkpoint.missing",
+            )
+        return ExportedCheckpoint(name, self.folder)
+
+    def verify(self) -> None:
+        """Check every file against its digest.
+
+        Raises:
+            CheckpointError: a file is missing, or was changed or truncated.
+        """
+        try:
+            digests = dict(read_json(self.folder / SEAL))
+        except (JtransError, TypeError, ValueError) as error:
+            raise self._damaged(f"{SEAL} is missing or damaged") from error
+        if FACTS not in digests:
+            raise self._damaged(f"{SEAL} has no digest of {FACTS}")
+        for name, digest in sorted(digests.items()):
+            path = self.folder / str(name)
+            if not path.is_file():
+                raise self._damaged(f"{name} is missing")
+            status = path.stat()
+            if digest != _digest(path, status.st_mtime_ns, status.st_size):
+                raise self._damaged(f"{name} has changed since it was written")
+
+    def _damaged(self, fault: str) -> CheckpointError:
+        return CheckpointError(
+            f"the export is damaged: {fault}",
+            where=str(self.folder),
+            hint="copy the whole folder again, or make it again: jtrans export",
+            kind="export.damaged",
+        )
+
+
+Translatable = Run | Export
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(file: Path, _changed: int, _size: int) -> str:
+    return file_digest(file)
+
+
+@contextlib.contextmanager
+def new_export(
+    folder: Path,
+    program: str,
+    run: Run,
+    checkpoint: Checkpoint,
+    systems: Mapping[str, type[SystemConfig]],
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield an empty folder for the files of `program`, and the facts; both may be added to.
+
+    The folder becomes `folder`, and replaces an earlier export there, when the block succeeds.
+
+    Raises:
+        CheckpointError: `folder` holds something that is no export.
+    """
+    is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not is_free and not Export.exists(folder):
+        raise CheckpointError(
+            f"{folder} holds something that is no export",
+            where="--out",
+            hint="choose another --out, or delete it",
+            kind="export.exists",
+        )
+    with whole_folder(folder) as temporary:
+        facts: dict[str, Any] = {
+            "format": FORMAT,
+            "program": program,
+            "run": run.name,
+            "checkpoint": checkpoint.name,
+        }
+        yield temporary, facts
+        run.pipeline.save(temporary / "pipeline.json")
+        write_text(temporary / "config.toml", run.config(systems).to_toml())
+        write_json(temporary / FACTS, facts)
+        files = sorted(path for path in temporary.rglob("*") if path.is_file())
+        digests = {path.relative_to(temporary).as_posix(): file_digest(path) for path in files}
+        write_json(temporary / SEAL, digests)
+
+
+def default_folder(run: Run, program: str) -> Path:
+    """Return where the export of a run is looked for: ``RUN/exports/PROGRAM``."""
+    return run.folder / FOLDER / program
+
+
+def find_models(names: Sequence[str], engine: str) -> list[Translatable]:
+    """Return runs by their names, or for another engine than ``torch`` the export of one.
+
+    Raises:
+        CheckpointError: there is no such run or export, or it cannot be used.
+        DecodingError: several models for another engine.
+    """
+    if engine == "torch":
+        for folder in (Path(name) for name in names):
+            if Export.exists(folder) and not Run.exists(folder):
+                raise DecodingError(
+                    f"{folder} is no run but an export for {Export(folder).program}",
+                    hint=f"add --engine {Export(folder).program}",
+                    kind="run.missing",
+                )
+        return [find_run(name) for name in names]
+    if len(names) > 1:
+        raise DecodingError(
+            f"{engine} translates with one model, not with an ensemble of {len(names)}",
+            where="--engine",
+            hint="give one run, or use --engine torch",
+            kind="decoding.engine",
+        )
+    return [find_export(names[0], engine)]
+
+
+def find_export(name: str, program: str) -> Export:
+    """Return an export by its folder, or by the run that it belongs to.
+
+    Raises:
+        CheckpointError: there is no such export or run, or the export cannot be used.
+    """
+    for folder in (Path(name), RUNS / name):
+        if Export.exists(folder):
+            return Export.open(folder, program)
+    if Path(name).is_dir() and not Run.exists(Path(name)) and not Run.exists(RUNS / name):
+        return Export.open(Path(name), program)  # tells what is missing
+    run = find_run(name)
+    folder = default_folder(run, program)
+    if not Export.exists(folder):
+        raise CheckpointError(
+            f"the run has no export to {program}",
+            where=str(run.folder),
+            hint=f"make it: jtrans export {name} --to {program}",
+            kind="export.missing",
+        )
+    return Export.open(folder, program)
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Import a module that only an extra of the package installs.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"{module.partition('.')[0]} is not installed",
+            where=f"extra {extra}",
+            hint=f"pip install 'jtrans[{extra}]'",
+            kind="config.missing-extra",
+        ) from error

@@ -1,0 +1,158 @@
+"""`jtrans export`, and `jtrans translate` with exports."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugins.command_line import Jtrans
+from plugins.random_runs import JOINT, MakeRun
+
+from jtrans.text.vocabulary import EOS, PAD, SPARE
+
+SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
+WITH_CTRANSLATE2 = ["--engine", "ctranslate2"]
+
+
+@pytest.fixture
+def run(make_run: MakeRun) -> Path:
+    def never_excluded(model: Any) -> None:
+        model.output.bias.data[[PAD, SPARE]] = -30.0
+        model.output.bias.data[EOS] = -1.0
+
+    model = {"system": "transformer", "encoder_layers": 1, "decoder_layers": 1, "width": 8}
+    model |= {"ffn_width": 16, "heads": 2, "output_bias": True}
+    config = {"model": model, "decoding": {"max_length": "S+3"}}
+    return make_run("run", config=config, edit=never_excluded)
+
+
+@pytest.fixture
+def exported(jtrans: Jtrans, run: Path, tmp_path: Path) -> Path:
+    pytest.importorskip("ctranslate2")
+    assert jtrans("export", run, "--to", "ctranslate2", "--out", "out").code == 0
+    return tmp_path / "out"
+
+
+def test_a_run_is_exported_and_translates_as_before(jtrans: Jtrans, run: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    result = jtrans("export", run, "--to", "ctranslate2", "--json")
+    assert result.code == 0
+    facts = json.loads(result.out)
+    assert facts["export"] == str(run / "exports" / "ctranslate2")
+    assert facts["checkpoint"] == "step-00000010"
+    options = ["--format", "jsonl", "--beam", "3", "--min-length", "0"]
+    rows = []
+    for engine in ([], WITH_CTRANSLATE2):
+        result = jtrans("translate", run, *options, *engine, stdin=SOURCE.encode())
+        assert result.code == 0
+        rows.append([json.loads(line) for line in result.out.splitlines()])
+    for ours, theirs in zip(*rows, strict=True):
+        for own, their in zip(ours.pop("translations"), theirs.pop("translations"), strict=True):
+            assert their.keys() == own.keys()
+            assert (their["text"], their["tokens"]) == (own["text"], own["tokens"])
+            assert their["score"] == pytest.approx(own["score"], abs=1e-4)
+            assert their["token_log_probs"] == pytest.approx(own["token_log_probs"], abs=1e-4)
+        assert theirs == ours
+
+
+def test_an_export_translates_without_its_run(jtrans: Jtrans, run: Path, exported: Path) -> None:
+    expected = jtrans("translate", run, *WITH_CTRANSLATE2, "--beam", "2", stdin=SOURCE.encode())
+    assert expected.code == 2
+    assert "no export to ctranslate2" in expected.err
+    assert f"jtrans export {run} --to ctranslate2" in expected.err
+    shutil.rmtree(run)
+    result = jtrans("translate", exported, *WITH_CTRANSLATE2, stdin=SOURCE.encode())
+    assert result.code == 0
+    assert [bool(line) for line in result.out.split("\n")] == [True, False, True, True, False]
+
+
+def test_workers_and_files_keep_the_order(jtrans: Jtrans, exported: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source.de"
+    source.write_text(SOURCE * 12, encoding="utf-8")
+    plain = jtrans("translate", exported, *WITH_CTRANSLATE2, "-i", source)
+    result = jtrans("translate", exported, *WITH_CTRANSLATE2, "-i", source, "-o", "out.en")
+    assert (plain.code, result.code) == (0, 0)
+    assert (tmp_path / "out.en").read_text(encoding="utf-8") == plain.out
+    assert plain.out == plain.out[: len(plain.out) // 12] * 12
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("model.bin", flip_a_byte),
+        ("model.bin", lambda path: path.write_bytes(path.read_bytes()[:-100])),
+        ("model.bin", Path.unlink),
+        ("pipeline.json", flip_a_byte),
+        ("target_vocabulary.json", Path.unlink),
+        ("config.toml", flip_a_byte),
+        ("export.json", lambda path: path.write_text("[]")),
+        ("export.json", Path.unlink),
+        ("sha256.json", Path.unlink),
+        ("sha256.json", lambda path: path.write_text("[1]")),
+        ("sha256.json", lambda path: path.write_text("{}")),
+    ],
+)
+def test_a_damaged_export_is_refused(
+    jtrans: Jtrans, exported: Path, name: str, damage: Any
+) -> None:
+    damage(exported / name)
+    result = jtrans("translate", exported, *WITH_CTRANSLATE2, stdin=SOURCE.encode())
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: ")
+    assert len(result.err.splitlines()) == 2
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--stopping", "bound"], "cannot follow --stopping"),
+        (["--length-penalty-form", "gnmt"], "cannot follow --length-penalty-form"),
+        (["--sample", "--epsilon", "0.1"], "cannot follow --epsilon"),
+        (["--checkpoint", "7"], "holds checkpoint step-00000010 alone"),
+        (["--engine", "marian"], "unknown value 'marian'"),
+    ],
+)
+def test_what_it_cannot_do_is_refused(
+    jtrans: Jtrans, exported: Path, options: list[str], said: str
+) -> None:
+    result = jtrans("translate", exported, *WITH_CTRANSLATE2, *options, stdin=SOURCE.encode())
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err
+
+
+def test_an_export_is_no_run_and_no_ensemble(jtrans: Jtrans, run: Path, exported: Path) -> None:
+    result = jtrans("translate", exported, stdin=SOURCE.encode())
+    assert result.code == 2
+    assert "hint: add --engine ctranslate2" in result.err
+    result = jtrans("translate", exported, run, *WITH_CTRANSLATE2, stdin=SOURCE.encode())
+    assert result.code == 2
+    assert "not with an ensemble of 2" in result.err
+
+
+def test_another_system_is_refused(jtrans: Jtrans, make_run: MakeRun) -> None:
+    pytest.importorskip("ctranslate2")
+    run = make_run("joint", config={"model": JOINT})
+    result = jtrans("export", run, "--to", "ctranslate2", "--out", "out")
+    assert result.code == 2
+    assert "CTranslate2 cannot compute reformer-base" in result.err
+    assert "--to onnx" in result.err
+
+
+def test_without_ctranslate2_the_extra_is_named(
+    jtrans: Jtrans, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    result = jtrans("export", run, "--to", "ctranslate2")
+    assert result.code == 2
+    assert "hint: pip install 'jtrans[ctranslate2]'" in result.err
