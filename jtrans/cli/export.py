@@ -6,13 +6,29 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from jtrans.cli import console
-from jtrans.cli.options import CHECKPOINT, JSON, argument, check_choice, option
+from jtrans.cli.options import (
+    BEAM,
+    CHECKPOINT,
+    JSON,
+    argument,
+    check_choice,
+    data_option,
+    flag,
+    option,
+    split_option,
+)
+from jtrans.errors import EXIT_CHECK_FAILED
 
 if TYPE_CHECKING:
+    from jtrans.exchange.check_ctranslate2 import ExportCheck
     from jtrans.exports import Export
+    from jtrans.runs import Run
 
 PROGRAMS = ("ctranslate2",)
+CHECK = "Check"
 
 
 def export(
@@ -28,6 +44,15 @@ def export(
     quantize: str | None = option(
         "Store the weights in this type (ctranslate2).", "int8|float16|bfloat16", "float32"
     ),
+    check: bool = flag(
+        "--check",
+        "Compare translations, BLEU and speed with the run; exit code 4 if BLEU falls by more than "
+        "0.2.",
+        CHECK,
+    ),
+    split: str = split_option(CHECK),
+    data: Path | None = data_option(CHECK),
+    beam: int | None = BEAM,
     as_json: bool = JSON,
 ) -> None:
     """Export a run to another program.
@@ -36,7 +61,9 @@ def export(
 
     [bold]Examples[/bold]
 
-      jtrans export @last --to ctranslate2 --quantize int8
+      jtrans export @last --to ctranslate2
+
+      jtrans export runs/small --to ctranslate2 --quantize int8 --check --out exported
     """
     from jtrans.decoding.engines.ctranslate2_options import QUANTIZATIONS
     from jtrans.exports import default_folder
@@ -46,15 +73,38 @@ def export(
     if quantize is not None:
         check_choice("--quantize", quantize, QUANTIZATIONS)
     opened = find_run(run)
+    text = _text(opened, split, data) if check else None
     folder = out or default_folder(opened, program)
     from jtrans.exchange.to_ctranslate2 import export_to_ctranslate2
 
     made = export_to_ctranslate2(opened, folder, checkpoint=checkpoint, quantization=quantize)
-    if as_json:
-        console.print_json({"export": str(made.folder), **made.facts})
     _describe(made)
+    result = None
+    if text is not None:
+        from jtrans.decoding.options import DecodingChoices
+        from jtrans.exchange.check_ctranslate2 import check_ctranslate2
+
+        choices = DecodingChoices(checkpoint, search={"beam": beam})
+        result = check_ctranslate2(opened, made, choices, *text, console.TerminalProgress())
+    if as_json:
+        checked = {"check": result.to_json()} if result else {}
+        console.print_json({"export": str(made.folder), **made.facts, **checked})
+    elif result:
+        _print(result)
     target = run if out is None else str(out)
     console.next_step(f"jtrans translate {shlex.quote(target)} --engine {program} --input FILE")
+    if result and not result.comparison.is_held:
+        lost, allowed = result.comparison.lost, result.comparison.may_lose
+        console.warn(f"the export loses {lost:.2f} BLEU on {split}, more than {allowed}")
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _text(run: Run, split: str, data: Path | None) -> tuple[list[str], list[list[str]]]:
+    """Return the source lines of a split and its references."""
+    from jtrans.analysis.study.load import open_corpus
+
+    corpus = open_corpus(run, data)
+    return corpus.raw_lines(split, "source"), corpus.references(split)
 
 
 def _describe(made: Export) -> None:
@@ -63,3 +113,21 @@ def _describe(made: Export) -> None:
     console.talk(f"{'Exported':<12} {facts['run']}, checkpoint {facts['checkpoint']}")
     console.talk(f"{'Model':<12} {facts['system']}, weights {facts['weights']}")
     console.talk(f"{'Written':<12} {made.folder}, {size / 1e6:,.1f} MB")
+
+
+def _print(check: ExportCheck) -> None:
+    comparison = check.comparison
+    columns = ["", "BLEU", "same", "sentences/s", "faster"]
+    plain, other = comparison.plain, comparison.other
+    rows = [
+        [plain.name, f"{plain.bleu:.2f}", "", f"{plain.sentences_per_second:,.1f}", ""],
+        [
+            other.name,
+            f"{other.bleu:.2f}",
+            f"{comparison.same:.1%}",
+            f"{other.sentences_per_second:,.1f}",
+            f"{plain.seconds / max(other.seconds, 1e-9):.2f}x",
+        ],
+    ]
+    console.print_table(columns, rows, right=columns[1:])
+    print(f"log-probabilities of reference tokens differ by at most {check.difference:.1g}")

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from plugins.command_line import Jtrans
-from plugins.random_runs import JOINT, MakeRun
+from plugins.random_runs import JOINT, MakeRun, RunOn
 
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding.comparison import Comparison
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
 SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
@@ -57,6 +59,24 @@ def test_a_run_is_exported_and_translates_as_before(jtrans: Jtrans, run: Path) -
             assert their["score"] == pytest.approx(own["score"], abs=1e-4)
             assert their["token_log_probs"] == pytest.approx(own["token_log_probs"], abs=1e-4)
         assert theirs == ours
+
+
+def test_a_check_compares_with_the_run(
+    jtrans: Jtrans, corpus: PreparedCorpus, run_on: RunOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ctranslate2")
+    run = run_on(corpus).folder
+    result = jtrans("export", run, "--to", "ctranslate2", "--check", "--json")
+    assert result.code == 0
+    check = json.loads(result.out)["check"]
+    assert check["lines"] == 12
+    assert check["log_prob_difference"] < 1e-4
+    assert [each["name"] for each in check["systems"]] == ["torch float32", "ctranslate2 float32"]
+    monkeypatch.setattr(Comparison, "lost", 0.3)
+    result = jtrans("export", run, "--to", "ctranslate2", "--check", "--split", "valid")
+    assert result.code == 4
+    assert "loses 0.30 BLEU on valid, more than 0.2" in result.err
+    assert "sentences/s" in result.out
 
 
 def test_an_export_translates_without_its_run(jtrans: Jtrans, run: Path, exported: Path) -> None:

@@ -1,0 +1,136 @@
+"""Two ways of translating with the same weights, compared on one text: what is lost, what is won.
+
+The ways take turns piece by piece, so that both meet the machine in the same state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jtrans.decoding.translator import Translator
+from jtrans.errors import CorpusError
+from jtrans.evaluation.scores import corpus_bleu
+from jtrans.progress import Progress
+
+MOST_LOST = 0.2  # BLEU that another way of computing the same model may cost
+PIECE_LINES = 128
+WARM_UP_LINES = 4
+
+
+@dataclass
+class WayResult:
+    """What one way of translating gave.
+
+    Args:
+        name: of the way.
+        lines: raw text.
+        tokens: number of target tokens, ``</s>`` counted.
+        seconds: the time taken.
+        bleu: sacreBLEU's.
+    """
+
+    name: str
+    lines: list[str] = field(default_factory=list)
+    tokens: int = 0
+    seconds: float = 0.0
+    bleu: float = 0.0
+
+    @property
+    def sentences_per_second(self) -> float:
+        """Lines per second."""
+        return len(self.lines) / max(self.seconds, 1e-9)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers."""
+        return {
+            "name": self.name,
+            "bleu": self.bleu,
+            "seconds": self.seconds,
+            "sentences_per_second": self.sentences_per_second,
+            "tokens_per_second": self.tokens / max(self.seconds, 1e-9),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A way of translating beside the plain one, which may lose so much BLEU."""
+
+    plain: WayResult
+    other: WayResult
+    may_lose: float = MOST_LOST
+
+    @property
+    def lost(self) -> float:
+        """The BLEU that the other way costs; negative if it gains."""
+        return self.plain.bleu - self.other.bleu
+
+    @property
+    def same(self) -> float:
+        """The share of equal translations."""
+        equal = [a == b for a, b in zip(self.plain.lines, self.other.lines, strict=True)]
+        return sum(equal) / len(equal)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no more BLEU is lost than allowed."""
+        return self.lost <= self.may_lose
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers."""
+        return {
+            "lines": len(self.plain.lines),
+            "systems": [self.plain.to_json(), self.other.to_json()],
+            "same": self.same,
+            "bleu_lost": self.lost,
+            "bleu_may_lose": self.may_lose,
+            "speedup": self.plain.seconds / max(self.other.seconds, 1e-9),
+        }
+
+
+def compare_ways(
+    plain: tuple[str, Translator],
+    other: tuple[str, Translator],
+    source: Sequence[str],
+    references: Sequence[Sequence[str]],
+    progress: Progress,
+) -> Comparison:
+    """Translate a text in two ways, in turns, and score both.
+
+    Args:
+        plain: the name of a way, and the way.
+        other: the same.
+        source: raw lines.
+        references: sets of as many lines.
+        progress: receives the number of lines done.
+
+    Raises:
+        CorpusError: there are no lines.
+    """
+    if not source:
+        raise CorpusError("the text is empty: nothing to compare", kind="corpus.empty")
+    ways = [(WayResult(name), translator) for name, translator in (plain, other)]
+    for _, translator in ways:
+        translator.translate(source[:WARM_UP_LINES])
+    for begin in range(0, len(source), PIECE_LINES):
+        piece = source[begin : begin + PIECE_LINES]
+        for result, translator in ways:
+            started = time.perf_counter()
+            best = [own[0] for own in translator.translate_nbest(piece, 1)]
+            result.seconds += time.perf_counter() - started
+            result.lines += [each.text for each in best]
+            result.tokens += sum(len(each.tokens) for each in best)
+        ways.reverse()
+        progress.advance("Comparing", begin + len(piece), len(source))
+    language = plain[1].pipeline.target.language
+    for result, translator in ways:
+        result.bleu = corpus_bleu(
+            result.lines,
+            references,
+            target_language=language,
+            lowercase=translator.pipeline.target.lowercase,
+        )
+    results = {id(translator): result for result, translator in ways}
+    return Comparison(results[id(plain[1])], results[id(other[1])])
