@@ -180,7 +180,7 @@ def evaluate(
         key = f"alone {number}" if output.group is None else f"group {output.group}"
         name = output.name if output.group is None else output.group
         groups.setdefault(key, SeedGroup(name, [])).members.append(system)
-    compared = _compare(list(groups.values()), plain, bootstrap.sentences)
+    compared = compare_groups(list(groups.values()), plain, bootstrap.sentences)
     warnings = [tokenised_warning(own.name, own.lines) for own in outputs if "bleu" in plain]
     return Evaluation(
         list(metrics),
@@ -192,10 +192,16 @@ def evaluate(
     )
 
 
-def _compare(
+def compare_groups(
     groups: Sequence[SeedGroup], metrics: Sequence[str], sentences: int
 ) -> list[PairedResult]:
-    """Compare every group with the first in each metric, groups in the outer order."""
+    """Compare every group with the first in each metric, groups in the outer order.
+
+    Args:
+        groups: the baseline first, all on the same drawn test sets.
+        metrics: out of `METRICS`.
+        sentences: of the test set.
+    """
     return [
         _paired_result(groups, index, metric, sentences)
         for index in range(1, len(groups))

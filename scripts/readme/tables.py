@@ -1,4 +1,4 @@
-"""Write the tables of README.md and docs/benchmarks.md from data/benchmarks/*.json.
+"""Write the tables of the documents from data/benchmarks.
 
 python -m scripts.readme.tables            # rewrite them
 python -m scripts.readme.tables --check    # exit 1 when they are out of date
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
+PAGES = tuple(ROOT / name for name in ("README.md", "docs/benchmarks.md", "docs/reproduction.md"))
 UNITS = {"tokens_per_second": "target tokens/s", "sentences_per_second": "sentences/s"}
 
 
@@ -304,8 +304,30 @@ TABLES = {
 MARKED = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
+REPRODUCED = re.compile(r"(<!-- reproduction ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def reproduced(name: str, task: str) -> str:
+    """Return the table of an experiment of `scripts.reproduce`, from its rows' files."""
+    from scripts.reproduction.catalogue import find_experiment
+    from scripts.reproduction.results import read_results
+    from scripts.reproduction.summary import notes, summarise
+    from scripts.reproduction.summary import table as reproduced_table
+
+    experiment = find_experiment(name, task)
+    folder = ROOT / "data" / "benchmarks" / "reproduction" / f"{name}.{task}"
+    summaries = summarise(experiment, read_results(folder))
+    if not summaries:
+        return "Not measured yet."
+    lines = " ".join(notes(experiment, summaries))
+    return f"{table(*reproduced_table(experiment, summaries))}\n\n{lines}"
+
+
 def rewritten(text: str) -> str:
     """Return a page with every table between its markers regenerated."""
+    text = REPRODUCED.sub(
+        lambda match: f"{match[1]}{reproduced(match[2], match[3])}\n{match[4]}", text
+    )
 
     def drawn(match: re.Match[str]) -> str:
         path = ROOT / "data" / "benchmarks" / f"{match[2]}.json"

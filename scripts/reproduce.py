@@ -1,0 +1,17 @@
+"""Make the tables and figures of Li et al. (2020), and comparisons beyond them.
+
+python -m scripts.reproduce table2 --task iwslt14-de-en --data DIR --out DIR [--budget MINUTES]
+
+`scripts/reproduction` has the parts; docs/reproduction.md the results.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # also as a plain script
+    from scripts.reproduction.command import main
+
+    main()

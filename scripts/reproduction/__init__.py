@@ -1,0 +1,1 @@
+"""The tables and figures of Li et al. (2020), and comparisons beyond them, out of one command."""

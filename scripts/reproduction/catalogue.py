@@ -1,0 +1,142 @@
+"""Experiments, their rows and the published numbers, as `experiments.toml` describes them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jtrans.errors import ConfigError, name_hint, usage_error
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: a system.
+
+    Args:
+        name: of the row; with the seed it names the row's files.
+        recipe: a recipe with ``{task}`` for the task, or a file of this folder.
+        settings: changed in the recipe, by dotted key.
+        published: by task, by split: the paper's BLEU; and its ``perplexity`` on valid.
+        baseline: the row to compare with; None: the first one.
+    """
+
+    name: str
+    recipe: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    baseline: str | None = None
+
+    def recipe_for(self, task: str) -> str:
+        """Return the recipe's name or path for a task."""
+        name = self.recipe.format(task=task)
+        return str(FOLDER / name) if name.endswith(".toml") else name
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure.
+
+    Args:
+        name: of the experiment.
+        title: a line.
+        rows: the first one is the baseline.
+        splits: that are translated and scored.
+        analyses: that are drawn: ``length``, ``position``, ``frequency``, ``attention``.
+        tasks: that it is meant for.
+    """
+
+    name: str
+    title: str
+    rows: Sequence[Row]
+    splits: Sequence[str]
+    analyses: Sequence[str] = ()
+    tasks: Sequence[str] = ()
+
+    def chosen(self, names: Sequence[str] | None) -> list[Row]:
+        """Return the rows of these names, in their own order; without names, all.
+
+        Raises:
+            ConfigError: there is no such row.
+        """
+        own = [row.name for row in self.rows]
+        for name in names or ():
+            if name not in own:
+                raise ConfigError(
+                    f"{self.name} has no row {name}",
+                    where="--rows",
+                    hint=name_hint(name, own),
+                    kind="reproduce.row",
+                )
+        return [row for row in self.rows if names is None or row.name in names]
+
+
+@cache
+def _read() -> dict[str, Any]:
+    return tomllib.loads((FOLDER / "experiments.toml").read_text(encoding="utf-8"))
+
+
+def experiment_names() -> list[str]:
+    """Return the names of all experiments."""
+    return list(_read()["experiments"])
+
+
+def find_experiment(name: str, task: str) -> Experiment:
+    """Return an experiment.
+
+    Raises:
+        ConfigError: there is none, or it is not meant for the task.
+    """
+    described = _read()["experiments"]
+    if name not in described:
+        raise ConfigError(
+            f"no such experiment: {name}",
+            hint=name_hint(name, list(described)),
+            kind="reproduce.experiment",
+        )
+    own = described[name]
+    rows = described[own["rows_of"]]["rows"] if "rows_of" in own else own["rows"]
+    tasks = own.get("tasks", [key for key in task_pairs() if _has_recipes(rows, key)])
+    if task not in tasks:
+        raise ConfigError(
+            f"{name} has no rows for the task {task}",
+            where="--task",
+            hint=f"--task {'|'.join(tasks)}",
+            kind="reproduce.task",
+        )
+    return Experiment(
+        name,
+        own["title"],
+        [Row(**row) for row in rows],
+        own.get("splits", ["test"]),
+        own.get("analyses", ()),
+        tasks,
+    )
+
+
+def _has_recipes(rows: Sequence[Mapping[str, Any]], task: str) -> bool:
+    from jtrans.config import recipe_names
+
+    return all(row["recipe"].format(task=task) in recipe_names() for row in rows)
+
+
+def task_pairs() -> dict[str, int]:
+    """Return the pairs of the complete training text of every task."""
+    return {name: int(task["pairs"]) for name, task in _read()["tasks"].items()}
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of ``1,2,3``.
+
+    Raises:
+        ConfigError: they are no different numbers.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
+        raise usage_error(f"{text!r} are no seeds", "--seeds 1,2,3", where="--seeds")
+    return [int(part) for part in parts]

@@ -1,0 +1,267 @@
+"""The command line of `python -m scripts.reproduce`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # idle threads of torch must not slow others
+
+from jtrans.cli import console
+from jtrans.cli.main import show_error
+from jtrans.errors import EXIT_CHECK_FAILED, EXIT_FAILED, JtransError, WorkError, usage_error
+from scripts.reproduction.catalogue import (
+    Experiment,
+    Row,
+    experiment_names,
+    find_experiment,
+    parse_seeds,
+)
+from scripts.reproduction.results import RowResult, merge, read_results
+from scripts.reproduction.row import Job, digests, run_row
+from scripts.reproduction.summary import as_json, missing, notes, summarise, table
+
+DESCRIPTION = """Train, translate and score the rows of a table, and print it beside the paper's.
+
+    python -m scripts.reproduce table2 --task iwslt14-de-en --data DIR --out runs/table2
+    python -m scripts.reproduce equal-parameters --task multi30k-de-en --data DIR \\
+        --out runs/equal --budget 60
+    python -m scripts.reproduce table2 ... --merge elsewhere/rows/*.json
+
+The same command continues where it stopped, whatever stopped it: rows with a result are not made
+again. All rows get their first seed before any gets its second. A row's result is one file,
+OUT/rows/ROW-SEED.json. The path of such a file in place of the experiment makes that row again
+and compares the score (exit 4 outside the band of its seeds).
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser."""
+    options = argparse.ArgumentParser(
+        prog="python -m scripts.reproduce",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = ", ".join(experiment_names())
+    options.add_argument("experiment", help=f"{names}; or a row's result")
+    options.add_argument("--task", help="such as iwslt14-de-en")
+    options.add_argument("--data", type=Path, help="prepared corpus; prepared there if missing")
+    options.add_argument("--out", type=Path, required=True, help="folder of runs and results")
+    options.add_argument("--from", dest="originals", type=Path, help="original files of the corpus")
+    options.add_argument("--seeds", default="1,2,3", metavar="1,2,3")
+    options.add_argument("--rows", metavar="NAME,...", help="only these")
+    options.add_argument("--budget", type=float, metavar="MINUTES", help="stop after this time")
+    options.add_argument(
+        "--setting",
+        default="paper",
+        metavar="paper|equal-time:MINUTES|equal-updates:NUMBER",
+        help="how long rows train: as their recipes say, or all for the same time or updates",
+    )
+    options.add_argument("--average", type=int, default=0, metavar="N", help="of N checkpoints")
+    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    options.add_argument("--device", help="auto, cpu or cuda")
+    options.add_argument("--merge", nargs="+", type=Path, default=[], metavar="FILE")
+    options.add_argument("--table", action="store_true", help="only print the table")
+    options.add_argument("--no-report", action="store_true", help="draw no figures at the end")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit with its code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = parser().parse_args(given)
+    try:
+        code = _repeat(chosen) if chosen.experiment.endswith(".json") else _reproduce(chosen, given)
+    except JtransError as error:
+        show_error(error, as_json=False)
+        code = error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted; the same command continues", file=sys.stderr)
+        code = 130
+    raise SystemExit(code)
+
+
+def _job(chosen: argparse.Namespace, task: str) -> Job:
+    from jtrans.data.prepared import PreparedCorpus
+
+    if chosen.data is None:
+        raise usage_error("no prepared corpus", f"--data data/prepared/{task}", where="--data")
+    if not PreparedCorpus.exists(chosen.data):
+        from jtrans import api
+
+        api.prepare(
+            task, out=chosen.data, originals=chosen.originals, progress=console.TerminalProgress()
+        )
+    corpus = PreparedCorpus.open(chosen.data)
+    languages = "-".join(corpus.languages)
+    if not task.endswith(languages):
+        raise usage_error(
+            f"{chosen.data} is {languages}, the task is {task}",
+            "a corpus of the task's languages",
+            where="--data",
+        )
+    overrides = tuple(chosen.set)
+    return Job(task, corpus, chosen.out, chosen.setting, overrides, chosen.average, chosen.device)
+
+
+def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
+    if chosen.task is None:
+        raise usage_error("no task", "--task iwslt14-de-en", where="--task")
+    experiment = find_experiment(chosen.experiment, chosen.task)
+    rows = experiment.chosen(chosen.rows.split(",") if chosen.rows else None)
+    seeds = parse_seeds(chosen.seeds)
+    results = Path(chosen.out) / "rows"
+    if chosen.merge:
+        merge(chosen.merge, results)
+    if chosen.table:
+        _show(experiment, read_results(results), chosen.out)
+        return 0
+    job = _job(chosen, chosen.task)
+    for row in rows:  # refuse other settings or data before the first minute
+        job.config(row, seeds[0])
+        job.finished(row, seeds[0])
+    failed, exit_code = _train(job, experiment, rows, seeds, chosen.budget)
+    done = read_results(results) if results.is_dir() else []
+    _show(experiment, done, chosen.out)
+    left = missing(rows, seeds, done)
+    if left:
+        console.talk(f"{len(left)} left: {', '.join(left)}")
+        console.next_step(shlex.join(["python", "-m", "scripts.reproduce", *given]))
+        return exit_code or (EXIT_FAILED if failed else 0)
+    if not chosen.no_report:
+        from scripts.reproduction.figures import draw
+
+        checkpoint = f"average-{job.average}" if job.average else "best"
+        progress = console.TerminalProgress()
+        files = draw(experiment, job, rows, seeds, progress, checkpoint=checkpoint)
+        console.talk(f"{'Written':<12} {files[0] if files else 'no report: no runs here'}")
+    return 0
+
+
+def _train(
+    job: Job,
+    experiment: Experiment,
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    budget: float | None,
+) -> tuple[list[str], int]:
+    """Make the rows that have no result; return those that failed, and the code of a signal."""
+    from jtrans.cli.stop_signals import StopSignals
+
+    deadline = None if budget is None else time.monotonic() + 60.0 * budget
+    failed: list[str] = []
+    for seed in seeds:
+        for row in rows:
+            if job.finished(row, seed) is not None:
+                continue
+            if deadline is not None and time.monotonic() > deadline:
+                return failed, 0
+            console.talk(f"\n{row.name}, seed {seed}")
+            try:
+                with StopSignals() as signals:
+                    result = _make(job, experiment, row, seed, signals.are_set, deadline)
+            except WorkError as error:  # diverged, or no memory: the others can go on
+                show_error(error, as_json=False)
+                failed.append(f"{row.name}-{seed}")
+                continue
+            if signals.exit_code is not None:
+                return failed, signals.exit_code
+            if result is None:
+                console.talk("the budget is used up")
+                return failed, 0
+    return failed, 0
+
+
+def _make(
+    job: Job, experiment: Experiment, row: Row, seed: int, is_signalled: Any, deadline: float | None
+) -> RowResult | None:
+    from jtrans.cli.train_table import TrainTable
+
+    def should_stop() -> bool:
+        return is_signalled() or (deadline is not None and time.monotonic() > deadline)
+
+    with contextlib.closing(TrainTable()) as events:
+        return run_row(
+            job,
+            row,
+            seed,
+            list(experiment.splits),
+            events=events,
+            should_stop=should_stop,
+            progress=console.TerminalProgress(),
+        )
+
+
+def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> None:
+    from jtrans.files import write_json
+
+    summaries = summarise(experiment, results)
+    if not summaries:
+        console.talk("no row is finished")
+        return
+    head, rows = table(experiment, summaries)
+    print(experiment.title)
+    console.print_table(head, rows, right=head[1:])
+    for note in notes(experiment, summaries):
+        print(note)
+    for summary in summaries:
+        for split in experiment.splits:
+            band = summary.band(split, "multi-bleu")
+            if band is not None:
+                print(
+                    f"band of {summary.row.name}: {split} = "
+                    f'{{ metric = "multi-bleu", low = {band[0]}, high = {band[1]} }}'
+                )
+    write_json(out / f"{experiment.name}.json", as_json(experiment, summaries))
+
+
+def _repeat(chosen: argparse.Namespace) -> int:
+    """Make the row of a result again and compare the scores; return the exit code."""
+    import tomli_w
+
+    from jtrans.files import write_text
+
+    path = Path(chosen.experiment)
+    known = RowResult.read(path)
+    _, _, average = known.checkpoint.partition("average-")
+    chosen.average, chosen.setting = int(average or 0), "paper"  # the settings have the limits
+    job = _job(chosen, known.task)
+    if digests(job.data) != known.data["digests"]:
+        raise usage_error(
+            f"{job.data.folder} is not the data of {known.file_name}",
+            f"prepare {known.data['name']} as it was prepared there",
+            where="--data",
+        )
+    recipe = job.out.resolve() / f"{known.row}-{known.seed}.toml"
+    write_text(recipe, tomli_w.dumps(known.config))
+    row = Row(known.row, str(recipe))
+    experiment = Experiment(known.row, f"{known.row} again", [row], list(known.splits))
+    _, code = _train(job, experiment, [row], [known.seed], chosen.budget)
+    again = job.finished(row, known.seed)
+    if again is None:
+        return code or EXIT_FAILED
+    of_row = [own for own in read_results(path.parent) if own.row == known.row]
+    return _compare(experiment, known, again, of_row)
+
+
+def _compare(
+    experiment: Experiment, known: RowResult, again: RowResult, of_row: Sequence[RowResult]
+) -> int:
+    """Print both scores; return 4 where the new one is outside the band of the row's seeds."""
+    split, metric = experiment.splits[-1], "multi-bleu"
+    before, now = (result.splits[split].scores[metric] for result in (known, again))
+    print(f"{metric} of {split}: {before:.2f} then, {now:.2f} now")
+    band = summarise(experiment, of_row)[0].band(split, metric)
+    if band is None:
+        same = known.splits[split].hypotheses == again.splits[split].hypotheses
+        print("the same translations" if same else "one seed: no band to compare with")
+        return 0
+    print(f"band of {len(of_row)} seeds: {band[0]} to {band[1]}")
+    return 0 if band[0] <= round(now, 2) <= band[1] else EXIT_CHECK_FAILED

@@ -1,0 +1,82 @@
+"""The figures of an experiment and its report, from the runs that are on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jtrans.analysis.attention.pairs import explain_pair
+from jtrans.analysis.attention.views import ViewSelection
+from jtrans.analysis.figures.frequency import frequency_figures
+from jtrans.analysis.figures.length import length_figures
+from jtrans.analysis.figures.position import position_figures
+from jtrans.analysis.figures.results import Figure, Table
+from jtrans.analysis.output.files import write_pair, write_results
+from jtrans.analysis.report.report import write_report
+from jtrans.analysis.study.load import load_study
+from jtrans.analysis.study.study import Study
+from jtrans.decoding.options import DecodingChoices
+from jtrans.decoding.translator import Translator
+from jtrans.progress import Progress
+from jtrans.runs import Run
+from scripts.reproduction.catalogue import Experiment, Row
+from scripts.reproduction.row import Job
+
+SHORT = 6  # words of the sentence whose attention is shown
+
+
+def draw(
+    experiment: Experiment,
+    job: Job,
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    progress: Progress,
+    *,
+    checkpoint: str,
+) -> list[Path]:
+    """Write the report and the figures of an experiment; return the pages and pictures.
+
+    Args:
+        experiment: with its analyses.
+        job: of all rows.
+        rows: that are shown, as far as their runs are here.
+        seeds: of the rows.
+        progress: of the work.
+        checkpoint: of every run.
+    """
+    folders = [job.run_folder(row, seed) for row in rows for seed in seeds]
+    runs = [Run.open(folder) for folder in folders if Run.exists(folder)]
+    if not runs:
+        return []
+    split = experiment.splits[-1]
+    decoding = DecodingChoices(checkpoint, job.device)
+    study = load_study(runs, split, decoding, data=job.data.folder, progress=progress)
+    out = job.out / experiment.name
+    page, _ = write_report(study, out / "report", progress)
+    files = [page]
+    for name in experiment.analyses:
+        if name == "attention":
+            files += _attention(runs[-1], study, out, progress, decoding)
+        else:
+            files += write_results(_figures(study, name), out, prefix=f"{split}.")
+    return files
+
+
+def _figures(study: Study, name: str) -> list[Figure | Table]:
+    if name == "length":
+        return length_figures(study)
+    if name == "position":
+        return position_figures(study)
+    return frequency_figures(study, with_accuracy=not study.different_tokens)
+
+
+def _attention(
+    run: Run, study: Study, out: Path, progress: Progress, decoding: DecodingChoices
+) -> list[Path]:
+    """Draw all attention maps of the first short sentence."""
+    lengths = [len(words) for words in study.text.source_words]
+    line = next((n for n, length in enumerate(lengths) if length == SHORT), 0)
+    translator = Translator.load([run], decoding)
+    source = study.source_lines[line]
+    pair = explain_pair(translator, run.name, source, None, line, ViewSelection(), progress)
+    return write_pair(pair, out, study.split, progress)

@@ -1,0 +1,291 @@
+"""One row with one seed: train, choose the checkpoint, translate, score.
+
+Every step continues where it was interrupted: training from its last checkpoint, translations from
+the result cache of the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans import __version__
+from jtrans.errors import CheckpointError, ConfigError, usage_error
+from scripts.reproduction.catalogue import Row, task_pairs
+from scripts.reproduction.results import RowResult, SplitScores, file_name, settings_differ
+
+if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.data.prepared import PreparedCorpus
+    from jtrans.progress import Progress
+    from jtrans.runs import Run
+    from jtrans.training.events import TrainingEvents
+
+METRICS = ("bleu", "chrf", "multi-bleu")
+LIMITS = ("max_epochs", "max_updates", "max_minutes", "stop")
+SETTINGS = {"equal-time": "max_minutes", "equal-updates": "max_updates"}  # their limits
+COMPLETE = 0.95  # of the complete training text: fewer pairs are a subset
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is the same for all rows.
+
+    Args:
+        task: such as ``multi30k-de-en``.
+        data: the prepared corpus.
+        out: the folder of runs and results.
+        setting: ``paper``, or one of `SETTINGS` with its limit, ``equal-time:60``.
+        overrides: further settings of all rows, each ``section.key=value``.
+        average: how many of the last validations' checkpoints are averaged; 0: the best one counts.
+        device: that trains and translates.
+    """
+
+    task: str
+    data: PreparedCorpus
+    out: Path
+    setting: str = "paper"
+    overrides: Sequence[str] = ()
+    average: int = 0
+    device: str | None = None
+
+    @property
+    def rows_folder(self) -> Path:
+        """The folder of the results."""
+        return self.out / "rows"
+
+    def run_folder(self, row: Row, seed: int) -> Path:
+        """Return the folder of a row's run."""
+        return self.out / "runs" / f"{row.name}-{seed}"
+
+    def config(self, row: Row, seed: int) -> Config:
+        """Return the resolved configuration of a row."""
+        from jtrans.config import load_config
+        from jtrans.models.zoo import system_configs
+
+        settings = {**row.settings, "training.seed": seed}
+        if self.average:
+            # interrupted training leaves checkpoints between those of validations
+            settings["training.keep.last"] = 2 * self.average
+        name = row.recipe_for(self.task)
+        config = load_config(name, system_configs(), overrides=self.overrides, options=settings)
+        return limited(config, self.setting)
+
+    def finished(self, row: Row, seed: int) -> RowResult | None:
+        """Return the result of a row, if there is one.
+
+        Raises:
+            ConfigError: it was made with other settings or other data.
+        """
+        path = self.rows_folder / file_name(row.name, seed)
+        if not path.is_file():
+            return None
+        result = RowResult.read(path)
+        keys = settings_differ(result, plain(self.config(row, seed)))
+        if result.data["digests"] != digests(self.data):
+            keys = [f"the data, {self.data.folder}"]
+        if keys:
+            raise ConfigError(
+                f"{path} was made with other settings: {', '.join(keys)}",
+                where=str(path),
+                hint="use another --out, or delete the result and its run",
+                kind="reproduce.other-settings",
+            )
+        return result
+
+
+def limited(config: Config, setting: str) -> Config:
+    """Return a configuration whose training ends as a setting says.
+
+    Raises:
+        ConfigError: an unknown setting, or one without its limit.
+    """
+    from jtrans import api
+
+    if setting == "paper":
+        return config
+    name, _, limit = setting.partition(":")
+    if name not in SETTINGS or not limit.isdecimal() or int(limit) < 1:
+        raise usage_error(
+            f"unknown setting {setting!r}",
+            "--setting paper, equal-time:MINUTES or equal-updates:NUMBER",
+            where="--setting",
+        )
+    values = config.model_dump(mode="json", exclude_none=True)
+    for key in LIMITS:
+        values["training"].pop(key, None)
+    values["training"][SETTINGS[name]] = int(limit)
+    return api.load_recipe(values)
+
+
+def plain(config: Config) -> dict[str, Any]:
+    """Return a configuration as plain values, without its expected scores."""
+    values = config.model_dump(mode="json", exclude_none=True)
+    values.pop("expect", None)
+    return values
+
+
+def digests(corpus: PreparedCorpus) -> dict[str, str]:
+    """Return what identifies the text and the segmentation of a prepared corpus."""
+    parts = {
+        f"{split}.{side}": str(digest)
+        for split, info in corpus.info["splits"].items()
+        for side, digest in info["sha256"].items()
+    }
+    return {**parts, "pipeline": str(corpus.info["pipeline_sha256"])}
+
+
+def run_row(
+    job: Job,
+    row: Row,
+    seed: int,
+    splits: list[str],
+    *,
+    events: TrainingEvents,
+    should_stop: Callable[[], bool],
+    progress: Progress,
+) -> RowResult | None:
+    """Train and score a row; return and write its result, None if it was stopped before its end."""
+    from jtrans import api
+    from jtrans.runs import Run
+
+    config, folder = job.config(row, seed), job.run_folder(row, seed)
+    ended = api.train(
+        config,
+        data=job.data.folder,
+        run=folder,
+        device=job.device,
+        events=events,
+        should_stop=should_stop,
+    )
+    if ended.reason == "stopped":
+        return None
+    run = Run.open(folder)
+    validations = [event for event in run.events() if event.get("event") == "validation"]
+    result = RowResult(
+        row=row.name,
+        task=job.task,
+        seed=seed,
+        recipe=row.recipe.format(task=job.task),
+        setting=job.setting,
+        config=plain(config),
+        data=describe_data(job),
+        versions=versions(),
+        machine=machine(run, job.device),
+        parameters=int(run.info["parameters"]),
+        training={
+            "updates": ended.update,
+            "epochs": ended.epochs,
+            "minutes": round(ended.seconds / 60, 2),
+            "reason": ended.reason,
+            "valid_loss": min(float(event["valid_loss"]) for event in validations),
+        },
+        checkpoint=choose_checkpoint(run, job.average),
+        curve=[
+            [event["update"], round(event["train_loss"], 4), round(event["valid_loss"], 4)]
+            for event in validations
+        ],
+        splits={},
+    )
+    for split in splits:
+        result.splits[split] = score_split(job, run, result.checkpoint, split, progress)
+    result.write(job.rows_folder)
+    return result
+
+
+def choose_checkpoint(run: Run, average: int) -> str:
+    """Return the checkpoint to translate with, averaging those of the last validations if asked.
+
+    Raises:
+        CheckpointError: the run has validated less often.
+    """
+    if not average:
+        return "best"
+    from jtrans.training.weights.averaging import average_checkpoints
+
+    validated = {event["update"] for event in run.events() if event.get("event") == "validation"}
+    chosen = [each for each in run.checkpoints() if each.update in validated][-average:]
+    if len(chosen) < average:
+        raise CheckpointError(
+            f"the run has {len(chosen)} checkpoints of validations, not {average}",
+            where=str(run.folder),
+            hint=f"--average {max(len(chosen), 1)}, or train longer",
+            kind="checkpoint.missing",
+        )
+    name = f"average-{average}"
+    average_checkpoints(run, chosen, name)
+    return name
+
+
+def score_split(job: Job, run: Run, checkpoint: str, split: str, progress: Progress) -> SplitScores:
+    """Translate a split and score it."""
+    from jtrans.analysis.study.load import open_members
+    from jtrans.analysis.study.scores import score_runs
+    from jtrans.decoding.options import DecodingChoices
+
+    decoding = DecodingChoices(checkpoint, job.device)
+    members = open_members([run], split, decoding, job.data.folder, progress)
+    system = score_runs(members, METRICS).systems[0]
+    bleu = system.scores["bleu"]
+    text = "".join(f"{line}\n" for line in members[0].hypotheses)
+    rate = members[0].translation.tokens_per_second
+    return SplitScores(
+        sentences=len(members[0].hypotheses),
+        scores={metric: round(system.value(metric), 4) for metric in METRICS},
+        signature=bleu.signature,
+        drawn=[round(float(value), 3) for value in bleu.drawn],
+        hypotheses=hashlib.sha256(text.encode()).hexdigest(),
+        tokens_per_second=None if rate is None else round(rate, 1),
+    )
+
+
+def describe_data(job: Job) -> dict[str, Any]:
+    """Return what a result says of its data."""
+    pairs = int(job.data.info["splits"]["train"]["pairs"])
+    complete = task_pairs().get(job.task)
+    return {
+        "name": job.data.name,
+        "pairs": pairs,
+        "complete_pairs": complete,
+        "is_subset": complete is not None and pairs < COMPLETE * complete,
+        "digests": digests(job.data),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    import sacrebleu
+    import torch
+
+    return {
+        "jtrans": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "sacrebleu": sacrebleu.__version__,
+    }
+
+
+def machine(run: Run, device: str | None) -> dict[str, str]:
+    """Return the processor and the device of the last session, and the precisions of all."""
+    import os
+
+    import torch
+
+    from jtrans.nn.device import resolve_device
+    from scripts.bench.interleave import processor
+
+    place = resolve_device(device)
+    used = f"{place.type}, {torch.get_num_threads()} threads"
+    if place.type == "cuda":
+        used = torch.cuda.get_device_name(place)
+    starts = [event for event in run.events() if event.get("event") == "start"]
+    return {
+        "processor": f"{processor()}, {os.cpu_count()} cores",
+        "device": used,
+        "precision": ", ".join(dict.fromkeys(str(start["precision"]) for start in starts)),
+        "sessions": str(len(starts)),
+    }

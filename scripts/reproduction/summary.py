@@ -1,0 +1,223 @@
+"""The table of an experiment: means over seeds beside the published numbers, with significance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jtrans.evaluation.scores import Score
+from jtrans.evaluation.significance import PairedResult, p_text
+from jtrans.evaluation.systems import SeedGroup, SystemScores, compare_groups
+from scripts.reproduction.catalogue import Experiment, Row
+from scripts.reproduction.results import RowResult, SplitScores
+
+BLEU, PAPER_BLEU = "bleu", "multi-bleu"
+# of Student's t, 97.5 %, by degrees of freedom
+T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+
+
+@dataclass(frozen=True)
+class RowSummary:
+    """One row over its seeds.
+
+    Args:
+        row: of the experiment.
+        results: by seed.
+        verdicts: by split: the comparison with the baseline; None for a baseline.
+    """
+
+    row: Row
+    results: Sequence[RowResult]
+    verdicts: dict[str, PairedResult | None]
+
+    def values(self, split: str, metric: str) -> list[float]:
+        """Return the scores of the seeds."""
+        return [result.splits[split].scores[metric] for result in self.results]
+
+    def mean(self, split: str, metric: str) -> float:
+        """Return the mean over the seeds."""
+        return float(np.mean(self.values(split, metric)))
+
+    def deviation(self, split: str, metric: str) -> float | None:
+        """Return the sample standard deviation between seeds, None for a single one."""
+        values = self.values(split, metric)
+        return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+    def band(self, split: str, metric: str) -> tuple[float, float] | None:
+        """Return the 95 % prediction interval of one more seed, None without several seeds."""
+        spread, count = self.deviation(split, metric), len(self.results)
+        if spread is None:
+            return None
+        quantile = T_QUANTILES[min(count - 1, len(T_QUANTILES)) - 1]
+        half = quantile * spread * math.sqrt(1 + 1 / count)
+        mean = self.mean(split, metric)
+        return math.floor(10 * (mean - half)) / 10, math.ceil(10 * (mean + half)) / 10
+
+    def published(self, split: str) -> float | None:
+        """Return the paper's BLEU of a split."""
+        return self.row.published.get(self.results[0].task, {}).get(split)
+
+
+def summarise(experiment: Experiment, results: Sequence[RowResult]) -> list[RowSummary]:
+    """Return the rows that have results, in the order of the experiment."""
+    by_row = {
+        row.name: sorted((own for own in results if own.row == row.name), key=lambda own: own.seed)
+        for row in experiment.rows
+    }
+    done = [row for row in experiment.rows if by_row[row.name]]
+    verdicts: dict[str, dict[str, PairedResult | None]] = {row.name: {} for row in done}
+    first = experiment.rows[0].name
+    for name in dict.fromkeys(row.baseline or first for row in experiment.rows):
+        rows = [row for row in done if (row.baseline or first) == name and row.name != name]
+        base = [row for row in done if row.name == name]
+        for split in experiment.splits:
+            groups = [_group(row, by_row[row.name], split) for row in [*base, *rows]]
+            sentences = by_row[base[0].name][0].splits[split].sentences if base else 0
+            paired = compare_groups(groups, [BLEU], sentences) if base else []
+            for row, pair in zip(rows, paired, strict=bool(base)):
+                verdicts[row.name][split] = pair
+    return [RowSummary(row, by_row[row.name], verdicts[row.name]) for row in done]
+
+
+def _group(row: Row, results: Sequence[RowResult], split: str) -> SeedGroup:
+    return SeedGroup(
+        row.name,
+        [
+            SystemScores(f"{row.name}-{result.seed}", {BLEU: _score(result.splits[split])}, None)
+            for result in results
+        ],
+    )
+
+
+def _score(scores: SplitScores) -> Score:
+    return Score("BLEU", scores.scores[BLEU], scores.signature, np.array(scores.drawn))
+
+
+def headings(experiment: Experiment) -> list[str]:
+    """Return the headings of the table."""
+    head = ["row", "parameters", "seeds", "updates", "minutes", "valid loss"]
+    for split in experiment.splits:
+        head += [f"multi-bleu {split}", "paper", f"BLEU {split}", "beside the baseline"]
+    return head
+
+
+def cells(experiment: Experiment, summary: RowSummary) -> list[str]:
+    """Return the cells of a row."""
+    results = summary.results
+    line = [
+        summary.row.name,
+        f"{results[0].parameters / 1e6:.2f} M",
+        ",".join(str(result.seed) for result in results),
+        _mean([result.training["updates"] for result in results], 0),
+        _mean([result.training["minutes"] for result in results], 0),
+        _spread([result.training["valid_loss"] for result in results], 3),
+    ]
+    for split in experiment.splits:
+        published = summary.published(split)
+        ours = summary.mean(split, PAPER_BLEU)
+        line.append(_spread(summary.values(split, PAPER_BLEU), 2))
+        line.append("" if published is None else f"{published:.2f} ({ours - published:+.2f})")
+        line.append(_spread(summary.values(split, BLEU), 2))
+        line.append(_verdict(summary.verdicts.get(split)))
+    return line
+
+
+def _mean(values: Sequence[float], digits: int) -> str:
+    return f"{np.mean(values):,.{digits}f}"
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    text = f"{np.mean(values):.{digits}f}"
+    return text if len(values) < 2 else f"{text} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def _verdict(pair: PairedResult | None) -> str:
+    if pair is None:
+        return ""
+    return f"{pair.difference:+.2f}{pair.mark} ({p_text(pair.p_value, pair.samples)})"
+
+
+def table(
+    experiment: Experiment, summaries: Sequence[RowSummary]
+) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows, without columns that are empty in every row."""
+    head = headings(experiment)
+    rows = [cells(experiment, summary) for summary in summaries]
+    kept = [place for place in range(len(head)) if not rows or any(row[place] for row in rows)]
+    return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
+def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
+    """Return what a reader of the table must know; at least one row is finished."""
+    results = [result for summary in summaries for result in summary.results]
+    first = results[0]
+    data, split = first.data, experiment.splits[-1]
+    lines = [
+        f"{first.task}: {data['name']}, {data['pairs']:,} training pairs; "
+        f"{first.splits[split].sentences:,} sentences of {split}."
+    ]
+    if data["is_subset"]:
+        lines.append(
+            f"A subset of the training text, {data['pairs']:,} of {data['complete_pairs']:,} "
+            "pairs: these scores are not comparable with the paper's."
+        )
+    if first.setting != "paper":
+        lines.append(f"Training was limited by {first.setting}, not as in the recipes.")
+    if any(len(summary.results) > 1 for summary in summaries):
+        lines.append("±: standard deviation between seeds.")
+    lines.append(
+        "multi-bleu: the papers' tokenised BLEU; beside the baseline: difference in sacreBLEU's "
+        "BLEU, * and ↓ where it is significant (p < 0.05, bootstrap over sentences and seeds)."
+    )
+    machines = dict.fromkeys(
+        f"{result.machine['processor']}, {result.machine['device']}, "
+        f"{result.machine['precision']}, torch {result.versions['torch']}"
+        for result in results
+    )
+    return [*lines, *(f"{name}." for name in machines), first.splits[split].signature]
+
+
+def missing(rows: Sequence[Row], seeds: Sequence[int], results: Sequence[RowResult]) -> list[str]:
+    """Return the rows and seeds that have no result yet."""
+    done = {(result.row, result.seed) for result in results}
+    return [f"{row.name}-{seed}" for seed in seeds for row in rows if (row.name, seed) not in done]
+
+
+def as_json(experiment: Experiment, summaries: Sequence[RowSummary]) -> dict[str, Any]:
+    """Return the table as plain values."""
+    return {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "notes": notes(experiment, summaries),
+        "rows": [
+            {
+                "row": summary.row.name,
+                "seeds": [result.seed for result in summary.results],
+                "parameters": summary.results[0].parameters,
+                "valid_loss": [result.training["valid_loss"] for result in summary.results],
+                "minutes": [result.training["minutes"] for result in summary.results],
+                "splits": {
+                    split: {
+                        metric: {
+                            "mean": summary.mean(split, metric),
+                            "sd": summary.deviation(split, metric),
+                            "band": summary.band(split, metric),
+                        }
+                        for metric in (PAPER_BLEU, BLEU, "chrf")
+                    }
+                    for split in experiment.splits
+                },
+                "published": {split: summary.published(split) for split in experiment.splits},
+                "paired": {
+                    split: pair.to_json()
+                    for split, pair in summary.verdicts.items()
+                    if pair is not None
+                },
+            }
+            for summary in summaries
+        ],
+    }

@@ -1,0 +1,251 @@
+"""`python -m scripts.reproduce` on a tiny corpus: rows, seeds, continuing, merging, repeating."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from plugins.small_corpus import make_nouns
+
+from jtrans.config import find_config, load_config
+from jtrans.models.zoo import build_model, system_configs
+from scripts.reproduction import command
+from scripts.reproduction.catalogue import Row, experiment_names, find_experiment, task_pairs
+from scripts.reproduction.results import RowResult, read_results
+from scripts.reproduction.row import limited
+from scripts.reproduction.summary import RowSummary, summarise
+
+TINY = [
+    "model.width=8",
+    "model.ffn_width=16",
+    "model.heads=2",
+    "training.max_updates=3",
+    "training.micro_batch_joint=512",
+    "decoding.max_length=6",
+]
+TASK = ["--task", "grammar-de-en", "--no-report", "--device", "cpu"]
+Reproduce = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_nouns(tmp_path_factory.mktemp("nouns") / "data").folder
+
+
+def reproduce(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as left:
+        command.main([str(argument) for argument in arguments])
+    return int(left.value.code or 0)
+
+
+def settings() -> list[str]:
+    return [word for setting in TINY for word in ("--set", setting)]
+
+
+def place(data: Path, out: Path) -> list[object]:
+    return ["--data", data, "--out", out]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    """The folder of the demo rows with two seeds."""
+    out = tmp_path_factory.mktemp("reproduce") / "out"
+    assert (
+        reproduce("demo", *TASK, "--data", data, "--out", out, "--seeds", "1,2", *settings()) == 0
+    )
+    return out
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_row_of_every_experiment_can_be_trained(name: str) -> None:
+    for task in task_pairs():
+        try:
+            experiment = find_experiment(name, task)
+        except Exception as error:
+            assert "has no rows" in str(error)
+            continue
+        names = [row.name for row in experiment.rows]
+        assert len(set(names)) == len(names)
+        for row in experiment.rows:
+            assert row.baseline is None or row.baseline in names
+            load_config(row.recipe_for(task), system_configs(), options=row.settings)
+
+
+def test_published_numbers_are_those_that_the_recipes_cite() -> None:
+    for name in ("table2", "table4"):
+        for row in find_experiment(name, "iwslt14-de-en").rows:
+            text = find_config(row.recipe_for("iwslt14-de-en")).read_text(encoding="utf-8")
+            cited = re.search(r"test (\d+\.\d+)", text)
+            assert cited is not None
+            assert float(cited[1]) == row.published["iwslt14-de-en"]["test"]
+
+
+@pytest.mark.parametrize("size", ["2m", "7m"])
+def test_rows_of_one_size_have_equal_parameters(size: str) -> None:
+    rows = find_experiment("equal-parameters", "multi30k-de-en").rows
+    counts = []
+    for row in rows:
+        if row.name.endswith(size):
+            path = row.recipe_for("multi30k-de-en")
+            config = load_config(path, system_configs())
+            with torch.device("meta"):
+                count = build_model(config.model, 3200, 2504).parameter_count()
+            assert f"{count:,} parameters" in Path(path).read_text(encoding="utf-8")
+            counts.append(count)
+    assert len(counts) == 3
+    assert max(counts) < 1.01 * min(counts)
+
+
+def test_every_row_and_seed_has_a_result_with_all_that_the_table_needs(done: Path) -> None:
+    results = read_results(done / "rows")
+    assert {(result.row, result.seed) for result in results} == {
+        (row, seed) for row in ("transformer-small", "reformer-fast") for seed in (1, 2)
+    }
+    for result in results:
+        assert result.training["updates"] == 3
+        assert result.config["training"]["seed"] == result.seed
+        assert set(result.splits["test"].scores) == {"bleu", "chrf", "multi-bleu"}
+        assert len(result.splits["test"].drawn) == 1000
+        assert result.data["is_subset"]
+        assert result.curve[-1][0] == 3
+
+
+def test_the_same_command_makes_nothing_twice_and_prints_the_same_table(
+    done: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (done / "rows").iterdir()}
+    assert (
+        reproduce("demo", *TASK, "--data", data, "--out", done, "--seeds", "1,2", *settings()) == 0
+    )
+    first = capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in (done / "rows").iterdir()} == before
+    assert reproduce("demo", "--task", "grammar-de-en", "--out", done, "--table") == 0
+    assert capsys.readouterr().out == first
+    assert "not comparable with the paper's" in first
+    assert json.loads((done / "demo.json").read_text(encoding="utf-8"))["rows"][1]["paired"]
+
+
+def test_without_budget_left_nothing_is_trained_and_the_rest_is_named(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["demo", *TASK, *place(data, tmp_path / "out"), "--budget", 0, "--seeds", 1]
+    assert reproduce(*line, *settings()) == 0
+    assert "2 left: transformer-small-1, reformer-fast-1" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "rows").exists()
+
+
+def test_a_row_stopped_in_training_gives_what_an_undisturbed_one_gives(
+    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jtrans.cli.stop_signals import StopSignals
+
+    out = tmp_path / "out"
+    line = ["demo", *TASK, *place(data, out), "--rows", "transformer-small"]
+    line += ["--seeds", 1, *settings()]
+    with monkeypatch.context() as patch:
+        patch.setattr(StopSignals, "are_set", lambda _: True)
+        patch.setattr(StopSignals, "exit_code", property(lambda _: 143))
+        assert reproduce(*line) == 143
+    assert not (out / "rows").exists()
+    assert reproduce(*line) == 0
+    name = "transformer-small-1.json"
+    ours, theirs = (RowResult.read(folder / "rows" / name) for folder in (out, done))
+    assert ours.splits["test"].hypotheses == theirs.splits["test"].hypotheses
+    assert ours.machine["sessions"] == "2"
+
+
+def test_a_row_made_again_from_its_result_is_compared_with_the_band_of_its_seeds(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = done / "rows" / "transformer-small-1.json"
+    assert reproduce(result, *place(data, tmp_path / "again"), "--device", "cpu") == 0
+    assert "band of 2 seeds" in capsys.readouterr().out
+    again = RowResult.read(tmp_path / "again" / "rows" / result.name)
+    known = RowResult.read(result)
+    assert again.splits["test"].hypotheses == known.splits["test"].hypotheses
+
+
+def test_results_of_other_machines_are_merged(
+    done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = sorted((done / "rows").iterdir())
+    line = ["demo", "--task", "grammar-de-en", "--out", tmp_path / "out", "--table", "--merge"]
+    assert reproduce(*line, *files) == 0
+    assert "transformer-small" in capsys.readouterr().out
+    assert len(read_results(tmp_path / "out" / "rows")) == 4
+
+
+@pytest.mark.parametrize("change", ["data", "settings", "format"])
+def test_results_that_do_not_belong_together_are_refused(
+    change: str, done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value: dict[str, Any] = json.loads(
+        (done / "rows" / "transformer-small-2.json").read_text(encoding="utf-8")
+    )
+    if change == "data":
+        value["data"]["digests"]["train.source"] = "other"
+    elif change == "settings":
+        value["config"]["model"]["dropout"] = 0.7
+    else:
+        value["format"] = 99
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(value), encoding="utf-8")
+    files = [done / "rows" / "transformer-small-1.json", other]
+    out = tmp_path / "out"
+    line = ["demo", "--task", "grammar-de-en", "--out", out, "--table", "--merge", *files]
+    assert reproduce(*line) == 2
+    captured = capsys.readouterr()
+    assert [line.split(":")[0] for line in captured.err.splitlines()] == ["error", "hint"]
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nothing", "--task", "grammar-de-en"],
+        ["demo"],
+        ["table2", "--task", "grammar-de-en"],
+        ["demo", "--task", "grammar-de-en", "--rows", "nobody"],
+        ["demo", "--task", "grammar-de-en", "--seeds", "1,1"],
+        ["demo", "--task", "grammar-de-en", "--seeds", "one"],
+        ["demo", "--task", "grammar-de-en"],
+    ],
+)
+def test_what_cannot_be_reproduced_is_refused(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce(*arguments, "--out", tmp_path / "out") == 2
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "error",
+        "hint",
+    ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_settings_than_those_of_a_result_are_refused(done: Path, data: Path) -> None:
+    line = ["demo", *TASK, *place(data, done), "--seeds", "1"]
+    assert reproduce(*line, *settings(), "--set", "model.dropout=0.5") == 2
+
+
+def test_equal_time_and_equal_updates_replace_every_limit_of_the_recipe() -> None:
+    recipe = find_experiment("equal-parameters", "multi30k-de-en").rows[0]
+    config = load_config(recipe.recipe_for("multi30k-de-en"), system_configs())
+    training = limited(config, "equal-updates:50").training
+    assert (training.max_updates, training.max_epochs, training.stop) == (50, None, None)
+    assert limited(config, "equal-time:7").training.max_minutes == 7
+    assert limited(config, "paper") == config
+
+
+def test_a_band_covers_the_seeds_it_is_made_from(done: Path) -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    for summary in summarise(experiment, read_results(done / "rows")):
+        band = summary.band("test", "chrf")
+        assert band is not None
+        assert all(band[0] <= value <= band[1] for value in summary.values("test", "chrf"))
+    single = RowSummary(Row("x", "x"), summary.results[:1], {})
+    assert single.band("test", "chrf") is None
