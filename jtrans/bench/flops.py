@@ -1,4 +1,4 @@
-"""The FLOPs of training, counted on the model itself.
+"""The FLOPs of training, counted on the model itself, or of any work.
 
 A multiply-add counts as two. Only matrix products, convolutions and fused attention are counted;
 norms, softmax and dropout are a few per cent. Attention is counted in full, including its
@@ -12,6 +12,7 @@ which have shapes but no values.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,8 +72,17 @@ def _count(config: SystemConfig, vocabularies: tuple[int, int], device: str) -> 
 
 def _count_pair(model: TranslationModel, lengths: tuple[int, int]) -> int:
     source, target = (torch.ones(1, length, dtype=torch.int64) for length in lengths)
-    with FlopCounterMode(display=False, custom_mapping=FORMULAS) as counter:
+
+    def train() -> None:
         memory = model.encode(source, source > 0)
         loss: Any = model.project(model.decode(target, memory)).sum()
         loss.backward()
+
+    return count_flops(train)
+
+
+def count_flops(work: Callable[[], object]) -> int:
+    """Return the FLOPs of some work with torch."""
+    with FlopCounterMode(display=False, custom_mapping=FORMULAS) as counter:
+        work()
     return int(counter.get_total_flops())

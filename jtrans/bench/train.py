@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import dataclasses
-import gc
 import itertools
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from jtrans.bench.flops import TrainingFlops, training_flops
+from jtrans.bench.machine import peak_during, product_rate
 from jtrans.config import Config
 from jtrans.data.prepared import ParallelIds, PreparedCorpus
-from jtrans.models.base import TranslationModel
 from jtrans.nn.device import wait_for
 from jtrans.progress import Progress
 from jtrans.runs import Run
@@ -160,31 +155,6 @@ def run_update(trainer: Trainer, micro_batches: Sequence[MicroBatch], number: in
     wait_for(trainer.model.device)
 
 
-def product_rate(model: TranslationModel, precision: str) -> float:
-    """Return the FLOPs per second of products with a model's largest matrix, best of several.
-
-    Vocabulary matrices are ignored.
-    """
-    device = model.device
-    tables = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
-    vocabularies = {table.num_embeddings for table in tables}
-    matrices = [p.shape for p in model.parameters() if p.dim() == 2]
-    inner = [shape for shape in matrices if not vocabularies & set(shape)]
-    F, E = max(inner or matrices, key=torch.Size.numel)
-    rows = 2**17 if device.type == "cuda" else 2**12
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    x, w = (torch.randn(shape, device=device, dtype=dtype) for shape in ((rows, E), (F, E)))
-    best = float("inf")
-    for _ in range(6):
-        wait_for(device)
-        start = time.perf_counter()
-        hidden = torch.nn.functional.linear(x, w)
-        torch.matmul(hidden, w)
-        wait_for(device)
-        best = min(best, time.perf_counter() - start)
-    return 4.0 * rows * E * F / best
-
-
 def measure_memory(trainer: Trainer) -> int | None:
     """Return the bytes that one more joint position (or target token) of a micro-batch needs.
 
@@ -229,37 +199,3 @@ def memory_micro_batches(
     count = max(2, int(limit // cost[best]))
     chosen = np.resize(np.flatnonzero(of_shape.ravel() == best), count).astype(np.int64)
     return chosen[: max(1, count // 3)], chosen
-
-
-def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
-    """Return the peak bytes of `work` beyond those in use before it.
-
-    None if the operating system does not report memory.
-    """
-    gc.collect()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
-        work()
-        return torch.cuda.max_memory_allocated(device) - before
-    if not sys.platform.startswith("linux"):
-        return None
-    with contextlib.suppress(OSError, AttributeError):
-        # gives freed blocks back to the system: they must not count as used
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-    try:
-        # "5" resets the peak
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return None
-    before = _process_memory("VmRSS")
-    work()
-    return _process_memory("VmHWM") - before
-
-
-def _process_memory(key: str) -> int:
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith(f"{key}:"):
-            return int(line.split()[1]) * 1024
-    raise OSError(f"/proc/self/status has no {key}")

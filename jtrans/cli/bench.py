@@ -10,33 +10,45 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
 from jtrans.cli.options import (
+    CHECKPOINT,
     JSON,
     LANGUAGES,
+    PRECISION,
+    PRECISIONS,
     SETTINGS,
     VALID,
     WORKERS,
     argument,
+    check_choice,
     command_group,
     data_option,
     device_option,
     flag,
     option,
 )
+from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
+    from jtrans.bench.decode import DecodeMeasurement
     from jtrans.bench.prepare import PrepareMeasurement
     from jtrans.bench.train import TrainMeasurement
     from jtrans.corpora.parallel import Corpus
+    from jtrans.models.base import TranslationModel
 
 CORPUS = "grammar-de-en"
 QUICK_PAIRS = 2000
 SECONDS, QUICK_SECONDS = 20.0, 2.0
+DECODED = "demo/reformer-fast"
+VOCABULARY = 8000  # of both languages, for models without a run
+SEARCH_SECONDS, QUICK_SEARCH_SECONDS = 2.0, 0.2  # for each row of the table
+LENGTH, QUICK_LENGTH = 25, 8
 
 bench = command_group(
     "bench",
     "Measure how fast the parts of jtrans are on this machine.",
     "jtrans bench prepare --quick",
     "jtrans bench train --recipe demo/reformer-base --json",
+    "jtrans bench decode --run @last",
 )
 
 
@@ -132,6 +144,99 @@ def train(
         _show_training(recipe, measured)
 
 
+@bench.command()
+def decode(
+    recipe: str | None = option(
+        "A name of `jtrans recipes`; its weights are random.",
+        "RECIPE|CONFIG.toml",
+        f"{DECODED}, without --run",
+    ),
+    run_name: str | None = option("A run instead.", "RUN", names=["--run"]),
+    checkpoint: str = CHECKPOINT,
+    set_: list[str] | None = SETTINGS,
+    length: int | None = option(
+        "Tokens of every source and target.", shown=f"{LENGTH}; {QUICK_LENGTH} with --quick", min=4
+    ),
+    device: str | None = device_option(),
+    precision: str = PRECISION,
+    quick: bool = flag("--quick", f"Less than {SEARCH_SECONDS:g} s for each row, shorter lines."),
+    as_json: bool = JSON,
+) -> None:
+    """Measure the search: sentences/s, steps, share of peak arithmetic, memory.
+
+    Greedy and with beam 5, for 1 to 64 sentences at a time, all of the same length.
+
+    [bold]Examples[/bold]
+
+      jtrans bench decode --quick
+
+      jtrans bench decode --recipe iwslt14-de-en/reformer-fast --precision bf16
+
+      jtrans bench decode --run @last --json
+    """
+    check_choice("--precision", precision, PRECISIONS)
+    if run_name and (recipe or set_):
+        raise usage_error("--run comes without --recipe and --set", "leave one of them out")
+    name = run_name or recipe or DECODED
+    model, vocabulary = (
+        _trained(name, checkpoint, device) if run_name else _untrained(name, set_ or [], device)
+    )
+    length = length or (QUICK_LENGTH if quick else LENGTH)
+    if length > (model.longest or length):
+        raise usage_error(
+            f"{name} takes at most {model.longest} tokens, not {length}",
+            f"--length {model.longest}",
+            "--length",
+        )
+    from jtrans.bench.decode import measure_decode
+    from jtrans.nn.device import resolve_precision
+
+    measured = measure_decode(
+        model,
+        vocabulary,
+        precision=resolve_precision(model.device, precision),
+        length=length,
+        seconds=QUICK_SEARCH_SECONDS if quick else SEARCH_SECONDS,
+        progress=console.TerminalProgress(),
+    )
+    if as_json:
+        console.print_json({"model": name, **measured.to_json()})
+    else:
+        _show_search(name, measured)
+
+
+def _trained(name: str, checkpoint: str, device: str | None) -> tuple[TranslationModel, int]:
+    """Return the model of a run and the size of its source vocabulary."""
+    from jtrans.runs import find_run
+
+    run = find_run(name)
+
+    from jtrans.decoding.translator import load_model
+    from jtrans.nn.device import resolve_device
+
+    model = load_model(run, checkpoint, resolve_device(device))
+    return model, len(run.pipeline.source.vocabulary)
+
+
+def _untrained(
+    recipe: str, settings: list[str], device: str | None
+) -> tuple[TranslationModel, int]:
+    """Return the model of a recipe with random weights, and the size of its vocabularies."""
+    from jtrans.config import load_config
+    from jtrans.models.zoo import build_model, system_configs
+
+    config = load_config(recipe, system_configs(), overrides=settings)
+
+    import torch
+
+    from jtrans.nn.device import resolve_device
+
+    place = resolve_device(device)
+    torch.manual_seed(config.training.seed)
+    model = build_model(config.model, VOCABULARY, VOCABULARY).to(place)
+    return model.eval().requires_grad_(False), VOCABULARY
+
+
 @contextlib.contextmanager
 def _prepared(data: Path | None, *, quick: bool) -> Iterator[Path]:
     """Yield the folder of a prepared corpus: `data`, or the built-in one, prepared temporarily."""
@@ -181,6 +286,29 @@ def _show_training(recipe: str, measured: TrainMeasurement) -> None:
         ),
     ]
     console.print_table(["training", ""], rows)
+
+
+def _show_search(name: str, measured: DecodeMeasurement) -> None:
+    rows = [
+        [
+            "greedy" if search.beam == 1 else f"beam {search.beam}",
+            f"{search.batch}",
+            f"{search.sentences_per_second:,.1f}",
+            f"{search.step_milliseconds:,.1f}",
+            f"{search.step_operations:,.0f}",
+            f"{100 * measured.product_share(search):.1f} %",
+            "" if search.peak_bytes is None else f"{search.peak_bytes / 2**20:,.0f}",
+        ]
+        for search in measured.searches
+    ]
+    columns = ["search", "sentences at a time", "sentences/s", "ms a step", "operations a step"]
+    columns += ["of peak arithmetic", "MiB"]
+    console.print_table(columns, rows, right=columns[1:])
+    console.talk(
+        f"{name}: {measured.system}, {measured.parameters:,} parameters, searched as "
+        f"{measured.form} · {measured.device} · {measured.length} tokens a sentence · "
+        f"peak: {measured.product_flops_per_second / 1e9:,.0f} GFLOP/s of matrix products"
+    )
 
 
 def _shortened(corpus: Corpus) -> Corpus:

@@ -102,8 +102,9 @@ def train_reference(
     import torch
 
     from jtrans.bench.flops import training_flops
+    from jtrans.bench.machine import peak_during
     from jtrans.bench.train import Amounts as Counted
-    from jtrans.bench.train import count, memory_micro_batches, peak_during
+    from jtrans.bench.train import count, memory_micro_batches
     from jtrans.data.batch import collate
     from jtrans.models.zoo import build_model
     from scripts.bench.reference_path import ReferenceTraining, reference_batches
@@ -223,7 +224,7 @@ def _slope(cost: tuple[Any, Any], peaks: tuple[int | None, int | None]) -> float
 def _measure(
     model: TranslationModel, precision: str, bytes_per_position: float
 ) -> Mapping[str, float]:
-    from jtrans.bench.train import product_rate
+    from jtrans.bench.machine import product_rate
 
     return {"products": product_rate(model, precision), "bytes_per_position": bytes_per_position}
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from jtrans.bench.flops import training_flops
-from jtrans.bench.train import count, measure_train, memory_micro_batches, peak_during
+from jtrans.bench.machine import peak_during
+from jtrans.bench.train import count, measure_train, memory_micro_batches
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.progress import Silent
 from jtrans.training.updates import UpdatePlan

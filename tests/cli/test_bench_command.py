@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from plugins.command_line import Jtrans
+from plugins.random_runs import MakeRun
 
+from jtrans.cli import bench as bench_command
 from jtrans.data.prepared import PreparedCorpus
 
 
@@ -95,6 +97,58 @@ def test_training_on_ones_own_corpus_shows_a_table_and_leaves_it_alone(
     names = [line.split()[0] for line in lines[1:] if not line.startswith(" ")]
     assert names == ["model", "device", "measured", "rate", "arithmetic", "padding", "memory"]
     assert {path: path.stat().st_mtime_ns for path in corpus.folder.rglob("*")} == before
+
+
+def test_the_search_is_measured_for_each_batch_and_beam(
+    jtrans: Jtrans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_command, "QUICK_SEARCH_SECONDS", 0.0)
+    sizes = [word for size in TINY.split() for word in ("--set", f"model.{size}")]
+    command = ["bench", "decode", "--recipe", "demo/reformer-fast", *sizes, "--quick"]
+    result = jtrans(*command, "--length", 4, "--json")
+    assert result.code == 0
+    value = json.loads(result.out)
+    assert value["system"] == "reformer-fast" and value["length"] == 4
+    kinds = [(each["beam"], each["batch"]) for each in value["searches"]]
+    assert kinds == [(beam, batch) for beam in (1, 5) for batch in (1, 4, 16, 64)]
+    for each in value["searches"]:
+        assert 0 < each["product_share"] < 1
+        assert each["step_operations"] > 10 and each["sentences_per_second"] > 0
+
+
+def test_the_search_of_a_run_is_a_table(
+    jtrans: Jtrans, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_command, "QUICK_SEARCH_SECONDS", 0.0)
+    result = jtrans("bench", "decode", "--run", make_run(), "--quick", "--length", 4)
+    assert result.code == 0
+    rows = [line.split()[:2] for line in result.out.splitlines()[1:]]
+    assert rows == [["greedy", n] for n in ("1", "4", "16", "64")] + 4 * [["beam", "5"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--recipe", "demo/reformer-fats"], "did you mean demo/reformer-fast?"),
+        (["--run", "nowhere"], "no such run"),
+        (["--run", "nowhere", "--recipe", "demo/transformer"], "leave one of them out"),
+        (["--precision", "fp8"], "unknown value 'fp8'"),
+        (["--set", "model.widht=3"], "did you mean model.width?"),
+    ],
+)
+def test_what_search_cannot_be_measured_is_refused(
+    jtrans: Jtrans, arguments: list[str], message: str
+) -> None:
+    result = jtrans("bench", "decode", *arguments)
+    assert result.code == 2
+    assert message in result.err
+
+
+def test_lines_that_a_system_cannot_read_are_refused(jtrans: Jtrans) -> None:
+    command = "bench decode --recipe demo/convs2s --set model.positions=16 --length 17"
+    result = jtrans(*command.split())
+    assert result.code == 2
+    assert "--length 16" in result.err
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,229 @@
+"""The speed of the search on this machine: `jtrans bench decode`.
+
+Every sentence has the same number of source tokens and gets exactly as many target tokens, so that
+all systems, trained or not, do the same work.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jtrans.bench.flops import count_flops
+from jtrans.bench.machine import peak_during, product_rate
+from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.choose import prepared
+from jtrans.decoding.search.beam import beam_search
+from jtrans.models.base import TranslationModel
+from jtrans.nn.device import prepare_device, wait_for
+from jtrans.progress import Progress
+from jtrans.text.vocabulary import EOS, SPECIALS
+
+BATCHES, BEAMS = (1, 4, 16, 64), (1, 5)
+
+
+@dataclass(frozen=True)
+class SearchMeasurement:
+    """The search of batches of one size with one beam.
+
+    Args:
+        batch: sentences.
+        beam: hypotheses of each; 1 is greedy.
+        sentences_per_second: of whole batches, the encoder included.
+        step_milliseconds: a step of the search, without the encoder.
+        step_operations: operations that torch is asked for in a step, views included.
+        flops_per_second: of the model.
+        peak_bytes: memory of the search beyond the model's own, None if it is not reported.
+    """
+
+    batch: int
+    beam: int
+    sentences_per_second: float
+    step_milliseconds: float
+    step_operations: float
+    flops_per_second: float
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class DecodeMeasurement:
+    """The search with one model.
+
+    Args:
+        system: of the model.
+        parameters: trainable and frozen ones.
+        form: what the search uses in place of the model; the model's own class if nothing.
+        device: one line about device and precision.
+        length: tokens of every source and target, ``</s>`` counted.
+        product_flops_per_second: of matrix products of the model's sizes, measured between the
+            searches.
+        searches: for every size of batch and every beam.
+    """
+
+    system: str
+    parameters: int
+    form: str
+    device: str
+    length: int
+    product_flops_per_second: float
+    searches: list[SearchMeasurement]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the measurement as plain values."""
+        shares = [{"product_share": self.product_share(each)} for each in self.searches]
+        value = dataclasses.asdict(self)
+        searches = [each | share for each, share in zip(value["searches"], shares, strict=True)]
+        return {**value, "searches": searches}
+
+    def product_share(self, search: SearchMeasurement) -> float:
+        """Return the model's FLOP/s as a share of those of matrix products alone."""
+        return search.flops_per_second / self.product_flops_per_second
+
+
+def measure_decode(
+    model: TranslationModel,
+    source_vocabulary: int,
+    *,
+    precision: str,
+    length: int,
+    seconds: float,
+    progress: Progress,
+    batches: Sequence[int] = BATCHES,
+) -> DecodeMeasurement:
+    """Measure the search with a model that is in evaluation mode.
+
+    Args:
+        model: trained or not.
+        source_vocabulary: V_s.
+        precision: "fp32" or "bf16".
+        length: tokens of every source and target, ``</s>`` counted, at least 4.
+        seconds: to spend on every kind of search, at least; one search may take longer.
+        progress: receives the number of kinds done.
+        batches: sentences of a batch.
+    """
+    info = prepare_device(model.device)
+    form = prepared(model, precision)
+    products = 0.0
+    kinds = [(beam, batch) for beam in BEAMS for batch in batches]
+    searches: list[SearchMeasurement] = []
+    for beam in BEAMS:
+        single = random_sources(1, length, source_vocabulary, model.device)
+        flops = count_flops(_EqualLengths(model, single, beam).search)
+        operations = _EqualLengths(form, single, beam).step_operations()
+        for batch in batches:
+            progress.advance("Searching", len(searches), len(kinds))
+            source = random_sources(batch, length, source_vocabulary, model.device)
+            timed = _EqualLengths(form, source, beam).timed(seconds)
+            measured = SearchMeasurement(
+                batch,
+                beam,
+                sentences_per_second=batch / timed.seconds,
+                step_milliseconds=1000 * max(0.0, timed.seconds - timed.before_steps) / length,
+                step_operations=operations,
+                flops_per_second=batch * flops / timed.seconds,
+                peak_bytes=timed.peak_bytes,
+            )
+            searches.append(measured)
+            products = max(products, product_rate(model, precision))
+    progress.advance("Searching", len(kinds), len(kinds))
+    return DecodeMeasurement(
+        system=model.config.system,
+        parameters=model.parameter_count() + model.frozen_count(),
+        form=type(form).__name__,
+        device=info.describe(precision),
+        length=length,
+        product_flops_per_second=products,
+        searches=searches,
+    )
+
+
+def random_sources(batch: int, length: int, vocabulary: int, device: torch.device) -> Tensor:
+    """Return random token ids that end in ``</s>``, [B, S]; the same in every call."""
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(len(SPECIALS), vocabulary, (batch, length), generator=generator)
+    ids[:, -1] = EOS
+    return ids.to(device)
+
+
+@dataclass(frozen=True)
+class _SearchCost:
+    """What one search takes: seconds, those before the first step, and memory."""
+
+    seconds: float
+    before_steps: float
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class _EqualLengths:
+    """The search for translations as long as their equally long sources."""
+
+    form: Searchable
+    source: Tensor  # [B, S]
+    beam: int
+
+    def search(self, length: int | None = None) -> None:
+        """Search for translations of exactly this many tokens, and wait for them."""
+        length = length or self.source.shape[1]
+        options = SearchOptions(self.beam, min_length=length - 1, max_length=str(length))
+        beam_search([self.form], self.source, self.source > 0, options)
+
+    def begin(self) -> None:
+        """Do what comes before the first step, and wait for it."""
+        with torch.no_grad():
+            self.form.begin(self.form.encode(self.source, self.source > 0), 1)
+        wait_for(self.form.device)
+
+    def timed(self, seconds: float) -> _SearchCost:
+        """Search again and again for some seconds, at least twice."""
+        whole: list[float] = []
+        before: list[float] = []
+        peak = peak_during(self.search, self.form.device)  # it warms up as well
+        while not whole or sum(whole) < seconds:
+            before.append(_seconds(self.begin))
+            whole.append(_seconds(self.search))
+        return _SearchCost(statistics.median(whole), statistics.median(before), peak)
+
+    def step_operations(self) -> float:
+        """Count the operations of a step: what more steps need more."""
+        length = self.source.shape[1]
+        counts: list[int] = []
+        for steps in (length // 2, length):
+            with _OperationCounter() as counter:
+                self.search(steps)
+            counts.append(counter.count)
+        return (counts[1] - counts[0]) / (length - length // 2)
+
+
+class _OperationCounter(TorchDispatchMode):
+    """Counts the operations that torch is asked for, on any device; views are operations too."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Count and call a function."""
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
