@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from jtrans.config import Config
     from jtrans.corpora.parallel import Corpus
     from jtrans.data.prepared import PreparedCorpus
-    from jtrans.decoding.translator import Translation, Translator
+    from jtrans.decoding.lines.translation import Translation
+    from jtrans.decoding.translator import Translator
     from jtrans.evaluation.systems import SystemScores
     from jtrans.preparation.options import PrepareOptions
     from jtrans.progress import Progress

@@ -23,15 +23,21 @@ from jtrans.cli.options import (
     grouped,
     option,
 )
-from jtrans.cli.translate_options import AlignmentOptions, ConstraintOptions, SampledOptions
+from jtrans.cli.translate_options import (
+    AlignmentOptions,
+    ConstraintOptions,
+    DemandOptions,
+    SampledOptions,
+)
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
-    from jtrans.cli.line_input import LineInput, Prefixes
+    from jtrans.cli.line_constraints import ConstraintFiles
+    from jtrans.cli.line_input import LineInput
+    from jtrans.decoding.lines.translation import Translation
     from jtrans.decoding.options import DecodingChoices
     from jtrans.decoding.parallel import TranslatedPiece
     from jtrans.decoding.partial_output import PartialOutput
-    from jtrans.decoding.translator import Translation
     from jtrans.exports import Translatable
 
 TEXT = "Text"
@@ -50,7 +56,8 @@ def translate(
         "File for the translations.", "FILE|-", default="-", panel=TEXT, names=["--output", "-o"]
     ),
     input_format: str = option(
-        "jsonl: objects with a field `source`; other fields are passed through.",
+        "jsonl: objects with a field `source`, perhaps `prefix`, `prefix_tokens`, `phrases`, "
+        "`forbidden`; other fields are passed through.",
         "text|jsonl",
         default="text",
         panel=TEXT,
@@ -63,12 +70,6 @@ def translate(
         names=["--format"],
     ),
     *,
-    prefix_file: str | None = option(
-        "What each translation begins with, in whole words, line by line; empty for nothing.",
-        "FILE",
-        panel=TEXT,
-        names=["--prefix"],
-    ),
     shard: str | None = option(
         "Only part K of N parts of the input file, for several machines; cat joins the outputs.",
         "K/N",
@@ -79,6 +80,7 @@ def translate(
         "Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.", default=1, panel=SEARCH
     ),
     constraints: ConstraintOptions,
+    demands: DemandOptions,
     sampled: SampledOptions,
     aligned: AlignmentOptions,
     workers: int = option(
@@ -104,7 +106,7 @@ def translate(
 
         jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
     """
-    from jtrans.cli.line_input import FilePart, LineInput, Prefixes
+    from jtrans.cli.line_input import FilePart, LineInput
     from jtrans.decoding.engines.ctranslate2_options import check_engine
     from jtrans.exports import find_models
 
@@ -119,16 +121,14 @@ def translate(
     choices.check(opened)
     check_engine(opened, choices)
     source = LineInput(input_file)
-    prefixes = Prefixes.read(prefix_file, source.total)
+    files = demands.read(source.total)
     if shard:
-        part = source.take_shard(FilePart.parse(shard))
-        if prefixes:
-            prefixes.keep(part)
+        files.keep(source.take_shard(FilePart.parse(shard)))
     work = _Work(
         opened,
         choices,
         source,
-        prefixes,
+        files,
         is_json_input=input_format == "jsonl",
         as_json=as_json,
         n_best=n_best,
@@ -156,28 +156,37 @@ class _Work:
     runs: Sequence[Translatable]
     choices: DecodingChoices
     source: LineInput
-    prefixes: Prefixes | None
+    files: ConstraintFiles
     is_json_input: bool
     as_json: bool
     n_best: int
     workers: int
 
     def check_input(self) -> None:
-        """Refuse bad lines of a file before anything is loaded."""
-        if self.source.lines is not None:
-            self._items(self.source.lines, self.source.first)
+        """Refuse bad lines and constraints of a file before a model is loaded."""
+        if self.source.lines is None:
+            return
+        first = self.source.first
+        items = self._items(self.source.lines, first)
+        constraints = self.files.whole([item.constraints for item in items], first)
+        if constraints is not None:
+            from jtrans.decoding.lines.constraints import ConstraintEncoder, check_search
+
+            encoder = ConstraintEncoder(self.runs[0].pipeline.target)
+            encoded = [encoder.encode(own, first + 1 + i) for i, own in enumerate(constraints)]
+            options = self.choices.search_options(self.runs[0])
+            check_search(encoded, options, self.choices.extras.sampling)
 
     def identity(self) -> dict[str, Any]:
         """Return everything that the output of a file depends on."""
         from jtrans.files import file_digest, text_digest
 
         weights = [run.checkpoint(self.choices.checkpoint).weights for run in self.runs]
-        prefixes = self.prefixes.lines if self.prefixes else []
         return {
             "format": 1,
             "input": text_digest("\n".join(self.source.lines or [])),
             "first": self.source.first,
-            "prefixes": text_digest("\n".join(prefixes)),
+            "constraints": text_digest(self.files.text()),
             "weights": [file_digest(path) for path in weights],
             "search": asdict(self.choices.search_options(self.runs[0])),
             "extras": asdict(self.choices.extras),
@@ -191,8 +200,7 @@ class _Work:
         if done:
             console.talk(f"continuing {output.paths[0]} after {done:,} lines")
             self.source.skip(done)
-            if self.prefixes:
-                self.prefixes.next(done)
+            self.files.skip(done)
         counted = _Counted(self.source.total, has_bar=True)
         try:
             for lines, texts in self._texts(counted):
@@ -211,8 +219,7 @@ class _Work:
             for stream, text in zip(streams, texts, strict=False):
                 stream.write(text)
                 stream.flush()
-        if self.prefixes:
-            self.prefixes.check_all_used()
+        self.files.check_all_used()
         console.talk(counted.describe())
 
     def _texts(self, counted: _Counted) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -225,10 +232,10 @@ class _Work:
             number = self.source.first
             for lines in self.source.chunks(self._piece_lines()):
                 items = self._items(lines, number)
-                number += len(items)
                 waiting.append(items)
-                begin = self.prefixes.next(len(items)) if self.prefixes else None
-                yield Piece([item.source for item in items], begin)
+                constraints = self.files.next([item.constraints for item in items], number)
+                yield Piece([item.source for item in items], constraints, number + 1)
+                number += len(items)
 
         with translate_pieces(
             self.runs, self.choices, pieces(), workers=self.workers, progress=counted
@@ -247,7 +254,7 @@ class _Work:
 
     def _items(self, lines: Sequence[str], first: int) -> list[_Item]:
         if not self.is_json_input:
-            return [_Item(first + i, line, {}) for i, line in enumerate(lines)]
+            return [_Item(first + i, line, {}, {}) for i, line in enumerate(lines)]
         return [_json_item(line, first + i, self.source.name) for i, line in enumerate(lines)]
 
     def _text(self, rows: Sequence[tuple[_Item, Sequence[Translation]]]) -> str:
@@ -299,22 +306,28 @@ class _Counted(console.TerminalProgress):
 
 @dataclass(frozen=True)
 class _Item:
-    """One line to translate, with the other fields of its object."""
+    """One line to translate, with the fields of its object and the constraints among them."""
 
     number: int
     source: str
     fields: Mapping[str, Any]
+    constraints: Mapping[str, Any]
 
 
 def _json_item(line: str, number: int, name: str) -> _Item:
+    from jtrans.cli.line_constraints import constraint_fields
+
     try:
         fields = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
         fault = f"not valid JSON ({getattr(error, 'msg', 'too many brackets')})"
     else:
-        if isinstance(fields, dict) and isinstance(fields.get("source"), str):
-            return _Item(number, fields["source"], fields)
         fault = "not an object with a string field `source`"
+        if isinstance(fields, dict) and isinstance(fields.get("source"), str):
+            try:
+                return _Item(number, fields["source"], fields, constraint_fields(fields))
+            except ValueError as error:
+                fault = str(error)
     raise CorpusError(
         f"line {number + 1:,} of {name} is {fault}",
         where=f"{name}:{number + 1}",

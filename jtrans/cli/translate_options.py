@@ -8,9 +8,11 @@ from jtrans.cli.options import SEARCH, flag, option, option_group
 from jtrans.errors import DecodingError
 
 if TYPE_CHECKING:
+    from jtrans.cli.line_constraints import ConstraintFiles
     from jtrans.decoding.options import SamplingOptions, TranslationExtras
 
-SAMPLING, ALIGNMENTS = "Sampling", "Word alignments"
+SAMPLING, ATTENTION = "Sampling", "Attention to the source"
+CONSTRAINTS = "Constraints, line by line"
 
 
 @option_group
@@ -28,6 +30,19 @@ class ConstraintOptions:
         "count",
         SEARCH,
     )
+    max_repeats: int | None = option(
+        "No token or sequence of tokens more than N times in a row, against loops.",
+        "N",
+        "0: any",
+        SEARCH,
+        min=0,
+    )
+    diverse_groups: int | None = option(
+        "Divide the beam into N groups that avoid each other's tokens.", "N", "1", SEARCH, min=1
+    )
+    diversity: float | None = option(
+        "What a token of an earlier group loses, in log-probability.", None, "0.5", SEARCH
+    )
     mbr: str | None = option(
         "Of all hypotheses of the beam, or samples, the one most like the others "
         "(minimum Bayes risk); its score is the expected utility.",
@@ -37,12 +52,53 @@ class ConstraintOptions:
     )
 
     def search(self) -> dict[str, Any]:
-        """Return them as search options by name."""
-        return {
-            "min_length": self.min_length,
-            "no_repeat_ngram": self.no_repeat_ngram,
-            "stopping": self.stopping,
-        }
+        """Return them as search options by name.
+
+        Raises:
+            DecodingError: a strength of diversity without groups.
+        """
+        if self.diversity is not None and (self.diverse_groups or 1) == 1:
+            raise DecodingError(
+                "--diversity has no effect without --diverse-groups",
+                where="--diversity",
+                hint="add --diverse-groups, such as --beam 6 --diverse-groups 3",
+                kind="decoding.option",
+            )
+        return {name: value for name, value in vars(self).items() if name != "mbr"}
+
+
+@option_group
+class DemandOptions:
+    """What each translation must begin with, contain, and not contain."""
+
+    prefix: str | None = option(
+        "What each translation begins with, in whole words; an empty line for nothing.",
+        "FILE",
+        panel=CONSTRAINTS,
+    )
+    phrases: str | None = option(
+        "What each translation contains, in whole words; tabs between phrases.",
+        "FILE",
+        panel=CONSTRAINTS,
+    )
+    forbidden_phrases: str | None = option(
+        "What no translation contains; tabs between phrases.", "FILE", panel=CONSTRAINTS
+    )
+
+    def read(self, total: int | None) -> ConstraintFiles:
+        """Read the files; `total` is the number of lines of the input, None if unknown.
+
+        Raises:
+            CorpusError: one cannot be used.
+        """
+        from jtrans.cli.line_constraints import ConstraintFiles
+
+        return ConstraintFiles.read(
+            prefix=self.prefix,
+            phrases=self.phrases,
+            forbidden=self.forbidden_phrases,
+            total=total,
+        )
 
 
 @option_group
@@ -94,17 +150,25 @@ class SampledOptions:
 
 @option_group
 class AlignmentOptions:
-    """Word alignments from the attention to the source."""
+    """What is read off the attention to the source."""
 
-    alignments: bool = flag("--alignments", "Add word alignments to --format jsonl.", ALIGNMENTS)
+    alignments: bool = flag("--alignments", "Add word alignments to --format jsonl.", ATTENTION)
     alignments_file: str | None = option(
-        "Write word alignments, a line per translation: 0-0 1-2.", "FILE", panel=ALIGNMENTS
+        "Write word alignments, a line per translation: 0-0 1-2.", "FILE", panel=ATTENTION
     )
     unk_replace: bool = flag(
-        "--unk-replace", "Replace unknown words by the aligned source words.", ALIGNMENTS
+        "--unk-replace", "Replace unknown words by the aligned source words.", ATTENTION
+    )
+    coverage_penalty: float | None = option(
+        "Beta of the GNMT coverage penalty in the score.", "BETA", "0", ATTENTION
+    )
+    grid: bool = flag(
+        "--grid",
+        "Add the weights of a joint system's source and target positions to --format jsonl.",
+        ATTENTION,
     )
     alignment_layer: str | None = option(
-        "The attention to use, such as decoder.3.cross.", "LAYER", "by system", ALIGNMENTS
+        "The attention to use, such as decoder.3.cross.", "LAYER", "by system", ATTENTION
     )
 
     def extras(
@@ -131,18 +195,28 @@ class AlignmentOptions:
                 hint="--alignments-file FILE, or --alignments with --format jsonl",
                 kind="decoding.option",
             )
-        needs = self.alignments or self.alignments_file is not None
-        if self.alignment_layer and not (needs or self.unk_replace):
+        if self.grid and not as_json:
+            raise DecodingError(
+                "plain text has no place for the grid",
+                where="--grid",
+                hint="add --format jsonl",
+                kind="decoding.option",
+            )
+        extras = TranslationExtras(
+            sampling=sampling,
+            mbr=mbr,
+            alignments=self.alignments or self.alignments_file is not None,
+            unk_replace=self.unk_replace,
+            alignment_layer=self.alignment_layer,
+            coverage_penalty=self.coverage_penalty or 0.0,
+            grid=self.grid,
+        )
+        if self.alignment_layer and not extras.needs_attention:
             raise DecodingError(
                 "--alignment-layer has no effect without word alignments",
                 where="--alignment-layer",
-                hint="add --alignments, --alignments-file FILE or --unk-replace",
+                hint="add --alignments, --alignments-file FILE, --unk-replace, --grid or "
+                "--coverage-penalty",
                 kind="decoding.option",
             )
-        return TranslationExtras(
-            sampling=sampling,
-            mbr=mbr,
-            alignments=needs,
-            unk_replace=self.unk_replace,
-            alignment_layer=self.alignment_layer,
-        )
+        return extras

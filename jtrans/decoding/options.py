@@ -237,10 +237,13 @@ class TranslationExtras:
         mbr: choose among all hypotheses or samples by expected ``chrf`` or ``bleu``.
         alignments: add word alignments.
         unk_replace: replace unknown words by the source words that they are aligned to.
-        alignment_layer: the attention map for both; None for the usual one of the system.
+        alignment_layer: the attention map for all that is read off attention; None for the usual
+            one of the system.
+        coverage_penalty: beta of the coverage penalty (`jtrans.decoding.lines.attended`); 0: none.
+        grid: add the weights of a joint model.
 
     Raises:
-        DecodingError: an unknown utility.
+        DecodingError: a value that cannot be used, or that has no effect beside others.
     """
 
     sampling: SamplingOptions | None = None
@@ -248,15 +251,33 @@ class TranslationExtras:
     alignments: bool = False
     unk_replace: bool = False
     alignment_layer: str | None = None
+    coverage_penalty: float = 0.0
+    grid: bool = False
 
     def __post_init__(self) -> None:
         if self.mbr not in (None, *UTILITIES):
             raise _refusal(f"unknown utility {self.mbr!r}", name_hint(str(self.mbr), UTILITIES))
+        if not 0.0 <= self.coverage_penalty <= 10.0:
+            raise _refusal(
+                f"coverage penalty {self.coverage_penalty} is not between 0 and 10",
+                "0.2 is usual, 0 leaves scores alone",
+            )
+        if self.coverage_penalty and (self.mbr or self.sampling):
+            other = "--mbr" if self.mbr else "--sample"
+            raise _refusal(
+                f"the coverage penalty ranks hypotheses, which {other} does in another way",
+                f"--coverage-penalty without {other}",
+            )
 
     @property
     def needs_alignments(self) -> bool:
         """Whether words are aligned."""
         return self.alignments or self.unk_replace
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether the attention of the translations to the source is computed."""
+        return self.needs_alignments or self.grid or self.coverage_penalty > 0
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jtrans.decoding.engines.open import open_translator
+from jtrans.decoding.lines.constraints import Constraints
+from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import DecodingChoices
-from jtrans.decoding.translator import Translation, Translator
+from jtrans.decoding.translator import Translator
 from jtrans.errors import ConfigError
 from jtrans.exports import Translatable
 from jtrans.nn.device import resolve_device
@@ -28,11 +30,13 @@ class Piece:
 
     Args:
         sources: raw lines.
-        prefixes: what their translations begin with; None for nothing.
+        constraints: of their translations; None for none.
+        first_line: the number of the first line, counted from 1, for messages.
     """
 
     sources: Sequence[str]
-    prefixes: Sequence[str] | None = None
+    constraints: Sequence[Constraints] | None = None
+    first_line: int = 1
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,10 @@ def _translate(
     begin = time.perf_counter()
     collected = _Warnings()
     translations = translator.translate_nbest(
-        piece.sources, progress=progress or collected, prefixes=piece.prefixes
+        piece.sources,
+        progress=progress or collected,
+        constraints=piece.constraints,
+        first_line=piece.first_line,
     )
     return TranslatedPiece(translations, collected.texts, time.perf_counter() - begin)
 

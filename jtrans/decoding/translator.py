@@ -13,6 +13,17 @@ from numpy.typing import NDArray
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.halving import in_halves
+from jtrans.decoding.lines.attended import AttentionReader
+from jtrans.decoding.lines.constraints import (
+    NO_CONSTRAINTS,
+    ConstraintEncoder,
+    Constraints,
+    check_search,
+    no_translation,
+)
+from jtrans.decoding.lines.long_lines import joined
+from jtrans.decoding.lines.sentences import InputSentence, SentenceReader
+from jtrans.decoding.lines.translation import ScoredLine, Translation
 from jtrans.decoding.options import (
     DecodingChoices,
     Limited,
@@ -23,17 +34,11 @@ from jtrans.decoding.options import (
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.beam import beam_search
+from jtrans.decoding.search.phrases import Phrases
 from jtrans.decoding.search.sampling import draw
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
-from jtrans.decoding.word_alignments import (
-    READINGS,
-    WordAlignment,
-    align_words,
-    choose_layer,
-    to_pharaoh,
-    word_numbers,
-)
+from jtrans.decoding.word_alignments import attention_to_source, choose_layer
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.models.base import TranslationModel
 from jtrans.models.undrawn import UndrawnParameters
@@ -42,43 +47,9 @@ from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
 from jtrans.runs import WEIGHTS, Run
 from jtrans.text.pipeline import TextPipeline
-from jtrans.text.vocabulary import SPECIALS, UNK
 
-UNKNOWN = SPECIALS[UNK]
 # Time and memory grow with the square of the length: one very long line must not stop a file.
 LONGEST_SOURCE = 1024
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a line.
-
-    Args:
-        text: raw text.
-        score: the length-normalised log-probability, by which the n-best list is ranked.
-        log_prob: sum of `token_log_probs`.
-        tokens: the model's tokens, ``</s>`` last; none for an empty line.
-        token_log_probs: of each token given the tokens before it.
-        words: the words before detokenisation.
-        alignment: source and target words that belong together, in Pharaoh format; None unless
-            alignments are asked for.
-    """
-
-    text: str
-    score: float
-    log_prob: float
-    tokens: list[str]
-    token_log_probs: list[float]
-    words: list[str]
-    alignment: str | None = None
-
-
-@dataclass(frozen=True)
-class ScoredLine:
-    """A given translation: its tokens, ``</s>`` last, and the log-probability of each."""
-
-    tokens: list[str]
-    token_log_probs: list[float]
 
 
 def load_model(
@@ -117,6 +88,7 @@ def translate_ids(
     options: SearchOptions,
     *,
     prefixes: Sequence[Ids] | None = None,
+    phrases: Sequence[Phrases] | None = None,
     sampling: SamplingOptions | None = None,
     batch_tokens: int = BATCH_TOKENS,
     progress: Progress = Silent(),
@@ -128,6 +100,7 @@ def translate_ids(
         sources: the sentences.
         options: of the search.
         prefixes: the first tokens of each translation, without EOS, shorter than its limit.
+        phrases: required and forbidden phrases of each translation.
         sampling: draw, do not search.
         batch_tokens: most padded source tokens in one batch.
         progress: receives the number of sentences done.
@@ -147,9 +120,10 @@ def translate_ids(
     def search(batch: list[int]) -> list[list[Hypothesis]]:
         source, mask = padded([sources[index] for index in batch], device)
         forced = [prefixes[index] for index in batch] if prefixes else None
+        own = [phrases[index] for index in batch] if phrases else None
         if sampling:
-            return draw(models, source, mask, options, sampling, forced)
-        return beam_search(models, source, mask, options, forced)
+            return draw(models, source, mask, options, sampling, forced, own)
+        return beam_search(models, source, mask, options, forced, own)
 
     searched = in_halves(
         by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint),
@@ -204,8 +178,15 @@ class Translator:
         translator = cls(
             models, runs[0].pipeline, options, batch_tokens, precision, decoding.extras
         )
-        if decoding.extras.needs_alignments:
-            choose_layer(models[0], decoding.extras.alignment_layer)  # refuse at once
+        if decoding.extras.needs_attention:  # refuse at once
+            choose_layer(models[0], decoding.extras.alignment_layer)
+        if decoding.extras.grid and not models[0].is_joint:
+            raise DecodingError(
+                f"{models[0].config.system} has no grid of source and target positions",
+                where="--grid",
+                hint="joint systems have, such as reformer-fast; others: --alignments",
+                kind="decoding.option",
+            )
         return translator
 
     def translate(self, lines: Sequence[str], progress: Progress = Silent()) -> list[str]:
@@ -217,40 +198,35 @@ class Translator:
         lines: Sequence[str],
         n: int | None = None,
         progress: Progress = Silent(),
-        prefixes: Sequence[str] | None = None,
+        constraints: Sequence[Constraints] | None = None,
+        first_line: int = 1,
     ) -> list[list[Translation]]:
         """Return the n best translations of every raw line, best first, lines in order.
 
-        Samples come in the order drawn. Lines that are too long are cut, with a warning.
+        Samples come in the order drawn. Lines that are too long are translated in parts, with a
+        warning.
 
         Args:
             lines: raw text.
             n: at most the beam; None for `options.nbest`.
             progress: receives the number of lines done.
-            prefixes: the raw text that each translation begins with, in whole words; empty for
-                none.
+            constraints: of each line; None for none.
+            first_line: the number of the first line, for messages.
 
         Raises:
-            DecodingError: a prefix that leaves no room for a translation.
+            DecodingError: constraints that cannot be fulfilled, or a line that is too long and
+                cannot be translated in parts.
         """
         options = self.options if n is None else replace(self.options, nbest=n)
-        sources = [self._encode(line, progress) for line in lines]
-        full = [index for index, source in enumerate(sources) if len(source) > 1]
-        forced = self._encode_prefixes(prefixes, sources) if prefixes else None
-        hypotheses = self._search(
-            [sources[index] for index in full],
-            replace(options, nbest=options.beam) if self.extras.mbr else options,
-            [forced[index] for index in full] if forced else None,
-            progress,
-        )
-        result = [[_EMPTY if not self.extras.alignments else _EMPTY_ALIGNED] for _ in lines]
-        for index, own in zip(full, hypotheses, strict=True):
-            begin = self.pipeline.target.segment(prefixes[index]) if prefixes else []
-            ranked = self._rank([self._to_text(each, begin) for each in own])
-            result[index] = ranked[: options.nbest]
-        if self.extras.needs_alignments:
-            self._align(lines, sources, result, full)
-        return result
+        reader = self._reader(options, progress)
+        sentences = [
+            reader.read(line, constraints[i] if constraints else None, first_line + i)
+            for i, line in enumerate(lines)
+        ]
+        flat = [sentence for parts in sentences for sentence in parts]
+        translated = iter(self._translated(flat, options, progress))
+        results = [[next(translated) for _ in parts] for parts in sentences]
+        return [own[0] if len(own) == 1 else [self._joined(own)] for own in results]
 
     def teacher_forced_scores(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress = Silent()
@@ -282,26 +258,6 @@ class Translator:
             result[index] = ScoredLine(tokens, scored.log_probs)
         return result
 
-    def _search(
-        self,
-        sources: Sequence[Ids],
-        options: SearchOptions,
-        prefixes: Sequence[Ids] | None,
-        progress: Progress,
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of sentences given as ids; engines of other programs replace it."""
-        # no model is trained afterwards, and operations cost less; validation in training cannot
-        with torch.inference_mode():
-            return translate_ids(
-                self._searched,
-                sources,
-                options,
-                prefixes=prefixes,
-                sampling=self.extras.sampling,
-                batch_tokens=self.batch_tokens,
-                progress=progress,
-            )
-
     @property
     def _limited(self) -> Sequence[Limited]:
         """What limits the length of sentences."""
@@ -313,31 +269,117 @@ class Translator:
         return [prepared(model, self.precision) for model in self.models]
 
     def _encode(self, line: str, progress: Progress) -> list[int]:
+        """Return the ids of a line to score, cut if it is too long."""
         ids = self.pipeline.source.encode(line)
-        longest = min(LONGEST_SOURCE, *(each.longest or LONGEST_SOURCE for each in self._limited))
-        if len(ids) <= longest:
+        if len(ids) <= self._longest:
             return ids
         progress.warn(
-            f"a line of {len(ids) - 1:,} tokens was cut to {longest - 1:,}: {line[:40]} ..."
+            f"a line of {len(ids) - 1:,} tokens was cut to {self._longest - 1:,}: {line[:40]} ..."
         )
-        return [*ids[: longest - 1], ids[-1]]
+        return [*ids[: self._longest - 1], ids[-1]]
 
-    def _encode_prefixes(
-        self, prefixes: Sequence[str], sources: Sequence[Sequence[int]]
-    ) -> list[list[int]]:
-        """Return the ids of prefixes, without EOS."""
-        encoded = [self.pipeline.target.encode(prefix)[:-1] for prefix in prefixes]
-        for prefix, ids, source in zip(prefixes, encoded, sources, strict=True):
-            limit = self.options.limit(len(source), self._limited)
-            if len(source) > 1 and len(ids) >= limit:
-                raise DecodingError(
-                    f"a prefix of {len(ids)} tokens leaves no room in a translation of at most "
-                    f"{limit}: {prefix[:60]}",
-                    where="--prefix",
-                    hint="a shorter prefix, or a higher --max-length, for example S+200",
-                    kind="decoding.long-prefix",
-                )
-        return encoded
+    @property
+    def _longest(self) -> int:
+        """The most tokens of a source sentence, ``</s>`` counted."""
+        longest = (each.longest for each in self._limited)
+        return min(LONGEST_SOURCE, *(each or LONGEST_SOURCE for each in longest))
+
+    @cached_property
+    def _constraints(self) -> ConstraintEncoder:
+        return ConstraintEncoder(self.pipeline.target)
+
+    def _reader(self, options: SearchOptions, progress: Progress) -> SentenceReader:
+        asked = {
+            "several translations": options.nbest > 1,
+            "word alignments": self.extras.alignments,
+            "a grid": self.extras.grid,
+        }
+        return SentenceReader(
+            self.pipeline.source,
+            self._constraints,
+            self._longest,
+            lambda length: options.limit(length, self._limited),
+            [name for name, is_asked in asked.items() if is_asked],
+            progress,
+        )
+
+    def _translated(
+        self, sentences: Sequence[InputSentence], options: SearchOptions, progress: Progress
+    ) -> list[list[Translation]]:
+        """Return the n best translations of every sentence."""
+        full = [index for index, sentence in enumerate(sentences) if len(sentence.ids) > 1]
+        extras = self.extras
+        has_choice = extras.mbr is not None or extras.coverage_penalty > 0
+        constraints = [sentences[index].constraints or NO_CONSTRAINTS for index in full]
+        check_search(constraints, options, extras.sampling)
+        hypotheses = self._search(
+            [sentences[index].ids for index in full],
+            replace(options, nbest=options.beam) if has_choice else options,
+            [each.prefix for each in constraints],
+            [each.phrases for each in constraints],
+            progress,
+        )
+        best = []
+        for index, own, given in zip(full, hypotheses, constraints, strict=True):
+            if not own:
+                raise no_translation(sentences[index].number)
+            ranked = self._rank([self._to_text(each, given.words) for each in own])
+            best.append(ranked if extras.coverage_penalty else ranked[: options.nbest])
+        if extras.needs_attention:
+            reader = AttentionReader(self.pipeline, extras, self._attention)
+            best = reader.read([sentences[index] for index in full], best)
+        result = [[self._empty] for _ in sentences]
+        for index, translations in zip(full, best, strict=True):
+            result[index] = translations[: options.nbest]
+        return result
+
+    def _search(
+        self,
+        sources: Sequence[Ids],
+        options: SearchOptions,
+        prefixes: Sequence[Ids],
+        phrases: Sequence[Phrases],
+        progress: Progress,
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of sentences given as ids; engines of other programs replace it."""
+        # no model is trained afterwards, and operations cost less; validation in training cannot
+        with torch.inference_mode():
+            return translate_ids(
+                self._searched,
+                sources,
+                options,
+                prefixes=prefixes if any(map(len, prefixes)) else None,
+                phrases=phrases if any(phrases) else None,
+                sampling=self.extras.sampling,
+                batch_tokens=self.batch_tokens,
+                progress=progress,
+            )
+
+    def _joined(self, parts: Sequence[Sequence[Translation]]) -> Translation:
+        best = [own[0] for own in parts]
+        whole = joined(best, self.pipeline.target, self.options)
+        if self.extras.mbr:
+            return replace(whole, score=sum(each.score for each in best) / len(best))
+        return whole
+
+    def _attention(
+        self, sources: Sequence[Ids], targets: Sequence[Ids]
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield each pair's number and its attention to the source, [T + 1, S]."""
+        layer = choose_layer(self.models[0], self.extras.alignment_layer)
+        for number, maps in attention_to_source(self.models[0], sources, targets):
+            yield number, maps[layer]
+
+    @property
+    def _empty(self) -> Translation:
+        """The translation of an empty line."""
+        extras = self.extras
+        return Translation(
+            *("", 0.0, 0.0, [], [], []),
+            alignment="" if extras.alignments else None,
+            source_tokens=[] if extras.grid else None,
+            grid=[] if extras.grid else None,
+        )
 
     def _rank(self, translations: list[Translation]) -> list[Translation]:
         """Sort candidates by expected utility, if that is asked for; it becomes their score."""
@@ -353,58 +395,6 @@ class Translator:
         ]
         return sorted(scored, key=lambda each: -each.score)
 
-    def _align(
-        self,
-        lines: Sequence[str],
-        sources: Sequence[Sequence[int]],
-        result: list[list[Translation]],
-        full: Sequence[int],
-    ) -> None:
-        """Add word alignments to translations, and replace unknown words, in place."""
-        source, target = self.pipeline.source, self.pipeline.target
-        places = [(index, rank) for index in full for rank in range(len(result[index]))]
-        targets = [target.encode_pieces(result[index][rank].tokens[:-1]) for index, rank in places]
-        pieces = {index: source.pieces(lines[index])[: len(sources[index]) - 1] for index in full}
-        words = [
-            (
-                word_numbers(source, pieces[index]),
-                word_numbers(target, result[index][rank].tokens[:-1]),
-            )
-            for index, rank in places
-        ]
-        of_places = [sources[index] for index, _ in places]
-        for number, alignment in self._word_alignments(of_places, targets, words):
-            index, rank = places[number]
-            translation = result[index][rank]
-            if self.extras.unk_replace and UNKNOWN in translation.tokens:
-                translation = self._replace_unknown(
-                    translation, source.merge(pieces[index]), alignment
-                )
-            text = to_pharaoh(alignment) if self.extras.alignments else None
-            result[index][rank] = replace(translation, alignment=text)
-
-    def _word_alignments(
-        self,
-        sources: Sequence[Ids],
-        targets: Sequence[Ids],
-        words: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
-    ) -> Iterator[tuple[int, WordAlignment]]:
-        """Yield each pair's number and its alignment, see `align_words`."""
-        layer = choose_layer(self.models[0], self.extras.alignment_layer)
-        for number, alignments in align_words(self.models[0], sources, targets, words):
-            yield number, alignments[f"{layer} {READINGS[0]}"]
-
-    def _replace_unknown(
-        self, translation: Translation, source: Sequence[str], alignment: WordAlignment
-    ) -> Translation:
-        """Put the aligned source word in the place of every word with an unknown piece."""
-        aligned = {j: source[i] for i, j in alignment}
-        words = [
-            aligned.get(j, word) if UNKNOWN in word else word
-            for j, word in enumerate(translation.words)
-        ]
-        return replace(translation, words=words, text=self.pipeline.target.join(words))
-
     def _to_text(self, hypothesis: Hypothesis, begin: Sequence[str] = ()) -> Translation:
         """Return a hypothesis as text; it begins with the words `begin`, also unknown ones."""
         side = self.pipeline.target
@@ -417,10 +407,6 @@ class Translator:
             token_log_probs=hypothesis.token_log_probs,
             words=words,
         )
-
-
-_EMPTY = Translation("", 0.0, 0.0, [], [], [])
-_EMPTY_ALIGNED = replace(_EMPTY, alignment="")
 
 
 def _check_ensemble(runs: Sequence[Run]) -> None:

@@ -62,20 +62,38 @@ def align_words(
         targets: target ids, each ending in EOS.
         words: for each pair, the words of its source and of its target subwords.
     """
+    for index, maps in attention_to_source(model, sources, targets):
+        yield (
+            index,
+            {
+                f"{name} {reading}": alignment
+                for name, weights in maps.items()
+                for reading, alignment in read_off(weights, *words[index])
+            },
+        )
+
+
+def attention_to_source(
+    model: TranslationModel, sources: Sequence[Ids], targets: Sequence[Ids]
+) -> Iterator[tuple[int, dict[str, NDArray[np.float32]]]]:
+    """Yield each pair's number and its maps of attention from target to source, by name.
+
+    A map has the weights of the source positions, ``</s>`` among them, in the row that predicts
+    each target token, and in a last row that has read them all, [T + 1, S].
+
+    Args:
+        model: in evaluation mode.
+        sources: source ids, each ending in EOS.
+        targets: target ids, each ending in EOS.
+    """
     lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
     for batch in by_length(lengths, batch_tokens=BATCH_TOKENS, is_joint=True):
         source, mask = padded([sources[i] for i in batch], model.device)
         target, _ = padded([[EOS, *targets[i]] for i in batch], model.device)
         maps = [*target_to_source(model.explain(source, target), mask)]
         for row, index in enumerate(batch):
-            yield (
-                index,
-                {
-                    f"{name} {reading}": alignment
-                    for name, weights in maps
-                    for reading, alignment in read_off(weights[row], *words[index])
-                },
-            )
+            T, S = len(targets[index]), len(sources[index])
+            yield index, {name: weights[row, : T + 1, :S] for name, weights in maps}
 
 
 def choose_layer(model: TranslationModel, layer: str | None = None) -> str:

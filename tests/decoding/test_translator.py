@@ -97,26 +97,43 @@ def test_forcing_keeps_order_and_gives_nothing_for_empty_pairs(translator: Trans
         assert line.token_log_probs == pytest.approx(single.token_log_probs, abs=1e-5)
 
 
-def test_a_very_long_line_is_cut_with_a_warning(translator: Translator) -> None:
+def test_a_line_that_is_too_long_is_translated_in_parts(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentence by sentence, and a sentence that is too long in halves."""
+    monkeypatch.setattr(type(translator.models[0]), "longest", 6)
     listener = Listener()
-    options = SearchOptions(beam=1, max_length="3")
-    translator = Translator(translator.models, translator.pipeline, options)
-    translations = translator.translate(["hund " * 3000, "hund"], listener)
-    assert all(len(line.split()) <= 2 for line in translations)
+    long = "hund rennt . ein mann liest schnell . hund hund hund hund hund hund ein hund"
+    parts = [
+        "hund rennt .",
+        "ein mann liest schnell .",
+        "hund hund hund hund",
+        "hund hund ein hund",
+    ]
+    [whole], [short] = translator.translate_nbest([long, "hund"], 1, listener)
+    each = [best[0] for best in translator.translate_nbest(parts)]
+    assert whole.text == " ".join(part.text for part in each)
+    assert whole.tokens == [token for part in each for token in part.tokens]
+    assert whole.log_prob == pytest.approx(sum(whole.token_log_probs))
+    assert whole.score == pytest.approx(whole.log_prob / len(whole.tokens))
+    assert short.text == translator.translate(["hund"])[0]
     [warning] = listener.warnings
-    assert "3,000" in warning
-    assert f"{LONGEST_SOURCE - 1:,}" in warning
+    assert "line 1 has 16 tokens, more than 5: translated in 4 parts" in warning
 
 
-def test_a_line_longer_than_the_position_table_is_cut(
+def test_parts_of_a_line_do_not_make_an_n_best_list(translator: Translator) -> None:
+    line = "hund " * LONGEST_SOURCE
+    with pytest.raises(DecodingError, match=r"line 8 has .* in parts with several translations"):
+        translator.translate_nbest(["hund", line], 2, first_line=7)
+
+
+def test_a_line_to_be_scored_is_cut_with_a_warning(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(translator.models[0]), "longest", 4)
     listener = Listener()
-    translations = translator.translate(["hund hund hund hund hund", "hund"], listener)
-    shorter = translator.translate(["hund hund hund", "hund"])
-    assert translations == shorter
-    assert max(len(line.split()) for line in translations) <= 3
+    [scored] = translator.teacher_forced_scores(["hund hund hund hund hund"], ["a dog"], listener)
+    assert [scored] == translator.teacher_forced_scores(["hund hund hund"], ["a dog"])
     [warning] = listener.warnings
     assert "5 tokens was cut to 3" in warning
 

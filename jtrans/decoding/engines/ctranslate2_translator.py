@@ -14,10 +14,10 @@ from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.engines.ctranslate2_options import COMPUTE_TYPES, check_choices
 from jtrans.decoding.engines.ctranslate2_search import CTranslate2Search
 from jtrans.decoding.options import DecodingChoices, Limited, SearchOptions
+from jtrans.decoding.search.phrases import Phrases
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.decoding.translator import Translator
-from jtrans.decoding.word_alignments import READINGS, WordAlignment, read_off
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, DecodingError
 from jtrans.exports import Export
 from jtrans.nn.device import resolve_device
 from jtrans.progress import Progress
@@ -80,25 +80,30 @@ class CTranslate2Translator(Translator):
         self,
         sources: Sequence[Ids],
         options: SearchOptions,
-        prefixes: Sequence[Ids] | None,
+        prefixes: Sequence[Ids],
+        phrases: Sequence[Phrases],
         progress: Progress,
     ) -> list[list[Hypothesis]]:
         assert self.engine is not None
+        if any(phrases):
+            raise DecodingError(
+                "CTranslate2 cannot follow required and forbidden phrases",
+                where="--engine ctranslate2",
+                hint="use --engine torch, or leave the phrases out",
+                kind="decoding.engine",
+            )
         return self.engine.search(
             sources,
             options,
-            prefixes=prefixes,
+            prefixes=prefixes if any(map(len, prefixes)) else None,
             sampling=self.extras.sampling,
             scores=self.scores or options.nbest > 1,
             progress=progress,
         )
 
-    def _word_alignments(
-        self,
-        sources: Sequence[Ids],
-        targets: Sequence[Ids],
-        words: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
-    ) -> Iterator[tuple[int, WordAlignment]]:
+    def _attention(
+        self, sources: Sequence[Ids], targets: Sequence[Ids]
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         assert self.engine is not None
         lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
         for batch in by_length(lengths, batch_tokens=self.engine.batch_tokens, is_joint=False):
@@ -106,5 +111,4 @@ class CTranslate2Translator(Translator):
                 [sources[index] for index in batch], [targets[index] for index in batch]
             )
             for index, rows in zip(batch, attention, strict=True):
-                weights = np.array(rows, dtype=np.float32)
-                yield index, dict(read_off(weights, *words[index]))[READINGS[0]]
+                yield index, np.array(rows, dtype=np.float32)

@@ -69,7 +69,7 @@ class TokenRules:
             [*map(int, prefix), *[PAD] * (self.longest - len(prefix))] for prefix in prefixes or ()
         ]
         given = phrases or ()
-        continued = given[0].continued if given else frozenset()
+        continued = next((each.continued for each in given if each.continued), frozenset())
         self.required = PhraseTable([each.required for each in given], continued, device)
         self._forbidden = PhraseTable([each.forbidden for each in given], continued, device)
         self._forced = torch.tensor(rows, dtype=torch.int64, device=device)  # [B, longest]

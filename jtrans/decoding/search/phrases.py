@@ -40,6 +40,10 @@ class Phrases:
     forbidden: Sequence[Ids] = ()
     continued: frozenset[int] = frozenset()
 
+    def __bool__(self) -> bool:
+        """Whether there is any phrase."""
+        return bool(self.required or self.forbidden)
+
     def room(self, prefix: Ids = ()) -> int:
         """Return the target tokens that prefix, required phrases and ``</s>`` take at most."""
         is_within_word = bool(len(prefix)) and int(prefix[-1]) in self.continued

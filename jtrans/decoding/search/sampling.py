@@ -22,6 +22,7 @@ from jtrans.data.batch import Ids
 from jtrans.decoding.options import SamplingOptions, SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
+from jtrans.decoding.search.phrases import Phrases
 from jtrans.decoding.search.trace import Hypothesis, require_finite
 from jtrans.models.base import State
 from jtrans.text.vocabulary import EOS
@@ -36,6 +37,7 @@ def draw(
     options: SearchOptions,
     sampling: SamplingOptions,
     prefixes: Sequence[Ids] | None = None,
+    phrases: Sequence[Phrases] | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw `options.beam` translations of each sentence, independent of each other.
 
@@ -46,6 +48,7 @@ def draw(
         options: their number, their limits, and how many are returned.
         sampling: the distribution and the seed.
         prefixes: the first tokens of each translation, without ``</s>``; none by default.
+        phrases: forbidden phrases of each translation; none by default.
 
     Returns:
         For each sentence the first `options.nbest` in the order drawn.
@@ -60,7 +63,7 @@ def draw(
         for row, length in enumerate(lengths)
     ]
     with torch.no_grad():
-        rules = TokenRules(options, limits, source.device, prefixes)
+        rules = TokenRules(options, limits, source.device, prefixes, phrases)
         states = [model.begin(model.encode(source, source_mask), options.beam) for model in models]
         drawing = _Drawing(models, states, rules, sampling, random)
         while drawing.is_running:

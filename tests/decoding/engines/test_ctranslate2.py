@@ -11,9 +11,11 @@ from plugins.random_runs import MakeRun
 
 from jtrans.decoding.engines.ctranslate2_options import check_choices
 from jtrans.decoding.engines.ctranslate2_translator import CTranslate2Translator
+from jtrans.decoding.lines.constraints import Constraints
+from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import DecodingChoices, SamplingOptions, TranslationExtras
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
-from jtrans.decoding.translator import Translation, Translator
+from jtrans.decoding.translator import Translator
 from jtrans.errors import DecodingError
 from jtrans.exchange.to_ctranslate2 import export_to_ctranslate2
 from jtrans.exports import Export
@@ -109,12 +111,15 @@ def test_every_hypothesis_has_its_own_log_probability(pair: Pair) -> None:
 def test_prefixes_are_forced_and_scored(pair: Pair) -> None:
     torch, ctranslate2 = pair(beam=3)
     prefixes = ["a dog", "", "the man", "", "reads"]
-    theirs = ctranslate2.translate_nbest(LINES, prefixes=prefixes)
+    constraints = [Constraints(prefix=prefix) for prefix in prefixes]
+    theirs = ctranslate2.translate_nbest(LINES, constraints=constraints)
     for prefix, line, own in zip(prefixes, LINES, theirs, strict=True):
         assert own[0].text.startswith(prefix if line else "")
-    assert_same(torch.translate_nbest(LINES, prefixes=prefixes)[:1], theirs[:1])
+    assert_same(torch.translate_nbest(LINES, constraints=constraints)[:1], theirs[:1])
     with pytest.raises(DecodingError, match="leaves no room"):
-        ctranslate2.translate_nbest(["hund"], prefixes=["a a a a a a a a a"])
+        ctranslate2.translate_nbest(["hund"], constraints=[Constraints("a a a a a a a a a")])
+    with pytest.raises(DecodingError, match="cannot follow required and forbidden phrases"):
+        ctranslate2.translate_nbest(["hund"], constraints=[Constraints(forbidden=["a"])])
 
 
 def test_word_alignments_are_the_same(pair: Pair) -> None:

@@ -1,0 +1,194 @@
+"""Constraints of translations: files beside the input, and fields of JSON input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.errors import CorpusError
+
+if TYPE_CHECKING:
+    from jtrans.decoding.lines.constraints import Constraints
+
+TEXT, TEXTS = "a string", "a list of strings"
+# of an object of the input: what it must be, and which constraint it is
+FIELDS = {
+    "prefix": (TEXT, "prefix"),
+    "prefix_tokens": (TEXTS, "prefix_tokens"),
+    "phrases": (TEXTS, "required"),
+    "forbidden": (TEXTS, "forbidden"),
+}
+
+
+def constraint_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the constraints among the fields of an object of the input, by name.
+
+    Raises:
+        ValueError: the message says what is wrong with a field.
+    """
+    given = {name: fields[name] for name in FIELDS if name in fields}
+    for name, value in given.items():
+        kind = FIELDS[name][0]
+        items = [value] if kind is TEXT else value
+        if not (isinstance(items, list) and all(isinstance(item, str) for item in items)):
+            raise ValueError(f"an object whose field `{name}` is not {kind}")
+    if given.get("prefix") and given.get("prefix_tokens"):
+        raise ValueError("an object with both `prefix` and `prefix_tokens`")
+    return {FIELDS[name][1]: value for name, value in given.items()}
+
+
+class ConstraintFile:
+    """A file with one line for each line of the input.
+
+    Args:
+        option: that names the file.
+        name: its path.
+        total: the lines of the input, None if unknown.
+
+    Raises:
+        CorpusError: the file is missing, not UTF-8 text, or has another number of lines.
+    """
+
+    def __init__(self, option: str, name: str, total: int | None) -> None:
+        from jtrans.corpora.lines import read_line_file
+
+        self.option, self.name, self.lines = option, name, read_line_file(Path(name))
+        self._used = 0
+        if total is not None and total != len(self.lines):
+            raise self._other_lines(f"{total:,}")
+
+    def keep(self, part: range) -> None:
+        """Keep some lines, counted from 0."""
+        self.lines = self.lines[part.start : part.stop]
+
+    def next(self, count: int) -> list[str]:
+        """Return the next lines.
+
+        Raises:
+            CorpusError: there are fewer.
+        """
+        first, self._used = self._used, self._used + count
+        if self._used > len(self.lines):
+            raise self._other_lines("more")
+        return self.lines[first : self._used]
+
+    def check_all_used(self) -> None:
+        """Refuse lines without one in the input.
+
+        Raises:
+            CorpusError: there are some.
+        """
+        if self._used != len(self.lines):
+            raise self._other_lines(f"{self._used:,}")
+
+    def _other_lines(self, total: str) -> CorpusError:
+        return CorpusError(
+            f"{self.name} has {len(self.lines):,} lines, but the input has {total}",
+            where=self.option,
+            hint="give one line per input line, empty for none",
+            kind="corpus.line-counts",
+        )
+
+
+@dataclass(frozen=True)
+class ConstraintFiles:
+    """The files of constraints, by what they contain; phrases are separated by tabs."""
+
+    files: Mapping[str, ConstraintFile]
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        prefix: str | None,
+        phrases: str | None,
+        forbidden: str | None,
+        total: int | None,
+    ) -> ConstraintFiles:
+        """Read the files that are named.
+
+        Raises:
+            CorpusError: one cannot be used.
+        """
+        names = {
+            "prefix": ("--prefix", prefix),
+            "required": ("--phrases", phrases),
+            "forbidden": ("--forbidden-phrases", forbidden),
+        }
+        return cls(
+            {
+                kind: ConstraintFile(option, name, total)
+                for kind, (option, name) in names.items()
+                if name is not None
+            }
+        )
+
+    def keep(self, part: range) -> None:
+        """Keep the constraints of some lines, counted from 0."""
+        for file in self.files.values():
+            file.keep(part)
+
+    def text(self) -> str:
+        """Return everything that is in the files."""
+        return "\n".join(line for kind, file in self.files.items() for line in [kind, *file.lines])
+
+    def skip(self, count: int) -> None:
+        """Leave out the constraints of the next lines."""
+        for file in self.files.values():
+            file.next(count)
+
+    def check_all_used(self) -> None:
+        """Refuse lines without one in the input.
+
+        Raises:
+            CorpusError: there are some.
+        """
+        for file in self.files.values():
+            file.check_all_used()
+
+    def next(self, fields: Sequence[Mapping[str, Any]], first: int) -> list[Constraints] | None:
+        """Return the constraints of the next lines; None if there are none.
+
+        Args:
+            fields: those given with each line, see `constraint_fields`.
+            first: the number of the first line, counted from 0.
+
+        Raises:
+            CorpusError: a file has fewer lines, or a line has a constraint twice.
+        """
+        lines = {kind: file.next(len(fields)) for kind, file in self.files.items()}
+        return self._join(fields, first, lines)
+
+    def whole(self, fields: Sequence[Mapping[str, Any]], first: int) -> list[Constraints] | None:
+        """Do the same for all lines of the files, which stay unused."""
+        lines = {kind: file.lines for kind, file in self.files.items()}
+        return self._join(fields, first, lines)
+
+    def _join(
+        self,
+        fields: Sequence[Mapping[str, Any]],
+        first: int,
+        lines: Mapping[str, Sequence[str]],
+    ) -> list[Constraints] | None:
+        if not lines and not any(fields):
+            return None
+        from jtrans.decoding.lines.constraints import Constraints
+
+        result = [Constraints(**own) for own in fields]
+        for kind, of_kind in lines.items():
+            for i, line in enumerate(of_kind):
+                if not line:
+                    continue
+                if getattr(result[i], kind) or (kind == "prefix" and result[i].prefix_tokens):
+                    raise CorpusError(
+                        f"line {first + i + 1:,} has a constraint in the input and in "
+                        f"{self.files[kind].name}",
+                        where=self.files[kind].option,
+                        hint="leave the file out, or the field of the JSON object",
+                        kind="corpus.jsonl",
+                    )
+                value: Any = line if kind == "prefix" else line.split("\t")
+                result[i] = replace(result[i], **{kind: value})
+        return result

@@ -1,0 +1,1 @@
+"""Raw lines around the search: as sentences to translate, and as translations."""

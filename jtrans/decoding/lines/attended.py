@@ -1,0 +1,120 @@
+"""What the attention of finished translations to the source is used for.
+
+Word alignments, the replacement of unknown words, a joint model's grid, and the coverage penalty
+(Wu et al. 2016, Google's Neural Machine Translation System, eq. 14):
+
+    score(Y) = log P(Y) / lp(Y) + beta * sum_i log min(sum_j p_ij, 1)
+
+p_ij is the weight of source token i, ``</s>`` left out, when target token j is predicted. The
+weights are those of a forward pass over the finished hypotheses, so the penalty ranks what the
+search found and does not steer it: any system that attends can be searched as fast as without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jtrans.data.batch import Ids
+from jtrans.decoding.lines.sentences import InputSentence
+from jtrans.decoding.lines.translation import Translation
+from jtrans.decoding.options import TranslationExtras
+from jtrans.decoding.word_alignments import (
+    READINGS,
+    WordAlignment,
+    read_off,
+    to_pharaoh,
+    word_numbers,
+)
+from jtrans.text.pipeline import TextPipeline
+from jtrans.text.vocabulary import SPECIALS, UNK
+
+UNKNOWN = SPECIALS[UNK]
+LEAST_COVERAGE = 1e-3  # of a source token; the logarithm of 0 would rank a translation last
+GRID_DIGITS = 4
+
+# from source and target ids, each ending in EOS, to the number of each pair and its [T + 1, S]
+Attention = Callable[[Sequence[Ids], Sequence[Ids]], Iterator[tuple[int, NDArray[np.float32]]]]
+
+
+def coverage(weights: NDArray[np.float32]) -> float:
+    """Return the sum of log min(coverage, 1) over source tokens, given [T, S]; 0 is the highest."""
+    covered = weights.sum(axis=0, dtype=np.float64)
+    return float(np.log(covered.clip(LEAST_COVERAGE, 1.0)).sum())
+
+
+@dataclass(frozen=True)
+class AttentionReader:
+    """Adds to translations what their attention to the source says.
+
+    Args:
+        pipeline: of the model.
+        extras: what is asked for.
+        attention: computes the weights.
+    """
+
+    pipeline: TextPipeline
+    extras: TranslationExtras
+    attention: Attention
+
+    def read(
+        self, sentences: Sequence[InputSentence], translations: Sequence[Sequence[Translation]]
+    ) -> list[list[Translation]]:
+        """Return the translations of some sentences with what was asked for, best first.
+
+        Args:
+            sentences: none of them empty.
+            translations: of each sentence.
+        """
+        target = self.pipeline.target
+        result = [list(own) for own in translations]
+        places = [(index, rank) for index, own in enumerate(result) for rank in range(len(own))]
+        targets = [target.encode_pieces(result[index][rank].tokens[:-1]) for index, rank in places]
+        source_ids = [sentences[index].ids for index, _ in places]
+        pieces = [self.pipeline.source.pieces(sentence.text) for sentence in sentences]
+        for number, weights in self.attention(source_ids, targets):
+            index, rank = places[number]
+            result[index][rank] = self._read(result[index][rank], weights, pieces[index])
+        if self.extras.coverage_penalty:
+            for own in result:
+                own.sort(key=lambda each: -each.score)
+        return result
+
+    def _read(
+        self, translation: Translation, weights: NDArray[np.float32], pieces: list[str]
+    ) -> Translation:
+        """Add to one translation, given its weights [T + 1, S] and the pieces of the source."""
+        extras, side = self.extras, self.pipeline.target
+        predicting = weights[:-1]  # [T, S]
+        if extras.coverage_penalty:
+            penalty = extras.coverage_penalty * coverage(predicting[:, :-1])
+            translation = replace(translation, score=translation.score + penalty)
+        if extras.grid:
+            rows = predicting.astype(np.float64).round(GRID_DIGITS).tolist()
+            translation = replace(translation, source_tokens=[*pieces, "</s>"], grid=rows)
+        if extras.needs_alignments:
+            words = (
+                word_numbers(self.pipeline.source, pieces),
+                word_numbers(side, translation.tokens[:-1]),
+            )
+            alignment = dict(read_off(weights, *words))[READINGS[0]]
+            if extras.unk_replace and UNKNOWN in translation.tokens:
+                source = self.pipeline.source.merge(pieces)
+                translation = self._replace_unknown(translation, source, alignment)
+            if extras.alignments:
+                translation = replace(translation, alignment=to_pharaoh(alignment))
+        return translation
+
+    def _replace_unknown(
+        self, translation: Translation, source: Sequence[str], alignment: WordAlignment
+    ) -> Translation:
+        """Put the aligned source word in the place of every word with an unknown piece."""
+        aligned = {j: source[i] for i, j in alignment}
+        words = [
+            aligned.get(j, word) if UNKNOWN in word else word
+            for j, word in enumerate(translation.words)
+        ]
+        return replace(translation, words=words, text=self.pipeline.target.join(words))

@@ -1,0 +1,200 @@
+"""What the translation of a line must begin with, contain, and not contain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from jtrans.decoding.options import SamplingOptions, SearchOptions
+from jtrans.decoding.search.phrases import Phrases
+from jtrans.errors import DecodingError
+from jtrans.text.bpe import MARK
+from jtrans.text.pipeline import TextSide
+from jtrans.text.vocabulary import SPECIALS, UNK
+
+UNKNOWN = SPECIALS[UNK]
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """The constraints of one line, as raw text in whole words.
+
+    Args:
+        prefix: what the translation begins with.
+        prefix_tokens: the same as tokens of the model, in place of `prefix`.
+        required: phrases that it contains.
+        forbidden: phrases that it does not contain.
+    """
+
+    prefix: str = ""
+    prefix_tokens: Sequence[str] = ()
+    required: Sequence[str] = ()
+    forbidden: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class EncodedConstraints:
+    """The constraints of one line, as target ids without ``</s>``.
+
+    Args:
+        prefix: what the translation begins with.
+        words: the words of the prefix, also unknown ones; none if it is given as tokens.
+        phrases: required and forbidden.
+    """
+
+    prefix: list[int]
+    words: list[str]
+    phrases: Phrases
+
+
+NO_CONSTRAINTS = EncodedConstraints([], [], Phrases())
+
+
+@dataclass(frozen=True)
+class ConstraintEncoder:
+    """Segments constraints as translations are.
+
+    Args:
+        side: the target language of the pipeline.
+    """
+
+    side: TextSide
+
+    def encode(self, given: Constraints, line: int) -> EncodedConstraints:
+        """Return constraints as ids.
+
+        Args:
+            given: the constraints of a line.
+            line: its number, counted from 1, for messages.
+
+        Raises:
+            DecodingError: they contradict each other, or cannot be fulfilled.
+        """
+        words = self.side.segment(given.prefix)
+        pieces = [*given.prefix_tokens] or self.side.split(words)
+        prefix = self.side.vocabulary.ids(pieces)
+        for piece, token in zip(given.prefix_tokens, prefix, strict=False):
+            if token == UNK and piece != UNKNOWN:
+                raise _refusal(
+                    line,
+                    f"the model has no target token {piece!r} for a prefix",
+                    "tokens are those of --format jsonl, without </s>; raw text is a prefix too",
+                )
+        required = self._phrases(given.required, "required", line)
+        forbidden = self._phrases(given.forbidden, "forbidden", line)
+        for text, ids in required.items():
+            if UNK in ids:
+                raise _refusal(
+                    line,
+                    f"the required phrase {text!r} has parts that the target vocabulary lacks",
+                    "leave it out, or write it with other words",
+                )
+        wholes = {f"required phrase {text!r}": ids for text, ids in required.items()}
+        for whole, tokens in {**wholes, "prefix": prefix}.items():
+            for text, ids in forbidden.items():
+                if self._contains(tokens, ids):
+                    raise _refusal(
+                        line,
+                        f"the {whole} contains the forbidden phrase {text!r}",
+                        "leave one of the two out",
+                    )
+        least = [
+            ids
+            for ids in required.values()
+            if not any(
+                ids is not whole and self._contains(whole, ids) for whole in required.values()
+            )
+        ]
+        phrases = Phrases(least, list(forbidden.values()), self.continued)
+        return EncodedConstraints(prefix, [] if given.prefix_tokens else words, phrases)
+
+    @cached_property
+    def continued(self) -> frozenset[int]:
+        """The tokens that end within a word."""
+        if not self.side.codes:
+            return frozenset()
+        tokens = self.side.vocabulary.tokens
+        return frozenset(i for i, token in enumerate(tokens) if token.endswith(MARK))
+
+    def _phrases(self, texts: Iterable[str], kind: str, line: int) -> dict[str, list[int]]:
+        """Return phrases that differ, by their text."""
+        phrases: dict[tuple[int, ...], str] = {}
+        for text in texts:
+            ids = tuple(self.side.encode(text)[:-1])
+            if not ids:
+                raise _refusal(line, f"the {kind} phrase {text!r} has no words", "leave it out")
+            phrases.setdefault(ids, text)
+        return {text: list(ids) for ids, text in phrases.items()}
+
+    def _contains(self, whole: Sequence[int], part: Sequence[int]) -> bool:
+        """Whether a sequence contains another one that begins a word there."""
+        return any(
+            list(whole[i : i + len(part)]) == list(part)
+            and (i == 0 or whole[i - 1] not in self.continued)
+            for i in range(len(whole))
+        )
+
+
+def check_room(constraints: EncodedConstraints, limit: int, line: int) -> None:
+    """Check that a translation can have its prefix and its phrases below its limit.
+
+    Args:
+        constraints: of a line.
+        limit: most target tokens, ``</s>`` counted.
+        line: its number, counted from 1, for messages.
+
+    Raises:
+        DecodingError: it cannot.
+    """
+    hint = "a higher --max-length, for example S+200"
+    if len(constraints.prefix) >= limit:
+        raise DecodingError(
+            f"line {line:,}: a prefix of {len(constraints.prefix)} tokens leaves no room in a "
+            f"translation of at most {limit}: {' '.join(constraints.words)[:60]}",
+            where="--prefix",
+            hint=f"a shorter prefix, or {hint}",
+            kind="decoding.long-prefix",
+        )
+    room = constraints.phrases.room(constraints.prefix)
+    if constraints.phrases.required and room > limit:
+        raise _refusal(
+            line,
+            f"required phrases, a prefix if there is one, and </s> take {room} tokens, "
+            f"but the translation has at most {limit}",
+            f"fewer phrases, or {hint}",
+        )
+
+
+def check_search(
+    constraints: Sequence[EncodedConstraints],
+    options: SearchOptions,
+    sampling: SamplingOptions | None,
+) -> None:
+    """Check that the search can fulfil some constraints.
+
+    Raises:
+        DecodingError: phrases are required of samples, or of groups of a beam.
+    """
+    if not any(each.phrases.required for each in constraints):
+        return
+    if sampling or options.diverse_groups > 1:
+        raise DecodingError(
+            "required phrases are found by a search that divides the beam for them, not "
+            + ("by sampling" if sampling else "by diverse groups"),
+            hint=f"leave out --{'sample' if sampling else 'diverse-groups'}, or the phrases",
+            kind="decoding.phrases",
+        )
+
+
+def no_translation(line: int) -> DecodingError:
+    """Return the error of a line whose constraints the search could not fulfil."""
+    return _refusal(
+        line,
+        "no translation was found that contains the required and no forbidden phrases",
+        "a wider --beam, a higher --max-length, or fewer phrases",
+    )
+
+
+def _refusal(line: int, message: str, hint: str) -> DecodingError:
+    return DecodingError(f"line {line:,}: {message}", hint=hint, kind="decoding.phrases")

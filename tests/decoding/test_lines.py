@@ -1,0 +1,214 @@
+"""Raw lines around the search: parts of long ones, constraints, what is read off attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plugins.random_runs import JOINT, ON_CPU, MakeRun
+
+from jtrans.decoding.lines.attended import LEAST_COVERAGE, coverage
+from jtrans.decoding.lines.constraints import ConstraintEncoder, Constraints, check_room
+from jtrans.decoding.lines.long_lines import cut
+from jtrans.decoding.options import SamplingOptions, TranslationExtras
+from jtrans.decoding.translator import Translator
+from jtrans.decoding.word_alignments import attention_to_source, choose_layer
+from jtrans.errors import DecodingError
+from jtrans.runs import Run
+from jtrans.text.pipeline import TextSide
+from jtrans.text.vocabulary import Vocabulary
+
+LINES = ["ein mann liest .", "", "ein hund rennt schnell ."]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> ConstraintEncoder:
+    words = ["the", "house", "dog", "a"]
+    side = TextSide("en", "whitespace", False, None, Vocabulary.build(dict.fromkeys(words, 1)))
+    return ConstraintEncoder(side)
+
+
+@given(
+    line=st.text(alphabet=[*"abc .!?。"], max_size=60),
+    longest=st.integers(1, 9),
+)
+def test_parts_are_short_and_lose_no_text(line: str, longest: int) -> None:
+    parts = cut(line, lambda text: len(text) <= longest)
+    assert all(len(part) <= longest for part in parts)
+    assert "".join("".join(parts).split()) == "".join(line.split())
+    assert all(part.strip() for part in parts) or parts == [line]
+
+
+def test_a_line_is_cut_after_sentences_and_then_at_white_space() -> None:
+    line = 'He said: "No." Then he left. 走了。再见。' + "word " * 5
+    assert cut(line, lambda text: len(text) <= 14) == [
+        'He said: "No."',
+        "Then he left.",
+        "走了。",
+        "再见。",
+        "word word word",
+        "word word",
+    ]
+
+
+def test_phrases_are_segmented_like_targets_and_those_within_others_left_out(
+    encoder: ConstraintEncoder,
+) -> None:
+    given = Constraints(required=["the house", "house", "the house"], forbidden=["a dog"])
+    phrases = encoder.encode(given, 1).phrases
+    ids = encoder.side.vocabulary.ids
+    assert phrases.required == [ids(["the", "house"])]
+    assert phrases.forbidden == [ids(["a", "dog"])]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Constraints(required=["the house"], forbidden=["house"]), "'the house' contains"),
+        (Constraints(prefix="a dog", forbidden=["dog"]), "the prefix contains"),
+        (Constraints(required=[" "]), "' ' has no words"),
+        (Constraints(forbidden=[""]), "'' has no words"),
+        (Constraints(required=["the cat"]), "parts that the target vocabulary lacks"),
+        (Constraints(prefix_tokens=["the", "</s>"]), "no target token '</s>'"),
+    ],
+)
+def test_constraints_that_contradict_each_other_are_refused_with_their_line(
+    encoder: ConstraintEncoder, given: Constraints, message: str
+) -> None:
+    with pytest.raises(DecodingError, match="line 1,234: ") as caught:
+        encoder.encode(given, 1234)
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def test_phrases_need_room_below_the_limit(encoder: ConstraintEncoder) -> None:
+    given = encoder.encode(Constraints(prefix="a", required=["the house", "dog"]), 1)
+    check_room(given, 5, 1)
+    with pytest.raises(DecodingError, match=r"line 1: .* take 5 tokens"):
+        check_room(given, 4, 1)
+    with pytest.raises(DecodingError, match="leaves no room"):
+        check_room(given, 1, 1)
+
+
+@pytest.mark.parametrize("more", [{}, {"config": {"model": JOINT}}])
+def test_the_coverage_penalty_is_that_of_equation_14(
+    make_run: MakeRun, more: dict[str, Any]
+) -> None:
+    """Its hypotheses are those of the plain search, ranked by another score."""
+    run = Run.open(make_run(**more))
+    choices = replace(ON_CPU, search={"beam": 4, "nbest": 4, "max_length": "S+3"})
+    plain = Translator.load([run], choices)
+    beta = 0.7
+    extras = TranslationExtras(coverage_penalty=beta)
+    covered = Translator.load([run], replace(choices, extras=extras))
+    before, after = plain.translate_nbest(LINES), covered.translate_nbest(LINES)
+    assert after[1] == before[1]
+    for line, old, new in zip(LINES, before, after, strict=True):
+        scores = {each.text: each.score for each in old}
+        assert sorted(each.text for each in new) == sorted(scores)
+        assert [each.score for each in new] == sorted((each.score for each in new), reverse=True)
+        for each in new if line else []:
+            source = run.pipeline.source.encode(line)
+            target = run.pipeline.target.encode(each.text)
+            maps = dict(attention_to_source(plain.models[0], [source], [target]))[0]
+            weights = maps[choose_layer(plain.models[0])][
+                :-1, :-1
+            ]  # the row of each token, without </s>
+            penalty = sum(math.log(min(sum(row), 1.0)) for row in weights.T.tolist())
+            assert each.score == pytest.approx(scores[each.text] + beta * penalty, abs=1e-5)
+
+
+def test_a_source_token_without_attention_does_not_rank_a_translation_last() -> None:
+    weights = np.array([[0.0, 1.0, 0.5], [0.0, 1.0, 0.25]], dtype=np.float32)
+    assert coverage(weights) == pytest.approx(math.log(LEAST_COVERAGE) + math.log(0.75))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"coverage_penalty": -1.0},
+        {"coverage_penalty": math.nan},
+        {"coverage_penalty": 0.2, "mbr": "chrf"},
+        {"coverage_penalty": 0.2, "sampling": SamplingOptions()},
+    ],
+)
+def test_a_coverage_penalty_that_cannot_be_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(DecodingError) as caught:
+        TranslationExtras(**values)
+    assert caught.value.hint
+
+
+def test_the_grid_has_a_weight_for_each_pair_of_tokens(make_run: MakeRun) -> None:
+    choices = replace(ON_CPU, extras=TranslationExtras(grid=True), search={"beam": 2, "nbest": 2})
+    translator = Translator.load([Run.open(make_run(config={"model": JOINT}))], choices)
+    first, empty, last = translator.translate_nbest(LINES)
+    assert (empty[0].grid, empty[0].source_tokens) == ([], [])
+    for line, translations in ((LINES[0], first), (LINES[2], last)):
+        for each in translations:
+            assert each.grid is not None
+            assert each.source_tokens == [*line.split(), "</s>"]
+            shape = [len(row) for row in each.grid]
+            assert shape == [len(each.source_tokens)] * len(each.tokens)
+            assert [sum(row) for row in each.grid] == pytest.approx([1.0] * len(shape), abs=1e-3)
+
+
+def test_systems_without_a_grid_have_none_to_give(make_run: MakeRun) -> None:
+    choices = replace(ON_CPU, extras=TranslationExtras(grid=True))
+    with pytest.raises(DecodingError, match="transformer has no grid"):
+        Translator.load([Run.open(make_run())], choices)
+
+
+def translations_with(
+    translator: Translator, lines: Sequence[str], *constraints: Constraints
+) -> list[list[str]]:
+    """The words of the best translations of lines."""
+    return [best[0].words for best in translator.translate_nbest(lines, 1, constraints=constraints)]
+
+
+def test_translations_fulfil_their_constraints(make_run: MakeRun) -> None:
+    choices = replace(ON_CPU, search={"beam": 4, "max_length": "S+6"})
+    translator = Translator.load([Run.open(make_run())], choices)
+    free = translations_with(translator, LINES, *[Constraints()] * 3)
+    first, empty, last = translations_with(
+        translator,
+        LINES,
+        Constraints(required=["fast dog", "man"], prefix="a dog"),
+        Constraints(required=["dog"]),
+        Constraints(forbidden=[free[2][0]]),
+    )
+    assert first[:2] == ["a", "dog"]
+    assert "fast dog" in " ".join(first) and "man" in first
+    assert empty == []
+    assert free[2][0] not in last
+    tokens = ["dog", "<unk>"]
+    [[word, unknown, *_]] = translations_with(
+        translator, LINES[:1], Constraints(prefix_tokens=tokens)
+    )
+    assert [word, unknown] == tokens
+
+
+def test_samples_avoid_phrases_and_contain_none_on_demand(make_run: MakeRun) -> None:
+    choices = replace(ON_CPU, search={"beam": 8, "nbest": 8, "max_length": "S+6"})
+    extras = TranslationExtras(sampling=SamplingOptions())
+    translator = Translator.load([Run.open(make_run())], replace(choices, extras=extras))
+    free = translator.translate_nbest(LINES[:1])[0]
+    assert any("dog" in each.words for each in free)
+    banned = [Constraints(forbidden=["dog"])]
+    samples = translator.translate_nbest(LINES[:1], constraints=banned)[0]
+    assert not any("dog" in each.words for each in samples)
+    with pytest.raises(DecodingError, match="not by sampling"):
+        translator.translate_nbest(LINES[:1], constraints=[Constraints(required=["dog"])])
+
+
+def test_an_impossible_demand_names_the_line(make_run: MakeRun) -> None:
+    choices = replace(ON_CPU, search={"max_length": "3"})
+    translator = Translator.load([Run.open(make_run())], choices)
+    impossible = Constraints(required=["dog", "man"], forbidden=["dog man", "man dog"])
+    with pytest.raises(DecodingError, match="line 12: no translation was found"):
+        translator.translate_nbest(LINES[:1], constraints=[impossible], first_line=12)
