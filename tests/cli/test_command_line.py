@@ -20,10 +20,11 @@ from jtrans.cli.main import COMMANDS
 HEAVY = ("torch", "sacremoses", "jieba", "matplotlib", "sacrebleu", "subword_nmt")
 
 # Runs each command line of argv[1] in a process of its own making: forked before any import of
-# a command, so that none is blamed for what another has loaded.
+# a command, so that none is blamed for what another has loaded. What they share is loaded before.
 PROGRAM = f"""
 import contextlib, io, json, os, sys
-import jtrans.cli.main as main
+import rich.markdown, rich.syntax, rich.traceback, typer.rich_utils
+import jtrans.cli.main as main, jtrans.cli.options, jtrans.config
 
 for number, arguments in enumerate(json.loads(sys.argv[1])):
     sys.stdout.flush()
@@ -165,7 +166,7 @@ def test_a_reader_who_leaves_is_no_failure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_a_closed_standard_stream_is_no_error(closed: str) -> None:
-    command = f"{shlex.quote(sys.executable)} -m jtrans models {closed}"
+    command = f"{shlex.quote(sys.executable)} -m jtrans recipes {closed}"
     ran = subprocess.run(["bash", "-c", command], stdin=subprocess.PIPE, capture_output=True)
     assert ran.returncode == 0
     assert b"bug" not in ran.stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.command_line import run_process, start_process
+from plugins.command_line import Jtrans, run_process, start_process
 from plugins.folders import contents
 from plugins.sentence_pairs import COLOURS, NOUNS
 
@@ -142,11 +142,11 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str, str]] = {
     ("spoil", "arguments", "message", "hint"), BAD_INPUT.values(), ids=BAD_INPUT.keys()
 )
 def test_bad_input_ends_with_2_and_a_paragraph_and_writes_nothing(
-    place: Path, spoil: Any, arguments: Any, message: str, hint: str
+    place: Path, jtrans: Jtrans, spoil: Any, arguments: Any, message: str, hint: str
 ) -> None:
     spoil(place / "corpus")
-    code, said = run(place, "--out", "new/out", *arguments)
-    assert code == 2, said
+    code, out, said = jtrans("prepare", *COMMAND, "--workers", 1, "--out", "new/out", *arguments)
+    assert (code, out) == (2, ""), said
     assert_one_paragraph(said, message, hint)
     assert names(place) == {"corpus"}
 

@@ -68,7 +68,7 @@ def test_padding_of_the_target_does_not_change_logits(
     )
 
 
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=3)
 @given(count=st.integers(1, 9))
 def test_padding_of_the_source_does_not_change_logits(
     model: TranslationModel, batch: Batch, count: int
@@ -87,7 +87,7 @@ def test_a_sentence_without_padding_scores_the_same_with_padding(
     torch.testing.assert_close(padded, plain, **EXACT)
 
 
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=3)
 @given(data=st.data())
 def test_stepping_gives_what_decoding_at_once_gives(
     model: TranslationModel, data: st.DataObject
@@ -106,7 +106,7 @@ def test_stepping_gives_what_decoding_at_once_gives(
     torch.testing.assert_close(torch.stack(steps, dim=1), whole, **EXACT)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=4)
 @given(data=st.data())
 def test_a_selected_state_goes_on_as_if_its_prefixes_had_been_read_from_the_start(
     model: TranslationModel, batch: Batch, data: st.DataObject
@@ -135,7 +135,7 @@ def draw_rows(data: st.DataObject, alive: list[int], beam: int) -> tuple[Tensor,
     return torch.tensor(rows), [alive[place] for place in places], new_beam
 
 
-@pytest.mark.parametrize("order", [[0], [1], [2], [2, 0, 1], [1, 1]])
+@pytest.mark.parametrize("order", [[1], [2, 0, 1, 1]])
 def test_a_sentence_scores_the_same_alone_and_in_any_order(
     model: TranslationModel, batch: Batch, order: list[int]
 ) -> None:

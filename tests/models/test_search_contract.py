@@ -35,11 +35,11 @@ def test_beam_one_is_greedy_search(model: TranslationModel, batch: Batch) -> Non
         assert hypothesis.tokens == greedy(model, row[mask])
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 @torch.inference_mode()
 def test_a_hypothesis_scores_what_forced_decoding_gives_it(
-    model: TranslationModel, batch: Batch, penalty: float
+    model: TranslationModel, batch: Batch
 ) -> None:
+    penalty = 0.6
     options = SearchOptions(beam=4, nbest=4, length_penalty=penalty, max_length=str(LIMIT))
     found = beam_search([model], batch.source, batch.source_mask, options)
     memory = model.encode(batch.source, batch.source_mask)
