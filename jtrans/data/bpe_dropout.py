@@ -75,7 +75,7 @@ class BpeDropout:
         return drawn
 
 
-class _Block(NamedTuple):
+class _Sentences(NamedTuple):
     """Some consecutive sentences."""
 
     ids: NDArray[np.int32]
@@ -123,7 +123,7 @@ class _Words:
         new_labels = {kind: IdStore(array.read(), offsets) for kind, array in spread.items()}
         return IdStore(pieces.read(), offsets), new_labels
 
-    def _blocks(self) -> Iterator[_Block]:
+    def _blocks(self) -> Iterator[_Sentences]:
         ids, offsets = self._store.flat
         for first in range(0, len(self._store), BLOCK):
             bounds = offsets[first : first + BLOCK + 1]
@@ -131,7 +131,7 @@ class _Words:
             ends = np.flatnonzero(~self._is_inner[own]) + 1  # EOS is a word of its own, too
             starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
             sentences = np.searchsorted(ends, bounds - bounds[0], side="right")
-            yield _Block(own, starts, ends, sentences)
+            yield _Sentences(own, starts, ends, sentences)
 
 
 def _spread(
