@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from jtrans.decoding.half_precision import HalfPrecision
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.joint import prepare_reformer
+from jtrans.decoding.prepared.transformer import prepare_transformer
 from jtrans.models.base import TranslationModel
+from jtrans.models.deep import Dlcl
+from jtrans.models.hybrid import Hybrid
 from jtrans.models.reformer import Reformer, ReformerFast
+from jtrans.models.transformer import Transformer
 
 # By exact class, as a subclass of another package may compute something else: what prepares a
 # model of the class for a precision, or returns None for settings without a prepared form.
-FORMS: dict[type[TranslationModel], Callable[[TranslationModel, str], Searchable | None]] = {
+FORMS: dict[type[TranslationModel], Callable[[Any, str], Searchable | None]] = {
     Reformer: prepare_reformer,
     ReformerFast: prepare_reformer,
+    Transformer: prepare_transformer,
+    Dlcl: prepare_transformer,
+    Hybrid: prepare_transformer,
 }
 
 

@@ -2,7 +2,9 @@
 
 On a CPU oneDNN lays the weights out once for its kernels and adds bias, ReLU and residual while
 it writes the product: for 80 to 5,000 rows of 256 to 1,024 features that is 10 to 20 % faster than
-MKL, and in bfloat16 as much faster than laying them out at every call.
+MKL, and in bfloat16 as much faster than laying them out at every call. With 5 rows, where reading
+the weights takes the time, MKL took 3.96 ms for those of 6 Transformer decoder layers, and packed
+weights 2.12.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ class FixedLinear:
     Args:
         weight: W, [out, in].
         bias: b, [out].
-        dtype: of the product; inputs must have it.
+        dtype: of the product.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
@@ -35,13 +37,13 @@ class FixedLinear:
         """Return x W^T + b, [n, in] -> [n, out]."""
         if self.is_packed:
             return self._packed(x, "none")
-        return F.linear(x, self.weight, self.bias)
+        return F.linear(x.to(self.dtype), self.weight, self.bias)
 
     def relu(self, x: Tensor) -> Tensor:
         """Return the same after a ReLU, [n, in] -> [n, out]."""
         if self.is_packed:
             return self._packed(x, "relu")
-        return F.linear(x, self.weight, self.bias).relu_()
+        return F.linear(x.to(self.dtype), self.weight, self.bias).relu_()
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """Return residual + x W^T + b; the residual, [n, out], may be overwritten."""
@@ -49,12 +51,12 @@ class FixedLinear:
             # measured: converting first is faster than adding two types
             return residual.add_(self(x).to(residual.dtype))
         return torch.ops.mkldnn._linear_pointwise.binary(  # type: ignore[no-any-return]
-            x, residual, self.weight, self.bias, "add"
+            x.to(self.dtype), residual, self.weight, self.bias, "add"
         )
 
     def _packed(self, x: Tensor, function: str) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(  # type: ignore[no-any-return]
-            x, self.weight, self.bias, function, [], ""
+        return torch.ops.mkldnn._linear_pointwise.default(  # type: ignore[no-any-return]
+            x.to(self.dtype), self.weight, self.bias, function, [], ""
         )
 
 

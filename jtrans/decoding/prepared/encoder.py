@@ -1,0 +1,151 @@
+"""The self-attentive encoder, and the embedding of tokens, prepared for the search."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from jtrans.decoding.prepared.stack import Norm, stack_of
+from jtrans.decoding.prepared.target import weights_of
+from jtrans.nn.attention import MultiHeadAttention
+from jtrans.nn.cpu.fixed_linear import FixedLinear
+from jtrans.nn.embedding import InputEmbedding, sinusoids
+from jtrans.nn.encoder import Encoder, EncoderLayer
+from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.memory import require_memory
+
+
+class PreparedEmbedding:
+    """Token vectors scaled by sqrt(E), plus positions; padding gets a position too.
+
+    Args:
+        module: the embedding.
+    """
+
+    def __init__(self, module: InputEmbedding) -> None:
+        self.weight = module.tokens.weight.detach()
+        self.scale = module.scale
+        self._module = module
+        self._added = self.weight.new_empty(0, self.weight.shape[1])  # per position
+
+    def added(self, count: int) -> Tensor:
+        """Return what is added to the scaled vectors of the first `count` positions, [count, E]."""
+        if count > len(self._added):
+            module = self._module
+            size, width = max(256, 2 * count), self.weight.shape[1]
+            first = module.offset
+            table = sinusoids(first + size, width, layout=module.layout, base=module.base)
+            table = table[first:].to(self.weight)
+            if module.scale_positions:
+                table = table * self.scale
+            side = 0.0 if module.side is None else module.side.detach() * self.scale
+            self._added = table + side
+        return self._added[:count]
+
+    def sentence(self, ids: Tensor) -> Tensor:
+        """Embed sentences, [B, S] -> [B, S, E]."""
+        added = self.added(ids.shape[1])
+        return torch.add(added, F.embedding(ids, self.weight), alpha=self.scale)
+
+    def position(self, ids: Tensor, position: int) -> Tensor:
+        """Embed the tokens at one position, [N] -> [N, E]."""
+        added = self.added(position + 1)[position]
+        return torch.add(added, F.embedding(ids, self.weight), alpha=self.scale)
+
+
+def projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
+    """Return weight and bias of queries scaled by 1/sqrt(D), of keys and of values; no key bias.
+
+    The key bias adds the same to all scores of a query.
+    """
+    weight, bias = attention.in_weight.detach().clone(), attention.in_bias.detach().clone()
+    E = weight.shape[1]
+    scale = (E // attention.heads) ** -0.5
+    weight[:E] *= scale
+    bias[:E] *= scale
+    bias[E : 2 * E] = 0.0
+    return weight, bias
+
+
+class PreparedFeedForward:
+    """The FFN with its residual.
+
+    Args:
+        module: the FFN.
+        dtype: the precision of its products.
+    """
+
+    def __init__(self, module: FeedForward, dtype: torch.dtype) -> None:
+        self.inner = FixedLinear(module.inner.weight, module.inner.bias, dtype)
+        self.outer = FixedLinear(module.outer.weight, module.outer.bias, dtype)
+
+    def plus(self, y: Tensor, x: Tensor) -> Tensor:
+        """Return x + FFN(y), [N, E]."""
+        return self.outer.add_to(x, self.inner.relu(y))
+
+
+class EncoderWeights:
+    """The weights of an encoder layer."""
+
+    def __init__(self, layer: EncoderLayer, dtype: torch.dtype) -> None:
+        self.norms = [Norm(layer.attention_residual.norm), Norm(layer.ffn_residual.norm)]
+        self.heads = layer.attention.heads
+        self.projection = FixedLinear(*projection(layer.attention), dtype)
+        self.out = FixedLinear(layer.attention.out.weight, layer.attention.out.bias, dtype)
+        self.feed_forward = PreparedFeedForward(layer.feed_forward, dtype)
+
+
+class PreparedEncoder:
+    """The encoder.
+
+    Args:
+        module: the encoder.
+        dtype: the precision of its products.
+    """
+
+    def __init__(self, module: Encoder, dtype: torch.dtype) -> None:
+        self.layers = [EncoderWeights(layer, dtype) for layer in module.layers]  # type: ignore[arg-type]
+        self.norm = None if module.norm is None else Norm(module.norm)
+        self.stack = stack_of(module.stack, len(self.layers))
+
+    def __call__(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Encode embedded tokens, [B, S, E], of which those of `mask`, [B, S], are real."""
+        B, S, _ = x.shape
+        bias = None
+        if mask.device.type != "cpu" or not bool(mask.all()):
+            bias = torch.zeros(mask.shape, dtype=x.dtype, device=x.device)
+            bias.masked_fill_(~mask, -math.inf)
+        pre_norm = self.norm is not None
+
+        def compute(n: int, x: Tensor) -> Tensor:
+            layer = self.layers[n]
+            own, ffn = layer.norms
+            if pre_norm:
+                x = self._attend(layer, own(x), x, S, bias)
+                return layer.feed_forward.plus(ffn(x), x)
+            x = own(self._attend(layer, x, x, S, bias))
+            return ffn(layer.feed_forward.plus(x, x))
+
+        x = self.stack(x.view(B * S, -1), compute)
+        x = x if self.norm is None else self.norm(x)
+        return x.view(B, S, -1)
+
+    def _attend(
+        self, layer: EncoderWeights, y: Tensor, x: Tensor, length: int, bias: Tensor | None
+    ) -> Tensor:
+        """Return x plus the self-attention of y, [B * S, E]."""
+        S, H = length, layer.heads
+        B = len(x) // S
+        size = 2 * 4 * B * H * S * S  # scores and weights at the same time
+        require_memory(size, x.device, "attention weights")
+        parts = layer.projection(y).view(B, S, 3, H, -1).permute(2, 0, 3, 1, 4).contiguous()
+        q, k, v = parts.view(3, B * H, S, -1).unbind(0)  # [B * H, S, D]
+        scores = torch.bmm(q, k.mT)
+        if bias is not None:
+            scores.view(B, H, S, S).add_(bias[:, None, None, :])
+        mixed = torch.bmm(weights_of(scores), v)
+        mixed = mixed.view(B, H, S, -1).transpose(1, 2).reshape(B * S, -1)
+        return layer.out.add_to(x, mixed)

@@ -1,0 +1,185 @@
+"""Attention to the source, prepared once per sentence for all decoder layers.
+
+For head h with queries y Wq_h^T, keys K_h, values V_h and output matrix Wo_h,
+
+    scores_h = (y Wq_h^T) K_h^T = y (K_h Wq_h)^T
+    result   = sum_h A_h V_h Wo_h^T
+
+The matrices K_h Wq_h and V_h Wo_h^T, [S, E] each, depend on the source alone. With them a step
+takes two products with E x H*S numbers per sentence in place of two with E x E and two with E x S:
+this is less while H*S < E, and few large products are quicker than many small ones. For long
+sentences it is more, and the products are those of the model.
+
+In both the key bias is left out, as it adds the same to all scores of a query. In the first, the
+query bias becomes a bias per source position, and the output bias a part of the values, as the
+weights of a head sum to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from jtrans.decoding.prepared.target import weights_of
+from jtrans.models.base import Memory
+from jtrans.nn.attention import CrossAttention
+from jtrans.nn.cpu.fixed_linear import FixedLinear
+
+
+class SourceState(Protocol):
+    """Keys and values of all layers for the sentences of a batch."""
+
+    def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
+        """Return x plus the attention of y to the source, [N, E]."""
+        ...
+
+    def select(self, sentences: Tensor) -> None:
+        """Keep some sentences, [B'], in place."""
+        ...
+
+
+class SourceAttentions:
+    """The weights of attention to the source of all L decoder layers.
+
+    Args:
+        attentions: of the layers.
+        dtype: the precision in which to compute.
+    """
+
+    def __init__(self, attentions: list[CrossAttention], dtype: torch.dtype) -> None:
+        self.heads = H = attentions[0].heads
+        E = attentions[0].out.out_features
+        self.width, self.dtype = E, dtype
+        scale = (E // H) ** -0.5
+        key_values = [a.key_value.weight for a in attentions]  # [2E, memory]
+        biases = [a.key_value.bias for a in attentions]
+        no_key_bias = [torch.cat([torch.zeros_like(b[:E]), b[E:]]) for b in biases]
+        self.keys_values = FixedLinear(torch.cat(key_values), torch.cat(no_key_bias), dtype)
+        weights = [a.query.weight.detach() * scale for a in attentions]
+        query_biases = [a.query.bias.detach() * scale for a in attentions]
+        outs = [a.out.weight.detach() for a in attentions]
+        queries = zip(weights, query_biases, strict=True)
+        self.queries = [FixedLinear(weight, bias, dtype) for weight, bias in queries]
+        self.outs = [FixedLinear(a.out.weight, a.out.bias, dtype) for a in attentions]
+        # the same by heads, [L * H, D, E], and what goes with them
+        self.by_head = torch.stack(weights).view(len(weights) * H, -1, E).to(dtype)
+        out = torch.stack(outs).view(len(outs), E, H, -1)  # [L, E, H, D]
+        self.out_by_head = out.permute(0, 2, 3, 1).reshape(-1, E // H, E).to(dtype)
+        self.query_bias = torch.stack(query_biases).view(-1, E // H, 1).to(dtype)  # [L * H, D, 1]
+        self.out_bias = torch.stack([a.out.bias.detach() for a in attentions]).to(dtype)  # [L, E]
+
+    def begin(self, memory: Memory) -> SourceState:
+        """Compute the keys and values of all layers, once per sentence."""
+        B, S, _ = memory.states.shape
+        L, H = len(self.queries), self.heads
+        projected = self.keys_values(memory.states.reshape(B * S, -1))  # [B * S, L * 2 * E]
+        mask = memory.mask
+        bias = torch.zeros(mask.shape, dtype=self.dtype, device=mask.device)
+        bias.masked_fill_(~mask, -math.inf)  # [B, S]
+        if is_merged(B, S, H, self.width):
+            parts = projected.view(B * S, L, 2, H, -1).permute(2, 1, 3, 0, 4)  # [2, L, H, B*S, D]
+            keys, values = parts.reshape(2, L * H, B * S, -1).unbind(0)
+            return MergedSource(self, keys, values, bias)
+        parts = projected.view(B, S, L, 2, H, -1).permute(3, 2, 0, 4, 1, 5)  # [2, L, B, H, S, D]
+        keys, values = parts.contiguous().unbind(0)
+        is_padded = mask.device.type != "cpu" or not bool(mask.all())
+        return PlainSource(self, keys, values, bias if is_padded else None)
+
+
+def is_merged(sentences: int, length: int, heads: int, width: int) -> bool:
+    """Return whether products with the merged matrices are less work.
+
+    Measured on one busy core, E 256 and H 4, merged and plain in microseconds: one sentence of 15
+    tokens 20 and 80, of 60 tokens 38 and 83; 16 sentences of 15 tokens 263 and 510, of 30 tokens
+    414 and 477, of 60 tokens 1178 and 642.
+    """
+    most = width // 2 if sentences > 1 else 2 * width
+    return heads * length <= most
+
+
+class MergedSource:
+    """Matrices in which queries and keys, values and outputs are multiplied beforehand.
+
+    Args:
+        weights: of all layers.
+        keys: [L * H, B * S, D].
+        values: the same.
+        bias: 0 on real source positions, -inf on padding, [B, S].
+    """
+
+    def __init__(
+        self, weights: SourceAttentions, keys: Tensor, values: Tensor, bias: Tensor
+    ) -> None:
+        self.heads = H = weights.heads
+        B, S = bias.shape
+        E = weights.width
+        L = len(weights.queries)
+
+        def by_sentence(x: Tensor) -> Tensor:  # [L * H, B * S, E] -> [L, B, H * S, E]
+            return x.view(L, H, B, S, -1).transpose(1, 2).reshape(L, B, H * S, -1)
+
+        self._keys = by_sentence(torch.bmm(keys, weights.by_head))
+        values = torch.bmm(values, weights.out_by_head).view(L, H * B * S, E)
+        self._values = by_sentence(values.add_(weights.out_bias[:, None] / H))
+        added = by_sentence(torch.bmm(keys, weights.query_bias)).view(L, B, 1, H, S)
+        self._bias = (added + bias[:, None, None, :]).view(L, B, 1, H * S)
+
+    def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
+        """Return x plus the attention of y to the source, [N, E]."""
+        keys, values = self._keys[layer], self._values[layer]  # [B, H * S, E]
+        B, columns, E = keys.shape
+        queries = y.view(B, -1, E).to(keys.dtype)
+        scores = torch.baddbmm(self._bias[layer], queries, keys.mT)  # [B, beam, H * S]
+        weights = weights_of(scores.view(B, -1, self.heads, columns // self.heads))
+        weights = weights.view(scores.shape)
+        if x.dtype == values.dtype:
+            return torch.baddbmm(x.view(B, -1, E), weights, values).view(x.shape)
+        return x + torch.bmm(weights, values).view(x.shape)
+
+    def select(self, sentences: Tensor) -> None:
+        """Keep some sentences, [B'], in place."""
+        self._keys, self._values, self._bias = (
+            x.index_select(1, sentences) for x in (self._keys, self._values, self._bias)
+        )
+
+
+class PlainSource:
+    """Keys and values by heads.
+
+    Args:
+        weights: of all layers.
+        keys: [L, B, H, S, D].
+        values: the same.
+        bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
+    """
+
+    def __init__(
+        self, weights: SourceAttentions, keys: Tensor, values: Tensor, bias: Tensor | None
+    ) -> None:
+        self._queries: list[FixedLinear] = weights.queries
+        self._outs: list[FixedLinear] = weights.outs
+        self._keys, self._values = keys, values
+        self._bias = None if bias is None else bias[:, None, None, :]  # [B, 1, 1, S]
+
+    def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
+        """Return x plus the attention of y to the source, [N, E]."""
+        _, B, H, S, D = self._keys.shape
+        queries = self._queries[layer](y).view(B, -1, H, D).transpose(1, 2)
+        queries = queries.reshape(B * H, -1, D)
+        scores = torch.bmm(queries, self._keys[layer].view(B * H, S, D).mT)  # [B * H, beam, S]
+        if self._bias is not None:
+            scores.view(B, H, -1, S).add_(self._bias)
+        mixed = torch.bmm(weights_of(scores), self._values[layer].view(B * H, S, D))
+        mixed = mixed.view(B, H, -1, D).transpose(1, 2).reshape(x.shape[0], H * D)
+        return self._outs[layer].add_to(x, mixed)
+
+    def select(self, sentences: Tensor) -> None:
+        """Keep some sentences, [B'], in place."""
+        self._keys, self._values = (
+            x.index_select(1, sentences) for x in (self._keys, self._values)
+        )
+        if self._bias is not None:
+            self._bias = self._bias.index_select(0, sentences)

@@ -1,0 +1,88 @@
+"""How layers follow each other in a prepared stack: one by one, or combined (DLCL)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from jtrans.nn.combination import LayerCombination
+
+Layers = Callable[[int, Tensor], Tensor]  # computes layer n for its input
+
+
+class Norm:
+    """A layer norm as one operation.
+
+    Args:
+        module: the norm.
+    """
+
+    def __init__(self, module: nn.LayerNorm) -> None:
+        self.weight, self.bias = module.weight.detach(), module.bias.detach()
+        self.shape, self.eps = list(module.normalized_shape), module.eps
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return LN(x)."""
+        return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+
+
+class Stack(Protocol):
+    """A stack of layers."""
+
+    def __call__(self, x: Tensor, layer: Layers) -> Tensor:
+        """Run the stack on x, [N, E]."""
+        ...
+
+
+def stack_of(module: nn.Module, layers: int) -> Stack:
+    """Prepare the `stack` of an encoder or decoder."""
+    if isinstance(module, LayerCombination):
+        return CombinedStack(module)
+    return SequentialStack(layers)
+
+
+class SequentialStack:
+    """Each layer reads the one before it.
+
+    Args:
+        layers: their number.
+    """
+
+    def __init__(self, layers: int) -> None:
+        self.layers = range(layers)
+
+    def __call__(self, x: Tensor, layer: Layers) -> Tensor:
+        """Run the stack on x, [N, E]."""
+        for n in self.layers:
+            x = layer(n, x)
+        return x
+
+
+class CombinedStack:
+    """Each layer reads a combination of all earlier ones, computed as one product.
+
+    Args:
+        module: the combination.
+    """
+
+    def __init__(self, module: LayerCombination) -> None:
+        self.pre_norm = module.pre_norm
+        count = len(module.norms)
+        self.rows = [module.row(k).detach()[None].contiguous() for k in range(count + 1)]
+        self.norms = [Norm(norm) for norm in module.norms]  # type: ignore[arg-type]
+
+    def __call__(self, x: Tensor, layer: Layers) -> Tensor:
+        """Run the stack on x, [N, E]."""
+        shape = x.shape
+        history = x.new_empty(len(self.rows), x.numel())  # [L + 1, N * E]
+        history[0] = x.flatten()
+        x = x * self.rows[0]
+        for n, norm in enumerate(self.norms, 1):
+            y = layer(n - 1, x)
+            history[n] = (norm(y) if self.pre_norm else y).flatten()
+            x = torch.mm(self.rows[n], history[: n + 1]).view(shape)
+            x = x if self.pre_norm else norm(x)
+        return x

@@ -1,0 +1,168 @@
+"""Keys and values of all layers and hypotheses, in slots that are written in place.
+
+As in `jtrans.nn.beam_cache`, the hypotheses of a sentence share its slots, and reordering the beam
+moves no vectors. Here the slots of all layers are one tensor, and which of them belong to a
+hypothesis is kept as the bias that attention adds, 0 or -inf.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from jtrans.nn.beam_cache import KeyValueCache
+from jtrans.nn.memory import require_memory
+
+MOST_AT_ONCE = 256  # slots
+
+
+class TargetSlots:
+    """The self-attention of L decoder layers to the positions read so far.
+
+    Args:
+        layers: L.
+        sentences: B.
+        beam: hypotheses of each sentence.
+        heads: H.
+        width: E.
+        expected: how many positions there may be; more are not excluded.
+        dtype: of keys and values.
+        device: where they are.
+    """
+
+    def __init__(
+        self,
+        layers: int,
+        sentences: int,
+        beam: int,
+        *,
+        heads: int,
+        width: int,
+        expected: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.beam = beam
+        self.expected = expected
+        self.length = 0  # positions read
+        self.used = 0  # slots written
+        room = 2 * beam  # a search begins with one hypothesis of each sentence
+        self._held = torch.empty(
+            (layers, 2, sentences, heads, room, width // heads), dtype=dtype, device=device
+        )
+        # 0 on the slots that make up a hypothesis's prefix, [B * beam, room]
+        self._bias = torch.full((sentences * beam, room), -math.inf, dtype=dtype, device=device)
+        self._own = self._own_slots()
+        self._new: tuple[Tensor, ...] = ()  # per layer, where to write: [2, B, H, beam, D]
+        self._keys: tuple[Tensor, ...] = ()  # per layer, transposed: [B * H, D, slots]
+        self._values: tuple[Tensor, ...] = ()  # [B * H, slots, D]
+        self._added: Tensor | None = None  # [B, 1, beam, slots]; None if all slots are read
+
+    @property
+    def sentences(self) -> int:
+        """B."""
+        return self._held.shape[2]
+
+    @property
+    def room(self) -> int:
+        """The number of slots that there is memory for."""
+        return self._held.shape[4]
+
+    def advance(self) -> None:
+        """Give each hypothesis a new slot of its own, in all layers."""
+        _, _, B, H, _, D = self._held.shape
+        while self.used + self.beam > self.room:
+            self._make_room()
+        first, self.used = self.used, self.used + self.beam
+        self.length += 1
+        self._new = self._held[..., first : self.used, :].unbind(0)
+        keys, values = self._held[..., : self.used, :].unbind(1)  # [L, B, H, slots, D]
+        self._keys = keys.view(-1, B * H, self.used, D).mT.unbind(0)
+        self._values = values.view(-1, B * H, self.used, D).unbind(0)
+        if self.beam == 1 and self.used == self.length:
+            self._bias[:, first : self.used] = 0.0
+            self._added = None
+            return
+        bias = self._bias.view(B, 1, self.beam, -1)
+        bias[..., first : self.used] = self._own
+        self._added = bias[..., : self.used]
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        """Write the slots of the new position and attend to all slots of each prefix.
+
+        Args:
+            layer: its number.
+            projected: queries, scaled by 1/sqrt(D), keys and values, [N, 3E].
+
+        Returns:
+            The weighted sums of values, heads side by side, [N, E].
+        """
+        _, B, H, beam, D = self._new[layer].shape
+        parts = projected.view(B, beam, 3, H, D)
+        self._new[layer].copy_(parts[:, :, 1:].permute(2, 0, 3, 1, 4))
+        queries = parts[:, :, 0].transpose(1, 2).reshape(B * H, beam, D)
+        scores = torch.bmm(queries, self._keys[layer])  # Q K^T, [B * H, beam, slots]
+        if self._added is not None:
+            scores.view(B, H, beam, -1).add_(self._added)
+        mixed = torch.bmm(weights_of(scores), self._values[layer])
+        return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B * beam, H * D)
+
+    def select(self, rows: Tensor) -> None:
+        """Keep other hypotheses, rows [B', beam'] of the N old ones, in place."""
+        B, beam = rows.shape
+        if self._held.shape[2] != B:
+            self._held = self._held.index_select(2, rows[:, 0] // self.beam)
+        self._bias = self._bias.index_select(0, rows.flatten())
+        if beam != self.beam:
+            self.beam = beam
+            self._own = self._own_slots()
+
+    def _own_slots(self) -> Tensor:
+        """Return the bias of the new slots: each hypothesis reads its own, [beam, beam]."""
+        like = self._bias
+        return torch.full((self.beam, self.beam), -math.inf).fill_diagonal_(0.0).to(like)
+
+    def _make_room(self) -> None:
+        """Free slots that no hypothesis needs if many are dead, or else add some."""
+        B = self._held.shape[2]
+        bias = self._bias[:, : self.used].view(B, self.beam, self.used)
+        is_live = (bias == 0.0).any(1)  # [B, slots]
+        count = int(is_live.sum(1).max())
+        most = self.used // 2 if self.used < KeyValueCache.long else 3 * self.used // 4
+        if self.used > KeyValueCache.first_capacity and count <= most:
+            self._keep_slots((~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count])
+            return
+        more = self.used if self.used < KeyValueCache.long else self.used // 4
+        at_once = min(self.beam * self.expected, MOST_AT_ONCE)
+        room = max(self.used + self.beam, self.used + more, at_once)
+        slot_bytes = self._held[..., :1, :].numel() * self._held.element_size()
+        require_memory(
+            (self.room + room) * slot_bytes, bias.device, f"keys and values of {room:,} slots"
+        )
+        held, self._held = (
+            self._held,
+            self._held.new_empty((*self._held.shape[:4], room, self._held.shape[5])),
+        )
+        self._held[..., : self.used, :] = held[..., : self.used, :]
+        self._bias = torch.nn.functional.pad(
+            self._bias[:, : self.used], (0, room - self.used), value=-math.inf
+        )
+
+    def _keep_slots(self, slots: Tensor) -> None:
+        """Keep the slots [B, count] of each sentence, in this order."""
+        L, _, B, H, _, D = self._held.shape
+        self.used = slots.shape[1]
+        index = slots[None, None, :, None, :, None].expand(L, 2, B, H, self.used, D)
+        self._held[..., : self.used, :] = self._held.gather(4, index)
+        rows = slots.repeat_interleave(self.beam, dim=0)  # [N, count]
+        kept = self._bias.gather(1, rows)
+        self._bias.fill_(-math.inf)[:, : self.used] = kept
+
+
+def weights_of(scores: Tensor) -> Tensor:
+    """Return the softmax of scores over the last axis, computed in float32 at least."""
+    if scores.dtype in (torch.float32, torch.float64):
+        return torch.softmax(scores, -1)
+    return torch.softmax(scores, -1, dtype=torch.float32).to(scores.dtype)

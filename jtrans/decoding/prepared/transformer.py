@@ -1,0 +1,183 @@
+"""The Transformer and the systems that share its decoder, prepared for the search.
+
+A step computes what `jtrans.models.transformer` does in fewer operations: queries, keys and values
+are one product, a residual and a ReLU are part of a product, keys and values are written in place
+(`target.py`), and attention to the source is two products (`source.py`).
+Layer norms are not folded into the next weight: their scale and shift cost nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jtrans.decoding.prepared.encoder import (
+    PreparedEmbedding,
+    PreparedEncoder,
+    PreparedFeedForward,
+    projection,
+)
+from jtrans.decoding.prepared.source import SourceAttentions, SourceState
+from jtrans.decoding.prepared.stack import Norm, stack_of
+from jtrans.decoding.prepared.target import TargetSlots
+from jtrans.models.base import Memory, TranslationModel
+from jtrans.models.deep import Dlcl
+from jtrans.models.hybrid import Hybrid
+from jtrans.models.transformer import (
+    DecoderLayer,
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoding,
+)
+from jtrans.nn.cpu.fixed_linear import FixedLinear
+from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
+from jtrans.nn.device import autocast
+
+
+@dataclass
+class PreparedState:
+    """The state of N = B x beam hypotheses."""
+
+    slots: TargetSlots
+    source: SourceState
+
+    def select(self, rows: Tensor) -> PreparedState:
+        """Return the state of the hypotheses `rows`, [B', beam']; this one must not be reused."""
+        B, beam = self.sentences, self.slots.beam
+        if len(rows) != B:  # sentences leave; the others keep their order
+            self.source.select(rows[:, 0] // beam)
+        self.slots.select(rows)
+        return self
+
+    @property
+    def sentences(self) -> int:
+        """B."""
+        return self.slots.sentences
+
+
+class DecoderWeights:
+    """The weights of a decoder layer but those of attention to the source."""
+
+    def __init__(self, layer: DecoderLayer, dtype: torch.dtype) -> None:
+        self.norms = [Norm(residual.norm) for residual in layer.residuals]  # type: ignore[arg-type]
+        self.projection = FixedLinear(*projection(layer.self_attention), dtype)
+        own = layer.self_attention.out
+        self.out = FixedLinear(own.weight, own.bias, dtype)
+        self.feed_forward = PreparedFeedForward(layer.feed_forward, dtype)
+
+
+class PreparedDecoder:
+    """The Transformer's decoder.
+
+    Args:
+        decoder: of any class.
+        precision: ``fp32``, that of the weights, or ``bf16``.
+    """
+
+    def __init__(self, decoder: TransformerDecoding, precision: str) -> None:
+        weight = decoder.target_embedding.tokens.weight
+        self.dtype = dtype = torch.bfloat16 if precision == "bf16" else weight.dtype
+        modules: list[DecoderLayer] = list(decoder.layers)  # type: ignore[arg-type]
+        self.embedding = PreparedEmbedding(decoder.target_embedding)
+        self.layers = [DecoderWeights(layer, dtype) for layer in modules]
+        self.stack = stack_of(decoder.stack, len(modules))
+        self.sources = SourceAttentions([layer.cross_attention for layer in modules], dtype)
+        self.norm = None if decoder.norm is None else Norm(decoder.norm)
+        self.output = FixedLinear(decoder.output.weight, decoder.output.bias, dtype)
+
+    def begin(self, memory: Memory, beam: int) -> PreparedState:
+        """Return the state of B x beam empty prefixes."""
+        B, S = memory.mask.shape
+        slots = TargetSlots(
+            len(self.layers),
+            B,
+            beam,
+            heads=self.sources.heads,
+            width=self.sources.width,
+            expected=S + S // 2 + 10,
+            dtype=self.dtype,
+            device=memory.mask.device,
+        )
+        return PreparedState(slots, self.sources.begin(memory))
+
+    def step(self, token: Tensor, state: PreparedState) -> Tensor:
+        """Read one more token of each hypothesis, [N] -> [N, E]."""
+        slots, source = state.slots, state.source
+        x = self.embedding.position(token, slots.length)
+        slots.advance()
+        layers, pre_norm = self.layers, self.norm is not None
+
+        def compute(n: int, x: Tensor) -> Tensor:
+            layer = layers[n]
+            own, cross, ffn = layer.norms
+            if pre_norm:
+                x = layer.out.add_to(x, slots.attend(n, layer.projection(own(x))))
+                x = source.attend(n, cross(x), x)
+                return layer.feed_forward.plus(ffn(x), x)
+            x = own(layer.out.add_to(x, slots.attend(n, layer.projection(x))))
+            x = cross(source.attend(n, x, x))
+            return ffn(layer.feed_forward.plus(x, x))
+
+        x = self.stack(x, compute)
+        return x if self.norm is None else self.norm(x)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., E] -> [..., V]."""
+        logits = self.output(hidden.reshape(-1, hidden.shape[-1]))
+        return logits.view(*hidden.shape[:-1], -1)
+
+
+class PreparedTransformer:
+    """A model whose decoder is the Transformer's.
+
+    Args:
+        model: in evaluation mode.
+        decoder: its decoder.
+        precision: ``fp32``, that of the weights, or ``bf16``.
+    """
+
+    is_joint = False
+
+    def __init__(
+        self, model: TranslationModel, decoder: TransformerDecoding, precision: str
+    ) -> None:
+        self.model, self.precision = model, precision
+        self.longest, self.device = model.longest, model.device
+        self.decoder = PreparedDecoder(decoder, precision)
+        self.encoder: PreparedEncoder | None = None
+        # on a GPU the model's own encoder has kernels for attention
+        if isinstance(model, Transformer) and self.device.type == "cpu":
+            self.embedding = PreparedEmbedding(model.source_embedding)
+            self.encoder = PreparedEncoder(model.encoder, self.decoder.dtype)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Compute all that depends on the source alone."""
+        if self.encoder is None:
+            with autocast(self.device, self.precision):
+                return self.model.encode(source, source_mask)
+        return Memory(self.encoder(self.embedding.sentence(source), source_mask), source_mask)
+
+    def begin(self, memory: Memory, beam: int) -> PreparedState:
+        """Return the state of B x beam empty prefixes."""
+        return self.decoder.begin(memory, beam)
+
+    def step(self, token: Tensor, state: PreparedState) -> Tensor:
+        """Read one more token of each hypothesis, [N] -> [N, E]."""
+        with mkl_for_tiny_products():
+            return self.decoder.step(token, state)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., E] -> [..., V]."""
+        return self.decoder.project(hidden)
+
+
+def prepare_transformer(
+    model: Transformer | Dlcl | Hybrid, precision: str
+) -> PreparedTransformer | None:
+    """Prepare a model; None if its decoder is another one."""
+    decoder = model.decoder if isinstance(model, Hybrid) else model
+    if not isinstance(decoder, (Transformer, TransformerDecoder)):
+        return None
+    return PreparedTransformer(model, decoder, precision)
