@@ -95,6 +95,9 @@ class ReferencePath:
         x = u.unsqueeze(0).repeat(T, 1, 1, 1) + v.unsqueeze(1).repeat(1, S, 1, 1)  # [T, S, B, E]
         for n in range(self.config.layers):
             x = self._joint_layer(f"layers.{n}", x, padding)
+        return self._reduce(x, padding)
+
+    def _reduce(self, x: Tensor, padding: Tensor | None) -> Tensor:
         z = self._norm("grid_norm", x)
         scores = F.linear(z, self.weights["reduction.weight"])  # [T, S, B, E]
         if padding is not None:
@@ -102,11 +105,17 @@ class ReferencePath:
         weights = torch.softmax(scores.float(), dim=1).type_as(z)
         return self._norm("output_norm", (weights * z).sum(dim=1))
 
-    def _joint_layer(self, name: str, x: Tensor, padding: Tensor | None) -> Tensor:
+    def _joint_layer(
+        self,
+        name: str,
+        x: Tensor,
+        padding: Tensor | None,
+        along_target: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
         T, S, B, E = x.shape
         drop = functools.partial(self.shared_dropout, rate=self.config.dropout)
 
-        def along_target(y: Tensor) -> Tensor:
+        def causal(y: Tensor) -> Tensor:
             mask = torch.full((T, T), -math.inf, device=y.device).triu_(1)
             attention = f"{name}.target_attention.attention"
             return self._self_attention(attention, y, mask=mask, dropout=self._weights_dropout)
@@ -124,7 +133,7 @@ class ReferencePath:
             return self._feed_forward(name, y, hidden)
 
         blocks: list[tuple[Dropout, tuple[int, ...]]] = [
-            (along_target, (T, 1, B, E)),
+            (along_target or causal, (T, 1, B, E)),
             (functools.partial(feed_forward, f"{name}.target_ffn"), (1, 1, B, E)),
             (along_source, (1, S, B, E)),
             (functools.partial(feed_forward, f"{name}.source_ffn"), (1, 1, B, E)),

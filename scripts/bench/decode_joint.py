@@ -1,0 +1,243 @@
+"""Compare decoding with the joint models in turns: jtrans and the original code's way.
+
+    python -m scripts.bench.decode_joint --data data/prepared/multi30k-joint
+
+The models have random weights and the published sizes for IWSLT; every sentence of the test set
+that is taken gets exactly STEPS tokens, so that all variants do the same work. Peak memory is that
+of each variant's process. `--memory` measures instead, with a small model, how the memory of
+`translate` grows with the length of a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scripts.bench.interleave import Amounts, Round, Task, in_turns, spread, write
+
+if TYPE_CHECKING:
+    from jtrans.models.base import TranslationModel
+
+BEAM, STEPS, SPLIT = 5, 15, "test"
+SYSTEMS = ("reformer-base", "reformer-fast")
+SIZES = {"width": 256, "ffn_width": 1024, "heads": 4}  # 7 joint layers; 5 and a PreNet of 5
+BATCHES = (1, 16, 64)
+REFERENCE = "original's way, fp32"
+SENTENCES = 64  # of a round; with batches of one sentence an eighth of them
+SMALL = {"width": 64, "ffn_width": 128, "heads": 2, "layers": 2, "prenet_layers": 1}
+FILE_LINES = (250, 1000, 4000)  # whose memory is measured
+
+
+def decode_reference(system: str, data: Path, batch: int, sentences: int, sizes: Any) -> Task:
+    """Return decoding the original's way: torch's defaults, no device set-up."""
+    from jtrans.data.batch import padded
+    from scripts.bench.reference_decoding import ReferenceDecoding
+
+    sources, vocabulary = read_sources(data, sentences, batch)
+    search = ReferenceDecoding(make_model(system, vocabulary, sizes)).search
+
+    def work(number: int) -> Amounts:
+        batches = cut(sources, batch, is_warming_up=number == 0)
+        for part in batches:
+            search(padded(part, _cpu())[0], BEAM, STEPS)
+        return {"sentences": sum(map(len, batches))}
+
+    return Task(work)
+
+
+def decode_jtrans(
+    system: str, data: Path, batch: int, sentences: int, sizes: Any, *, precision: str
+) -> Task:
+    """Return decoding with what `jtrans translate` searches with."""
+    import torch
+
+    from jtrans.data.batch import padded
+    from jtrans.decoding.options import SearchOptions
+    from jtrans.decoding.prepared.choose import prepared
+    from jtrans.decoding.search.beam import beam_search
+    from jtrans.nn.device import prepare_device
+
+    prepare_device(_cpu())
+    sources, vocabulary = read_sources(data, sentences, batch)
+    model = prepared(make_model(system, vocabulary, sizes), precision)
+    options = SearchOptions(beam=BEAM, max_length=str(STEPS), min_length=STEPS - 1)
+
+    def work(number: int) -> Amounts:
+        batches = cut(sources, batch, is_warming_up=number == 0)
+        with torch.inference_mode():
+            for part in batches:
+                beam_search([model], *padded(part, _cpu()), options)
+        return {"sentences": sum(map(len, batches))}
+
+    return Task(work)
+
+
+def translate_file(data: Path, lines: int) -> Task:
+    """Return the translation of a file of so many lines in micro-batches, with a small model."""
+    import torch
+
+    from jtrans.decoding.options import SearchOptions
+    from jtrans.decoding.prepared.choose import prepared
+    from jtrans.decoding.translator import translate_ids
+    from jtrans.nn.device import prepare_device
+
+    prepare_device(_cpu())
+    sources, vocabulary = read_sources(data, FILE_LINES[0], 64)
+    model = prepared(make_model("reformer-fast", vocabulary, SMALL))
+    options = SearchOptions(beam=BEAM, max_length=str(STEPS), min_length=STEPS - 1)
+
+    def work(number: int) -> Amounts:
+        if number:
+            with torch.inference_mode():
+                translate_ids([model], sources * (lines // len(sources)), options)
+        return {"sentences": lines}
+
+    return Task(work)
+
+
+def read_sources(data: Path, sentences: int, batch: int) -> tuple[list[list[int]], int]:
+    """Return source sentences spread over the test set's lengths, and the vocabulary's size."""
+    from jtrans.data.prepared import PreparedCorpus
+
+    corpus = PreparedCorpus.open(data)
+    store = corpus.pairs(SPLIT).source
+    everything = sorted((store[i].tolist() for i in range(len(store.lengths))), key=len)
+    taken = everything[:: max(1, len(everything) // sentences)][:sentences]
+    vocabularies = corpus.pipeline.source.vocabulary, corpus.pipeline.target.vocabulary
+    return taken[4::8] if batch == 1 else taken, max(map(len, vocabularies))
+
+
+def cut(sources: list[list[int]], batch: int, *, is_warming_up: bool) -> list[list[list[int]]]:
+    """Return sentences in batches of neighbours in length; to warm up, the middle one alone."""
+    batches = [sources[first : first + batch] for first in range(0, len(sources), batch)]
+    return [batches[len(batches) // 2][:16]] if is_warming_up else batches
+
+
+def make_model(system: str, vocabulary: int, sizes: Mapping[str, int]) -> TranslationModel:
+    """Return a model with random weights and one vocabulary."""
+    import torch
+
+    from jtrans.models.zoo import build_model, system_configs
+
+    torch.manual_seed(1)
+    config = system_configs()[system].model_validate({"system": system, "tie": "all", **sizes})
+    return build_model(config, vocabulary, vocabulary).eval().requires_grad_(False)
+
+
+def _cpu() -> Any:
+    import torch
+
+    return torch.device("cpu")
+
+
+def measure(
+    system: str, data: Path, sentences: int, rounds: int, sizes: Any
+) -> list[dict[str, Any]]:
+    """Return a row for each variant of `system` and size of batch."""
+    given = {"data": data, "sentences": sentences, "sizes": sizes}
+    reference = functools.partial(decode_reference, system, **given)
+    ours = functools.partial(decode_jtrans, system, **given)
+    variants = {
+        (name, batch): functools.partial(variant, batch=batch)
+        for batch in BATCHES
+        for name, variant in (
+            (REFERENCE, reference),
+            ("jtrans fp32", functools.partial(ours, precision="fp32")),
+            ("jtrans bf16", functools.partial(ours, precision="bf16")),
+        )
+        if name != REFERENCE or batch < 64  # where it has long become slower
+    }
+    names = {f"{name}, batches of {batch}": (name, batch) for name, batch in variants}
+    measured = in_turns({shown: variants[names[shown]] for shown in names}, rounds=rounds)
+    return [
+        {"system": system, "variant": name, "batch": batch, **row(measured, names, shown)}
+        for shown, (name, batch) in names.items()
+    ]
+
+
+def row(
+    measured: Mapping[str, list[Round]], names: Mapping[str, tuple[str, int]], shown: str
+) -> dict[str, Any]:
+    """Return rate and memory of a variant, and its ratios.
+
+    They are to the original's way with batches of the same size, or else of 16, and to our float32.
+    """
+    by_name = {key: measured[shown] for shown, key in names.items()}
+    name, batch = names[shown]
+    rounds = measured[shown]
+
+    def ratio(other: tuple[str, int]) -> dict[str, float]:
+        return spread(
+            [
+                own.rate("sentences") / base.rate("sentences")
+                for own, base in zip(rounds, by_name[other], strict=True)
+            ]
+        )
+
+    rates = [done.rate("sentences") for done in rounds]
+    return {
+        "sentences_per_second": round(statistics.median(rates), 2),
+        "ratio": ratio((REFERENCE, min(batch, 16))),
+        "ratio_to_fp32": ratio(("jtrans fp32", batch)),
+        "ratio_to_16": ratio((name, 16)),
+        "peak_mib": round(rounds[-1].peak_mib),
+    }
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    """Return a row as a line of text."""
+    ratios = (row["ratio"], row["ratio_to_fp32"], row["ratio_to_16"])
+    return (
+        f"{row['system']:<14} {row['variant']:<21} batch {row['batch']:>2} "
+        f"{row['sentences_per_second']:>7.2f} sentences/s  "
+        "{:.2f} x the original's, {:.2f} x fp32, {:.2f} x batches of 16".format(
+            *(ratio["median"] for ratio in ratios)
+        )
+        + f"  peak {row['peak_mib']:,} MiB"
+    )
+
+
+def memory(data: Path) -> list[dict[str, Any]]:
+    """Return the peak memory of translating files of different lengths."""
+    variants = {
+        f"{lines:,} lines": functools.partial(translate_file, data, lines) for lines in FILE_LINES
+    }
+    measured = in_turns(variants, rounds=1)
+    return [
+        {"variant": name, "peak_mib": round(rounds[-1].peak_mib)}
+        for name, rounds in measured.items()
+    ]
+
+
+def main() -> None:
+    """Measure, print, and write the result if requested."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
+    parser.add_argument("--memory", action="store_true", help="memory by length of a file, only")
+    parser.add_argument("--quick", action="store_true", help="one round of fewer sentences")
+    parser.add_argument("--json", type=Path, help="write the result to this file")
+    chosen = parser.parse_args()
+    if chosen.memory:
+        table = memory(chosen.data)
+        for each in table:
+            print(f"{each['variant']:<14} peak {each['peak_mib']:,} MiB")
+    else:
+        count, sentences = (1, 32) if chosen.quick else (3, SENTENCES)
+        table = [
+            each
+            for system in SYSTEMS
+            for each in measure(system, chosen.data, sentences, count, SIZES)
+        ]
+        for each in table:
+            print(describe(each))
+    command = f"python -m scripts.bench.decode_joint --data {chosen.data.name}"
+    command += " --memory" if chosen.memory else ""
+    write(chosen.json, command=command, beam=BEAM, steps=STEPS, rows=table)
+
+
+if __name__ == "__main__":
+    main()
