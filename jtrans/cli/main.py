@@ -184,6 +184,7 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = anywhere + [name for name in arguments if name not in anywhere]
     debug = "--debug" in arguments
     as_json = "--json" in arguments
+    is_final = True
     try:
         code = _run(arguments)
     except UsageError as error:
@@ -203,10 +204,14 @@ def main(arguments: list[str] | None = None) -> None:
         if debug:
             raise
         shown = _as_error(error)
-        show_error(shown, as_json=as_json)
+        if shown.kind != "distributed.other-rank":  # that one shows it
+            show_error(shown, as_json=as_json)
         code = shown.exit_code
+        is_final = not isinstance(shown, InternalError) and shown.kind != "distributed.lost"
     _log.info("end")
-    raise SystemExit(code)
+    from jtrans.training.distributed.place import say_ended
+
+    raise SystemExit(say_ended(code, is_final=is_final))
 
 
 def _as_error(error: Exception) -> JtransError:

@@ -15,9 +15,14 @@ STOPS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SI
 
 
 class StopSignals:
-    """Within the block, the first signal sets a flag; a second SIGINT or SIGTERM stops at once."""
+    """Within the block, the first signal sets a flag; a second SIGINT or SIGTERM stops at once.
 
-    def __init__(self) -> None:
+    Args:
+        talks: whether to say that the first one was received.
+    """
+
+    def __init__(self, *, talks: bool = True) -> None:
+        self._talks = talks
         self._number: int | None = None
         self._before: dict[int, Any] = {}
         self._terminals = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
@@ -43,6 +48,11 @@ class StopSignals:
         """130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP, None without a signal."""
         return None if self._number is None else 128 + self._number
 
+    @property
+    def number(self) -> int | None:
+        """The first signal that was received."""
+        return self._number
+
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self._number is not None:
             if number == signal.SIGINT:
@@ -51,6 +61,8 @@ class StopSignals:
                 raise SystemExit(128 + number)
             return  # a shell and the system both send SIGHUP; systemd sends it after SIGTERM
         self._number = number
+        if not self._talks:
+            return
         try:
             console.talk("stopping after this update; interrupt again to stop at once")
         except OSError:  # the terminal is gone: what is still to be written must not fail

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from jtrans.cli import console
+from jtrans.cli import console, ranks
 from jtrans.cli.options import DEVICE, JSON, MACHINE, SETTINGS, argument, data_option, flag, option
+from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -46,6 +47,13 @@ def train(
         "auto, fp32 or bf16: training.precision", shown="auto", panel=MACHINE
     ),
     deterministic: bool = flag("--deterministic", "Only deterministic GPU kernels.", MACHINE),
+    processes: int | None = option(
+        "Train in so many processes, on the CPU.", "N", "1", MACHINE, min=1
+    ),
+    gpus: str | None = option("Train on so many GPUs.", "N|all", "1", MACHINE),
+    max_restarts: int = option(
+        "Start the processes again so often if one dies.", "N", panel=MACHINE, default=3, min=0
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Train a model; run the same command again to continue where it stopped.
@@ -62,6 +70,7 @@ def train(
     from jtrans.cli.train_table import train_with_table
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
+    from jtrans.training.distributed.place import place_of_process
 
     options = {
         "training.seed": seed,
@@ -72,9 +81,17 @@ def train(
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
     data = data or default_data(config)
     run = run or default_run(recipe)
+    place, count = place_of_process(), ranks.count_processes(processes, gpus, device)
     if dry_run:
+        if count is not None:
+            raise usage_error("--dry-run measures one process", "leave out --processes or --gpus")
         _estimate(config, data, device, as_json=as_json)
         return
+    if place is not None:
+        ranks.begin(place, count, max_restarts=max_restarts)
+    elif count is not None:
+        raise typer.Exit(ranks.launch(count, max_restarts=max_restarts))
+    is_first = place is None or place.rank == 0
     trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed)
     next_step = f"jtrans translate {shlex.quote(str(run))}"
     if seeds is not None:
@@ -85,16 +102,17 @@ def train(
             own,
             data=data,
             run=folder,
-            device=device,
+            device=device if processes is None else "cpu",
             restart=restart,
             initial=from_,
             tensorboard=tensorboard,
         )
         results.append(result)
-        _close(result, next_step if folder == [*trainings][-1] else None)
+        if is_first:
+            _close(result, next_step if folder == [*trainings][-1] else None)
         if exit_code is not None:
             break
-    if as_json:
+    if as_json and is_first:
         shown = [result.to_json() for result in results]
         console.print_json(shown[0] if seeds is None else {"runs": shown})
     if exit_code is not None:
@@ -103,7 +121,6 @@ def train(
 
 def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[Path, Config]:
     """Return the configuration of each seed, and the folder of its run."""
-    from jtrans.errors import usage_error
     from jtrans.runs import Run
 
     numbers = [part.strip() for part in seeds.split(",")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -134,11 +135,21 @@ def train_with_table(recipe: str | Config, **chosen: Any) -> tuple[Result, int |
     Returns:
         How training ended, and the exit code if a signal stopped it.
     """
-    from jtrans.api import train
+    from jtrans.training.distributed.place import launcher_process, place_of_process, say_started
 
-    with StopSignals() as signals, contextlib.closing(TrainTable()) as table:
-        result = train(recipe, events=table, should_stop=signals.are_set, **chosen)
-    return result, signals.exit_code if result.reason == "stopped" else None
+    place = place_of_process()
+    is_first = place is None or place.rank == 0
+    # a launcher of ours has said it already
+    talks = is_first and launcher_process() is None
+    with StopSignals(talks=talks) as signals, contextlib.closing(TrainTable()) as table:
+        say_started()
+        from jtrans.api import train
+
+        events = table if is_first else None
+        result = train(recipe, events=events, should_stop=signals.are_set, **chosen)
+    # another machine's process may be the one that received the signal
+    stopped = signals.exit_code or 128 + signal.SIGTERM
+    return result, stopped if result.reason == "stopped" else None
 
 
 def _size(count: int) -> str:

@@ -10,6 +10,7 @@ No pickle: loading a checkpoint runs no code. A checkpoint's folder appears comp
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import random
@@ -29,6 +30,7 @@ from jtrans.files import read_json, write_json
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import load_weights
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run, damaged, step_name
+from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.optimisation.guard import NO_AVERAGES
 from jtrans.training.optimisation.schedule import Plateau
@@ -129,13 +131,7 @@ def save_checkpoint(
     """
     with run.new_checkpoint(state.update) as folder:
         safetensors.torch.save_model(model, str(folder / WEIGHTS))
-        tensors = {
-            f"{key}.{name}": value.detach().cpu().contiguous()
-            for name, parameter in model.named_parameters()
-            for key, value in optimiser.state.get(parameter, {}).items()
-        }
-        for name, weight in trained.items():
-            tensors[f"{TRAINED}.{name}"] = weight.detach().cpu().contiguous()
+        tensors = _state_tensors(model, optimiser, trained)
         tensors["random.cpu"] = torch.get_rng_state()
         if (generator := _generator(model.device)) is not None:
             tensors[f"random.{model.device.type}"] = generator.get_rng_state(model.device)
@@ -271,6 +267,47 @@ def choose_checkpoints_to_keep(losses: Sequence[float | None], *, last: int, bes
     validated = [index for index, loss in enumerate(losses) if loss is not None]
     ranked = sorted(validated, key=lambda index: (losses[index], index))
     return {*validated[-last:], *ranked[:best], len(losses) - 1}
+
+
+def share_state(
+    ranks: Ranks,
+    state: TrainingState,
+    model: TranslationModel,
+    optimiser: Optimizer,
+    average: MovingAverage | None,
+) -> TrainingState:
+    """Give all ranks what the first has loaded, and return its state.
+
+    The others need no access to its run.
+    """
+    with contextlib.ExitStack() as stack:
+        trained = stack.enter_context(average.in_place()) if average else {}
+        weights = ranks.share(dict(model.state_dict()))
+        own = _state_tensors(model, optimiser, trained) if ranks.is_first else {}
+        tensors = ranks.share(own)
+    values = ranks.from_first(dataclasses.asdict(state))
+    if ranks.is_first:
+        return state
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            tensor.copy_(weights[name])
+    if average is not None:
+        average.restore(_weights_trained(tensors))
+    _restore_optimiser(model, optimiser, tensors)
+    return TrainingState.from_json(values)
+
+
+def _state_tensors(
+    model: TranslationModel, optimiser: Optimizer, trained: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    tensors = {
+        f"{key}.{name}": value.detach().cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimiser.state.get(parameter, {}).items()
+    }
+    for name, weight in trained.items():
+        tensors[f"{TRAINED}.{name}"] = weight.detach().cpu().contiguous()
+    return tensors
 
 
 def _weights_trained(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

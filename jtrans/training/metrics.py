@@ -8,7 +8,6 @@ not depend on when they were read: a resumed run logs the same values as an unin
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor
 from jtrans.errors import WorkError
 from jtrans.runs import Run
 from jtrans.training.checkpoint import Totals, TrainingState
+from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Advance, Validation
 from jtrans.training.stopping import Stopping
 from jtrans.training.tensorboard import TensorBoard
@@ -25,13 +25,14 @@ from jtrans.training.tensorboard import TensorBoard
 class Metrics:
     """Keeps the sums of a `TrainingState` up to date and writes the run's log.
 
-    Joint positions per second are reported where `is_joint`.
+    Joint positions per second are reported where `is_joint`; `ranks` agree on the time.
     """
 
-    def __init__(self, run: Run, state: TrainingState, *, is_joint: bool) -> None:
+    def __init__(self, run: Run, state: TrainingState, *, is_joint: bool, ranks: Ranks) -> None:
         self.run = run
         self.state = state
         self.is_joint = is_joint
+        self.ranks = ranks
         self.board: TensorBoard | None = None
         # losses, gradient norm and whether it was dropped of each update, on the device; its
         # target tokens, and its labelled source tokens
@@ -41,13 +42,13 @@ class Metrics:
 
     def start_clock(self) -> None:
         """Start counting time."""
-        self._clock = time.monotonic()
+        self._clock = self.ranks.now()
         self._first_update = self.state.update
         self._first_seconds = self.state.seconds
 
     def elapse(self) -> float:
         """Add the time since the last call to the run's time, and return it."""
-        now = time.monotonic()
+        now = self.ranks.now()
         seconds, self._clock = now - self._clock, now
         self.state.seconds += seconds
         return seconds
@@ -111,7 +112,9 @@ class Metrics:
         )
 
     def log(self, event: str, **values: Any) -> None:
-        """Write one event to the run's log, and its curves for TensorBoard."""
+        """Write one event to the run's log, and its curves for TensorBoard, on the first rank."""
+        if not self.ranks.is_first:
+            return
         self.state.events += 1
         self.run.log({"event": event, "update": self.state.update, **values})
         if self.board is not None:

@@ -38,6 +38,7 @@ class GradientAccumulator:
         r_drop: the weight of R-Drop; 0 for a single pass.
         on_split: called with the sentences and the padded size (joint positions, or source and
             target tokens) of each micro-batch that did not fit into memory.
+        before: called with the pairs of each micro-batch before it runs.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class GradientAccumulator:
         word_dropout: float = 0.0,
         r_drop: float = 0.0,
         on_split: Callable[[int, int], None] = lambda sentences, size: None,
+        before: Callable[[MicroBatch], None] = lambda indices: None,
     ) -> None:
         self.model = model
         self.objective = objective
@@ -56,17 +58,25 @@ class GradientAccumulator:
         self.word_dropout = word_dropout
         self.r_drop = r_drop
         self.on_split = on_split
+        self.before = before
         self.limits = MemoryLimits()
 
     def accumulate(
-        self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch], divisor: int
+        self,
+        pairs: ParallelIds,
+        micro_batches: Sequence[MicroBatch],
+        divisor: int,
+        labelled: Mapping[str, int] | None = None,
     ) -> Tensor:
         """Add the gradient of an update's loss, divided by `divisor`, to the parameters.
 
         Args:
             pairs: the training split.
-            micro_batches: of the update, as indices into the split.
+            micro_batches: of the update, as indices into the split; of several processes each
+                has its share of them.
             divisor: of the summed loss: the target tokens or the sentences of the update.
+            labelled: the labelled source tokens of the update, see `labelled`; by default those
+                of its micro-batches.
 
         Returns:
             The summed loss with and without smoothing, and the summed losses of the labels that
@@ -76,7 +86,8 @@ class GradientAccumulator:
             torch.OutOfMemoryError, RuntimeError: a single pair does not fit.
         """
         self.limits.count_update()
-        labelled = self.labelled(pairs, micro_batches)
+        if labelled is None:
+            labelled = self.labelled(pairs, micro_batches)
         losses = torch.zeros(2 + len(labelled), device=self.model.device)
         waiting = list(reversed(micro_batches))
         while waiting:
@@ -112,6 +123,7 @@ class GradientAccumulator:
         before = [parameter.grad for parameter in parameters]
         for parameter in parameters:
             parameter.grad = None  # a failed micro-batch leaves a partial gradient
+        self.before(indices)
         try:
             losses = self._forward_backward(pairs, indices, divisor, labelled)
         except (RuntimeError, MemoryError) as error:

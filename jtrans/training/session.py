@@ -9,7 +9,8 @@ import contextlib
 import dataclasses
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import torch
 from jtrans import __version__
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import CheckpointError, ConfigError, CorpusError
+from jtrans.errors import ConfigError, CorpusError
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import (
@@ -31,6 +32,9 @@ from jtrans.nn.device import (
 )
 from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
 from jtrans.runs import WEIGHTS, Run
+from jtrans.training.continuing import compare, identity
+from jtrans.training.distributed.group import joined
+from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.tensorboard import TensorBoard, check_installed
 from jtrans.training.trainer import Trainer
@@ -41,24 +45,6 @@ from jtrans.training.weights.initial import (
     check_vocabularies,
     freeze,
     initialise,
-)
-
-# Settings that cannot change within a run: another value would make it a different run, or
-# invalidate the position in the epoch where it stopped.
-FIXED = (
-    "training.batch_tokens",
-    "training.micro_batch_tokens",
-    "training.micro_batch_joint",
-    "training.micro_batch_overhead",
-    "training.bpe_dropout",
-    "training.r_drop",
-    "training.optimiser",
-    "training.best_metric",
-    "training.stop.metric",
-    "training.seed",
-    "training.init_from",
-    "training.freeze",
-    "model",
 )
 
 
@@ -84,65 +70,137 @@ def train(
     """
     if tensorboard:
         check_installed()
-    corpus = PreparedCorpus.open(data)
-    existing = find_existing(run, restart=restart)
-    continued = existing if not restart else None
-    config = with_sizes(
-        config,
-        resolve_device(device).type,
-        continued.config(system_configs()) if continued else None,
-    )
-    changes: tuple[str, ...] = ()
-    if existing and not restart:
-        changes = compare(existing, config, corpus)
-        initial = None if existing.checkpoints() else initial
-    recorded = existing.info if existing and not restart else {}
-    trainer, device_info = make_trainer(
-        Run(run),
-        config,
-        corpus,
-        device=device,
-        # "products" in runs of earlier versions
-        matmul_backend=recorded.get("matmul_backend", recorded.get("products")),
-        initial=initial,
-        events=events,
-        should_stop=should_stop,
-    )
-    copied: tuple[CopiedWeights, ...] = ()
-    if not (continued and continued.checkpoints()):
-        copied = initialise(trainer.model, config, corpus)
-    if existing is None or restart:
-        with existing.lock() if existing else contextlib.nullcontext():
-            info = _run_info(corpus, trainer.model, initial, copied)
-            Run.create(run, config, corpus.pipeline, info, replace=existing is not None)
-    with trainer.run.lock():
-        trainer.run.remove_leftovers()
-        trainer.run.keep_word_counts(corpus.word_counts_path("target"))
-        trainer.resume()
-        if not trainer.is_finished:
-            trainer.run.update_config(config)
-            trainer.run.update_info(
-                data=str(corpus.folder.resolve()),
-                valid=_identity(corpus, "valid"),  # not in runs of earlier versions
-                matmul_backend=device_info.matmul_backend,
+    with joined(device) as ranks:
+        return _Session(config, data, run, ranks, ranks.device(device)).train(
+            restart=restart,
+            initial=initial,
+            tensorboard=tensorboard,
+            events=events,
+            should_stop=should_stop,
+        )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the first rank finds in the run's folder; the others need no access to it."""
+
+    config: Config  # with the sizes of micro-batches
+    is_new: bool  # there is no run yet, or it starts over
+    has_weights: bool  # the run has checkpoints
+    matmul_backend: str | None  # that the run recorded
+    changes: tuple[str, ...]  # of settings, as text
+    train: dict[str, Any]  # the identity of the training data
+
+
+class _Session:
+    """One start of training, on one of the `ranks`."""
+
+    def __init__(
+        self, config: Config, data: Path, run: Path, ranks: Ranks, device: str | None
+    ) -> None:
+        self.corpus = PreparedCorpus.open(data)
+        self.config, self.run, self.ranks, self.device = config, run, ranks, device
+
+    def train(
+        self,
+        *,
+        restart: bool,
+        initial: Run | None,
+        tensorboard: bool,
+        events: TrainingEvents | None,
+        should_stop: Callable[[], bool],
+    ) -> Result:
+        corpus, ranks = self.corpus, self.ranks
+        plan = ranks.from_first(self._plan(restart=restart) if ranks.is_first else None)
+        if plan.train != identity(corpus, "train"):
+            raise CorpusError(
+                "this machine has other training data than the first",
+                where=str(corpus.folder),
+                hint="all machines need the same prepared corpus in this folder",
+                kind="distributed.other-corpus",
             )
-            start = Start(
-                run=run,
-                update=trainer.state.update,
-                system=config.model.system,
-                parameters=trainer.model.parameter_count(),
-                device=device_info.describe(trainer.precision),
-                micro_batch=trainer.plan.describe(),
-                changes=changes,
-                frozen=trainer.model.frozen_count(),
-                copied=tuple(weights.describe() for weights in copied),
-                warnings=check_labels(trainer.model, corpus),
-            )
-            trainer.events.start(start)
-            if tensorboard:
-                board = TensorBoard(trainer.run.tensorboard_folder, trainer.state.update)
-                trainer.metrics.board = board
-        return trainer.train()
+        if plan.has_weights:
+            initial = None
+        trainer, device_info = make_trainer(
+            Run(self.run),
+            plan.config,
+            corpus,
+            device=self.device,
+            matmul_backend=plan.matmul_backend,
+            initial=initial,
+            events=events,
+            should_stop=should_stop,
+            ranks=ranks,
+        )
+        copied: tuple[CopiedWeights, ...] = ()
+        if not plan.has_weights:
+            copied = initialise(trainer.model, plan.config, corpus)
+        if not ranks.is_first:
+            trainer.resume()
+            return trainer.train()
+        if plan.is_new:
+            existing = find_existing(self.run, restart=restart)
+            with existing.lock() if existing else contextlib.nullcontext():
+                info = _run_info(corpus, trainer.model, initial, copied)
+                Run.create(
+                    self.run, plan.config, corpus.pipeline, info, replace=existing is not None
+                )
+        with trainer.run.lock():
+            trainer.run.remove_leftovers()
+            trainer.run.keep_word_counts(corpus.word_counts_path("target"))
+            trainer.resume()
+            if not trainer.is_finished:
+                self._start(trainer, device_info, plan, copied)
+                if tensorboard:
+                    board = TensorBoard(trainer.run.tensorboard_folder, trainer.state.update)
+                    trainer.metrics.board = board
+            return trainer.train()
+
+    def _plan(self, *, restart: bool) -> _Plan:
+        existing = find_existing(self.run, restart=restart)
+        continued = existing if not restart else None
+        config = with_sizes(
+            self.config,
+            resolve_device(self.device).type,
+            continued.config(system_configs()) if continued else None,
+        )
+        recorded = continued.info if continued else {}
+        return _Plan(
+            config=config,
+            is_new=continued is None,
+            has_weights=bool(continued and continued.checkpoints()),
+            # "products" in runs of earlier versions
+            matmul_backend=recorded.get("matmul_backend", recorded.get("products")),
+            changes=compare(continued, config, self.corpus) if continued else (),
+            train=identity(self.corpus, "train"),
+        )
+
+    def _start(
+        self,
+        trainer: Trainer,
+        device_info: DeviceInfo,
+        plan: _Plan,
+        copied: Sequence[CopiedWeights],
+    ) -> None:
+        trainer.run.update_config(plan.config)
+        trainer.run.update_info(
+            data=str(self.corpus.folder.resolve()),
+            valid=identity(self.corpus, "valid"),  # not in runs of earlier versions
+            matmul_backend=device_info.matmul_backend,
+        )
+        start = Start(
+            run=self.run,
+            update=trainer.state.update,
+            system=plan.config.model.system,
+            parameters=trainer.model.parameter_count(),
+            device=device_info.describe(trainer.precision) + self.ranks.describe(),
+            micro_batch=trainer.plan.describe(),
+            changes=plan.changes,
+            frozen=trainer.model.frozen_count(),
+            copied=tuple(weights.describe() for weights in copied),
+            warnings=check_labels(trainer.model, self.corpus),
+        )
+        trainer.events.start(start)
 
 
 def make_trainer(
@@ -155,12 +213,16 @@ def make_trainer(
     initial: Run | None = None,
     events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    ranks: Ranks | None = None,
 ) -> tuple[Trainer, DeviceInfo]:
     """Build model and trainer, and return the trainer with its device; nothing is written."""
+    ranks = ranks or Ranks()
     place = resolve_device(device)
     config = with_sizes(config, place.type)
     precision = resolve_precision(place, config.training.precision)
     device_info = prepare_device(place, for_training=True)
+    if ranks.count > 1:  # all take the first one's choice: a resumed run computes the same
+        matmul_backend = ranks.from_first(matmul_backend or device_info.matmul_backend)
     device_info = use_matmul_backend(device_info, matmul_backend)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when deterministic
     torch.use_deterministic_algorithms(config.training.deterministic)
@@ -170,6 +232,14 @@ def make_trainer(
     sides = corpus.pipeline.source, corpus.pipeline.target
     with _too_large(config):
         model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
+    if ranks.count > 1 and model.has_batch_statistics:
+        raise ConfigError(
+            f"{config.model.system} normalises over micro-batches, which several processes cut "
+            "differently: each would train another model",
+            where="model",
+            hint="train it in one process, without --processes, --gpus or torchrun",
+            kind="distributed.batch-statistics",
+        )
     check_lengths(model, corpus)
     check_labels(model, corpus)
     check_metrics(model, config, corpus)
@@ -180,7 +250,7 @@ def make_trainer(
         load_initial(model, initial, config, corpus)
     freeze(model, config.training.freeze)
     events = events or TrainingEvents()
-    trainer = Trainer(run, model, corpus, config, precision, events, should_stop)
+    trainer = Trainer(run, model, corpus, config, precision, events, should_stop, ranks)
     return trainer, device_info
 
 
@@ -321,75 +391,6 @@ def load_initial(
     load_weights(model, checkpoint.weights)
 
 
-def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]:
-    """Check that `run` can continue with these settings and data.
-
-    Returns:
-        The settings that change, as text.
-
-    Raises:
-        CheckpointError: the run has other vocabularies, training or validation data.
-        ConfigError: a setting that a run cannot change.
-    """
-    difference = None
-    if run.info.get("train") != _identity(corpus, "train"):
-        difference = "training data"
-    elif run.info.get("valid", _identity(corpus, "valid")) != _identity(corpus, "valid"):
-        difference = "validation data"  # its scores decide which checkpoint is best
-    if run.pipeline.fingerprint() != corpus.pipeline.fingerprint():
-        difference = "vocabularies"
-    if any(corpus.label_names.get(kind) != names for kind, names in run.label_names.items()):
-        difference = "labels"
-    if difference:
-        raise CheckpointError(
-            f"the run {run.folder} was trained with different {difference} from {corpus.folder}",
-            where=str(run.folder),
-            hint=f"--data {run.info.get('data', 'DIR')} continues it; --restart starts over",
-            kind="run.other-corpus",
-        )
-    old, new = (
-        _flat(each.model_dump(mode="json")) for each in (run.config(system_configs()), config)
-    )
-    changes = []
-    for key in sorted(key for key in {*old, *new} if old.get(key) != new.get(key)):
-        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED):
-            _check_fixed(run, key, old.get(key), new.get(key))
-        if key.startswith("training."):
-            changes.append(f"{key} {_shown(old.get(key))} -> {_shown(new.get(key))}")
-    return tuple(changes)
-
-
-def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
-    if key == "training.stop.metric" and (old is None or new is None):
-        return  # early stopping was switched on or off: there is no count that could mislead
-    raise ConfigError(
-        f"{key} is {_shown(new)} here, but the run has {_shown(old)}",
-        where=str(run.folder),
-        hint="a run cannot change this setting: --restart starts over, --run OTHER is a new run",
-        kind="config.fixed-key",
-    )
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            flat[f"{prefix}{key}"] = value
-    return flat
-
-
-def _shown(value: Any) -> str:
-    return "not set" if value is None else str(value)
-
-
-def _identity(corpus: PreparedCorpus, split: str) -> dict[str, Any]:
-    """Return the entries of corpus.json that identify a split."""
-    info = corpus.info["splits"][split]
-    return {key: info[key] for key in ("sha256", "pairs", "tokens", "references") if key in info}
-
-
 def _run_info(
     corpus: PreparedCorpus,
     model: TranslationModel,
@@ -399,7 +400,7 @@ def _run_info(
     return {
         "data": str(corpus.folder.resolve()),
         "corpus": corpus.name,
-        "train": _identity(corpus, "train"),
+        "train": identity(corpus, "train"),
         "labels": {k: v for k, v in corpus.label_names.items() if k in model.auxiliary_weights},
         "parameters": model.parameter_count(),
         "frozen_parameters": model.frozen_count(),

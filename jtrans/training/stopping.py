@@ -20,6 +20,10 @@ METRICS = {  # configured name: name in the measurements
 OF_TRANSLATIONS = ("valid-bleu", "valid-chrf")
 
 
+class StopRequestError(Exception):
+    """The caller has asked to stop."""
+
+
 def is_better(metric: str, value: float, best: float | None) -> bool:
     """Return whether `value` of `metric` (a key of `METRICS`) is better than `best`."""
     if best is None:

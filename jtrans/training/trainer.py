@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import math
-import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -32,7 +31,9 @@ from jtrans.training.checkpoint import (
     point_to_checkpoints,
     remove_surplus,
     save_checkpoint,
+    share_state,
 )
+from jtrans.training.distributed.ranks import LostRankError, Ranks
 from jtrans.training.events import Result, TrainingEvents
 from jtrans.training.memory import memory_errors
 from jtrans.training.metrics import Metrics
@@ -41,8 +42,8 @@ from jtrans.training.objective import Objective
 from jtrans.training.optimisation.guard import GradientGuard
 from jtrans.training.optimisation.optimiser import add_l2, make_optimiser, step_unless
 from jtrans.training.optimisation.schedule import Schedule
-from jtrans.training.stopping import METRICS, Stopping
-from jtrans.training.updates import MicroBatch, UpdatePlan
+from jtrans.training.stopping import METRICS, Stopping, StopRequestError
+from jtrans.training.updates import MicroBatch, UpdatePlan, padded_size
 from jtrans.training.validation import Validator
 from jtrans.training.weights.moving_average import MovingAverage
 
@@ -61,6 +62,7 @@ class Trainer:
         precision: "fp32" or "bf16".
         events: receives the training events.
         should_stop: called after each update and during validation; True saves and ends.
+        ranks: the processes that train together; by default this one alone.
 
     Raises:
         ConfigError: settings that cannot work together.
@@ -75,14 +77,16 @@ class Trainer:
         precision: str,
         events: TrainingEvents,
         should_stop: Callable[[], bool],
+        ranks: Ranks | None = None,
     ) -> None:
         training = config.training
         self.run = run
+        self.ranks = ranks or Ranks()
         self.model = model
         self.training = training
         self.precision = precision
         self.events = events
-        self.should_stop = should_stop
+        self.should_stop = self.ranks.hearing(should_stop)
         self.accumulator = GradientAccumulator(
             model,
             Objective(training.label_smoothing, training.smoothing_form),
@@ -90,20 +94,24 @@ class Trainer:
             word_dropout=training.word_dropout,
             r_drop=training.r_drop,
             on_split=self._split,
+            before=self._before_micro_batch,
         )
         self.schedule = Schedule.from_config(training, config.model.width)
         self.stopping = Stopping(training, self.schedule)
         self.pairs = corpus.pairs("train")
         self.bpe_dropout = make_bpe_dropout(corpus, training.bpe_dropout, training.seed)
         self.plan = UpdatePlan(self.pairs, training, is_joint=model.is_joint)
-        self.validator = Validator(corpus, config, is_joint=model.is_joint, precision=precision)
+        self.validator = Validator(
+            corpus, config, is_joint=model.is_joint, precision=precision, ranks=self.ranks
+        )
         self.optimiser = make_optimiser(model, training)
         self.guard = GradientGuard(model.device) if training.gradient_guard else None
         decay = training.ema_decay
         self.average = MovingAverage(model, decay) if decay else None
         self._set_state(TrainingState())
         self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
-        self._saved_at = time.monotonic()
+        self._saved_seconds = 0.0
+        self._splits = 0  # since the ranks last exchanged them
 
     # The loop
 
@@ -113,18 +121,21 @@ class Trainer:
         Raises:
             CheckpointError: all are damaged.
         """
-        checkpoints = self.run.checkpoints()[::-1]
+        checkpoints = self.run.checkpoints()[::-1] if self.ranks.is_first else []
         if checkpoints:
             self._set_state(first_undamaged(checkpoints, self._load))
             self.state.window.keep_only([each.update for each in checkpoints if each.update])
             point_to_checkpoints(self.run, self.state)
+        if self.ranks.count > 1:
+            parts = self.model, self.optimiser, self.average
+            self._set_state(share_state(self.ranks, self.state, *parts))
 
     def _load(self, checkpoint: Checkpoint) -> TrainingState:
         return load_checkpoint(checkpoint, self.model, self.optimiser, self.average)
 
     def _set_state(self, state: TrainingState) -> None:
         self.state = state
-        self.metrics = Metrics(self.run, state, is_joint=self.model.is_joint)
+        self.metrics = Metrics(self.run, state, is_joint=self.model.is_joint, ranks=self.ranks)
         self.accumulator.limits = state.limits
         if self.guard is not None:
             self.guard.averages = state.guard
@@ -143,16 +154,21 @@ class Trainer:
         first = self.state.update
         if self.is_finished:
             return self._result(str(self.stopping.reached(self.state)), trained=False)
-        self.state.events = self.run.cut_log(self.state.events)
+        if self.ranks.is_first:
+            self.state.events = self.run.cut_log(self.state.events)
         self.metrics.log("start", time=_now(), precision=self.precision)
+        self._exchange()
         self.metrics.start_clock()
-        self._saved_at = time.monotonic()
+        self._saved_seconds = self.state.seconds
         try:
             with memory_errors():
                 reason = self._loop()
-        except _StopError:
+        except StopRequestError:
             reason = "stopped"
             self.save()
+        except LostRankError:
+            self.save()  # the last update is whole: the ranks part before the next
+            raise
         self.metrics.log("end", time=_now(), reason=reason, seconds=self.state.seconds)
         result = self._result(reason, trained=self.state.update > first)
         self.events.end(result)
@@ -167,9 +183,9 @@ class Trainer:
             if reason is not None:
                 break
             self.update()
-            if self.should_stop():
-                raise _StopError
-            if time.monotonic() - self._saved_at > SAVE_EVERY_SECONDS:
+            if self.ranks.is_stopping(self.should_stop):
+                raise StopRequestError
+            if self.state.seconds - self._saved_seconds > SAVE_EVERY_SECONDS:
                 self.save()
         if not self.state.is_validated:
             self.validate()
@@ -185,6 +201,7 @@ class Trainer:
         micro_batches = self.updates[state.position]
         tokens = self.plan.tokens(micro_batches)
         losses = self.accumulate(micro_batches)  # [2 + kinds of labels]
+        self._exchange()
         labelled = self.accumulator.labelled(self.pairs, micro_batches)
         rate = self.schedule.rate(state.update + 1, state.plateau.drops)
         measured = torch.cat([losses, self.step(rate)])
@@ -211,9 +228,27 @@ class Trainer:
         self.updates = self.plan.epoch(self.state.epoch)
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
-        """Accumulate the gradient of an update's loss, see `GradientAccumulator`."""
+        """Accumulate the gradient of an update's loss over all ranks.
+
+        Returns:
+            The summed losses, see `GradientAccumulator.accumulate`.
+        """
+        own = self.ranks.deal(micro_batches, self._cost)
+        labelled = self.accumulator.labelled(self.pairs, micro_batches)
         divisor = self.plan.divisor(micro_batches)
-        return self.accumulator.accumulate(self.pairs, micro_batches, divisor)
+        losses = self.accumulator.accumulate(self.pairs, own, divisor, labelled)
+        return self.ranks.add_up(self.model.parameters(), losses)
+
+    def _cost(self, micro_batch: MicroBatch) -> float:
+        return float(padded_size(self.pairs, micro_batch, is_joint=self.model.is_joint))
+
+    def _before_micro_batch(self, indices: MicroBatch) -> None:
+        self.ranks.begin_micro_batch(self.training.seed, self.state.update, indices)
+
+    def _exchange(self) -> None:
+        """Agree with the other ranks on the time and on stopping."""
+        self.state.splits += self.ranks.exchange(self.should_stop, self._splits)
+        self._splits = 0
 
     def step(self, rate: float) -> Tensor:
         """Clip the gradient, update the parameters and clear the gradient.
@@ -252,7 +287,8 @@ class Trainer:
         self._check_weights()
         state = self.state
         with self._averaged():
-            measured = self.validator(self.model, _ValidationProgress(self))
+            measured = self.ranks.from_first(self.validator(self.model, _ValidationProgress(self)))
+        self._exchange()
         if not math.isfinite(measured["loss"]):
             raise self.metrics.diverged(state.update, f"the validation loss is {measured['loss']}")
         is_best = self.stopping.judge(state, measured)
@@ -269,6 +305,14 @@ class Trainer:
         self.metrics.elapse()
         if self.guard is not None:
             self.state.guard = self.guard.averages
+        if self.ranks.is_first:
+            self._write()
+        self._exchange()
+        self.metrics.elapse()  # writing does not count towards the rate of the next update
+        self._saved_seconds = self.state.seconds
+
+    def _write(self) -> None:
+        self.ranks.doing("saving a checkpoint")
         with self._averaged() as trained:
             save_checkpoint(self.run, self.model, self.optimiser, self.state, trained)
         metric = self.training.best_metric
@@ -280,8 +324,6 @@ class Trainer:
             higher_is_better=metric != "valid-loss",
             needed=self.state.window.needed,
         )
-        self.metrics.elapse()  # writing does not count towards the rate of the next update
-        self._saved_at = time.monotonic()
 
     def _averaged(self) -> contextlib.AbstractContextManager[dict[str, Tensor]]:
         """Give the model its averaged weights for a while, and yield those it is trained with."""
@@ -304,6 +346,7 @@ class Trainer:
 
     def _split(self, sentences: int, size: int) -> None:
         self.state.splits += 1
+        self._splits += 1
         self.metrics.log("split", sentences=sentences, size=size, splits=self.state.splits)
         self.events.split(sentences, size)
 
@@ -324,10 +367,6 @@ class Trainer:
         )
 
 
-class _StopError(Exception):
-    """`should_stop` returned True."""
-
-
 class _ValidationProgress(Silent):
     """Reports the progress of a validation as an event, and stops it on request."""
 
@@ -336,7 +375,8 @@ class _ValidationProgress(Silent):
 
     def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
         if self._trainer.should_stop():
-            raise _StopError
+            raise StopRequestError
+        self._trainer.ranks.doing("validating")
         self._trainer.events.validating(done, total)
 
 

@@ -6,6 +6,8 @@ If the valid split has several references, BLEU uses all of them, the loss only 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,22 +23,34 @@ from jtrans.evaluation.scores import corpus_score
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.progress import Progress, Silent
+from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.objective import Objective, batch_loss
+from jtrans.training.stopping import StopRequestError
+
+Part = TypeVar("Part")
 
 
 class Validator:
     """Measures a model on the valid split of a corpus, as configured by `config`.
 
-    If `is_joint`, the joint positions of a batch are bounded.
+    If `is_joint`, the joint positions of a batch are bounded. Every one of the `ranks` measures a
+    part, and all get the result.
 
     Raises:
         DecodingError: options of the search that cannot be used.
     """
 
     def __init__(
-        self, corpus: PreparedCorpus, config: Config, *, is_joint: bool, precision: str
+        self,
+        corpus: PreparedCorpus,
+        config: Config,
+        *,
+        is_joint: bool,
+        precision: str,
+        ranks: Ranks | None = None,
     ) -> None:
         training = config.training
+        self.ranks = ranks or Ranks()
         self.pairs = corpus.pairs("valid")
         self.target = corpus.pipeline.target
         self.options = SearchOptions.from_config(config, beam=training.validate_beam)
@@ -84,10 +98,24 @@ class Validator:
 
     def teacher_forced(self, model: TranslationModel, progress: Progress) -> dict[str, float]:
         """Return the unsmoothed loss per target token of the first reference, and accuracies."""
-        objective = Objective()
         kinds = [kind for kind in model.auxiliary_weights if kind in self.pairs.labels]
-        sums, done = [], 0  # [1 + kinds]: losses, right labels
-        for indices in self.batches:
+        rows = self._gathered(lambda: self._sums(model, kinds, progress))
+        nll_sum, *hits = [math.fsum(column) for column in zip(*rows, strict=True)]
+        loss = nll_sum / int(self.pairs.target.lengths.sum())
+        measured = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+        for kind, count in zip(kinds, hits, strict=True):
+            measured[f"{kind}_accuracy"] = count / max(1, self.pairs.labels[kind].labelled.sum())
+        return measured
+
+    def _sums(
+        self, model: TranslationModel, kinds: Sequence[str], progress: Progress
+    ) -> list[list[float]]:
+        """Return summed loss and right labels of each batch of this rank, [1 + kinds]."""
+        objective = Objective()
+        own = self.batches[self.ranks.rank :: self.ranks.count]
+        pairs = sum(indices.size for indices in own)
+        sums, done = [], 0
+        for indices in own:
             batch = collate(self.pairs, indices).to(model.device)
             with torch.no_grad(), autocast(model.device, self.precision):
                 memory = model.encode(batch.source, batch.source_mask)
@@ -96,20 +124,15 @@ class Validator:
             right = [(tags[kind].argmax(-1) == batch.labels[kind]).sum() for kind in kinds]
             sums.append(torch.stack([nll, *(hits.to(nll.dtype) for hits in right)]))
             done += indices.size
-            progress.advance("Validating", done, len(self.pairs))
-        nll_sum, *hits = [math.fsum(column) for column in torch.stack(sums).t().tolist()]
-        loss = nll_sum / int(self.pairs.target.lengths.sum())
-        measured = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
-        for kind, count in zip(kinds, hits, strict=True):
-            measured[f"{kind}_accuracy"] = count / max(1, self.pairs.labels[kind].labelled.sum())
-        return measured
+            progress.advance("Validating", done, pairs)
+        rows: list[list[float]] = torch.stack(sums).tolist() if sums else []
+        return rows
 
     def translation_scores(self, model: TranslationModel, progress: Progress) -> dict[str, float]:
         """Return sacreBLEU's scores of the chosen sentences, detokenised, with all references."""
-        sources = [self.pairs.source[index] for index in self.sentences]
-        searched = [prepared(model, self.precision)]
-        hypotheses = translate_ids(searched, sources, self.options, progress=progress)
-        lines = [self.target.decode(best[0].tokens) for best in hypotheses]
+        dealt = np.argsort(np.arange(len(self.sentences)) % self.ranks.count, kind="stable")
+        texts = self._gathered(lambda: self._translations(model, progress))
+        lines = [texts[place] for place in np.argsort(dealt)]
         return {
             name: corpus_score(
                 name,
@@ -120,3 +143,27 @@ class Validator:
             )
             for name in self.scores
         }
+
+    def _translations(self, model: TranslationModel, progress: Progress) -> list[str]:
+        """Return the translations of this rank's sentences, every `ranks.count`-th."""
+        own = self.sentences[self.ranks.rank :: self.ranks.count]
+        sources = [self.pairs.source[index] for index in own]
+        searched = [prepared(model, self.precision)]
+        hypotheses = translate_ids(searched, sources, self.options, progress=progress)
+        return [self.target.decode(best[0].tokens) for best in hypotheses]
+
+    def _gathered(self, work: Callable[[], list[Part]]) -> list[Part]:
+        """Return the parts of all ranks, one rank after the other.
+
+        Raises:
+            StopRequestError: on all ranks, if one of them has been asked to stop.
+        """
+        try:
+            part = work()
+        except StopRequestError:
+            self.ranks.gather(None)
+            raise
+        parts = [each for each in self.ranks.gather(part) if each is not None]
+        if len(parts) < self.ranks.count:
+            raise StopRequestError
+        return [item for each in parts for item in each]

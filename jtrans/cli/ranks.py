@@ -1,0 +1,93 @@
+"""`jtrans train` in several processes: as their launcher, or as one of them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from jtrans.cli import console
+from jtrans.cli.stop_signals import StopSignals
+from jtrans.errors import ConfigError, usage_error
+
+if TYPE_CHECKING:
+    from jtrans.training.distributed.place import Place
+
+
+def count_processes(processes: int | None, gpus: str | None, device: str | None) -> int | None:
+    """Return the number of processes that the options ask for, None without such an option.
+
+    Raises:
+        ConfigError: options that exclude each other, or GPUs that are not there.
+    """
+    if processes is not None and gpus is not None:
+        raise usage_error("--processes is for the CPU, --gpus for GPUs", "leave one of them out")
+    if gpus is not None:
+        return _count_gpus(gpus, device)
+    if processes is not None and device not in (None, "auto", "cpu"):
+        raise usage_error(
+            f"--processes computes on the CPU, not on {device}", "use --gpus N for GPUs"
+        )
+    return processes
+
+
+def _count_gpus(gpus: str, device: str | None) -> int:
+    import torch
+
+    if device not in (None, "auto", "cuda"):
+        raise usage_error(f"--gpus {gpus} excludes --device {device}", "leave one of them out")
+    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if gpus != "all" and not (gpus.isdecimal() and int(gpus) > 0):
+        raise usage_error(f"--gpus must be a number or all, not {gpus}", "--gpus all", "--gpus")
+    count = here if gpus == "all" else int(gpus)
+    if not 0 < count <= here:
+        raise ConfigError(
+            f"this machine has {here} GPUs" if here else "this machine has no GPU",
+            where=f"--gpus {gpus}",
+            hint="--gpus all takes those that are there" if here else "--processes N uses the CPU",
+            kind="config.absent-device",
+        )
+    return count
+
+
+def launch(count: int, *, max_restarts: int) -> int:
+    """Run this command in `count` processes, and return its exit code.
+
+    Raises:
+        WorkError: a process died once too often.
+    """
+    from jtrans.training.distributed.launch import launch as launch_processes
+    from jtrans.workers import available_cpus
+
+    if count > available_cpus():
+        console.warn(f"{count} processes share {available_cpus()} processors: expect no speed-up")
+    with StopSignals() as signals:
+        return launch_processes(
+            console.settings.arguments,
+            count,
+            max_restarts=max_restarts,
+            report=console.warn,
+            stop_signal=lambda: signals.number,
+        )
+
+
+def begin(place: Place, count: int | None, *, max_restarts: int) -> None:
+    """Check that this process is one of `count`; only the first of them talks.
+
+    Raises:
+        ConfigError: there are more or fewer.
+    """
+    if count not in (None, place.count):
+        raise ConfigError(
+            f"{place.count} processes were started, the options ask for {count}",
+            where="WORLD_SIZE",
+            hint="with torchrun leave out --processes and --gpus",
+            kind="distributed.world-size",
+        )
+    if place.rank > 0:
+        console.settings.quiet = True
+        logging.getLogger("jtrans").setLevel(logging.ERROR)
+    elif place.restarts:
+        console.warn(
+            f"a process was lost: all start again from the last checkpoint (restart "
+            f"{place.restarts} of {max_restarts})"
+        )

@@ -1,0 +1,99 @@
+"""Whether a run can continue with other settings and data than it began with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jtrans.config import Config
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import CheckpointError, ConfigError
+from jtrans.models.zoo import system_configs
+from jtrans.runs import Run
+
+# Settings that cannot change within a run: another value would make it a different run, or
+# invalidate the position in the epoch where it stopped.
+FIXED = (
+    "training.batch_tokens",
+    "training.micro_batch_tokens",
+    "training.micro_batch_joint",
+    "training.micro_batch_overhead",
+    "training.bpe_dropout",
+    "training.r_drop",
+    "training.optimiser",
+    "training.best_metric",
+    "training.stop.metric",
+    "training.seed",
+    "training.init_from",
+    "training.freeze",
+    "model",
+)
+
+
+def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]:
+    """Check that `run` can continue with these settings and data.
+
+    Returns:
+        The settings that change, as text.
+
+    Raises:
+        CheckpointError: the run has other vocabularies, training or validation data.
+        ConfigError: a setting that a run cannot change.
+    """
+    difference = None
+    if run.info.get("train") != identity(corpus, "train"):
+        difference = "training data"
+    elif run.info.get("valid", identity(corpus, "valid")) != identity(corpus, "valid"):
+        difference = "validation data"  # its scores decide which checkpoint is best
+    if run.pipeline.fingerprint() != corpus.pipeline.fingerprint():
+        difference = "vocabularies"
+    if any(corpus.label_names.get(kind) != names for kind, names in run.label_names.items()):
+        difference = "labels"
+    if difference:
+        raise CheckpointError(
+            f"the run {run.folder} was trained with different {difference} from {corpus.folder}",
+            where=str(run.folder),
+            hint=f"--data {run.info.get('data', 'DIR')} continues it; --restart starts over",
+            kind="run.other-corpus",
+        )
+    old, new = (
+        _flat(each.model_dump(mode="json")) for each in (run.config(system_configs()), config)
+    )
+    changes = []
+    for key in sorted(key for key in {*old, *new} if old.get(key) != new.get(key)):
+        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED):
+            _check_fixed(run, key, old.get(key), new.get(key))
+        if key.startswith("training."):
+            changes.append(f"{key} {_shown(old.get(key))} -> {_shown(new.get(key))}")
+    return tuple(changes)
+
+
+def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
+    if key == "training.stop.metric" and (old is None or new is None):
+        return  # early stopping was switched on or off: there is no count that could mislead
+    raise ConfigError(
+        f"{key} is {_shown(new)} here, but the run has {_shown(old)}",
+        where=str(run.folder),
+        hint="a run cannot change this setting: --restart starts over, --run OTHER is a new run",
+        kind="config.fixed-key",
+    )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else str(value)
+
+
+def identity(corpus: PreparedCorpus, split: str) -> dict[str, Any]:
+    """Return the entries of corpus.json that identify a split."""
+    info = corpus.info["splits"][split]
+    return {key: info[key] for key in ("sha256", "pairs", "tokens", "references") if key in info}

@@ -1,0 +1,53 @@
+"""Deal the micro-batches of an update out to ranks.
+
+The list is the same on every rank and so is the result: no rank has to ask another. The sentences
+of an update, in their order, are a line whose length is their cost; every rank has a stretch of
+equal cost. So at most one micro-batch is cut for each border between two ranks, and an update of a
+single micro-batch is work for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jtrans.training.updates import MicroBatch
+
+# A border this near to that of a micro-batch, in shares of a rank, is moved there: a micro-batch of
+# a few sentences takes nearly as long as one of many.
+SLIVER = 0.125
+
+
+def deal(
+    micro_batches: Sequence[MicroBatch], costs: Sequence[float], ranks: int
+) -> list[list[MicroBatch]]:
+    """Return the micro-batches of every rank; together they have all sentences once.
+
+    A rank gets none if there are fewer sentences than ranks.
+
+    Args:
+        micro_batches: of one update, as indices into the split.
+        costs: the cost of each.
+        ranks: how many ranks there are.
+    """
+    share = sum(costs) / ranks
+    dealt: list[list[MicroBatch]] = [[] for _ in range(ranks)]
+    start = 0.0
+    for micro_batch, cost in zip(micro_batches, costs, strict=True):
+        first, last = start / share, (start + cost) / share
+        cuts = [
+            round((_snapped(border, first, last) - first) / (last - first) * micro_batch.size)
+            for border in range(1, ranks)
+        ]
+        for own, part in zip(dealt, np.split(micro_batch, cuts), strict=True):
+            if part.size:
+                own.append(part)
+        start += cost
+    return dealt
+
+
+def _snapped(border: float, first: float, last: float) -> float:
+    if border - first < SLIVER:
+        return first
+    return last if last - border < SLIVER else border

@@ -1,0 +1,303 @@
+"""A group of processes that train one model together.
+
+Each computes the gradient of its share of an update (`deal`), one sum over all makes it that of
+the whole update, and all take the same step. The first rank decides by its clock; whatever else
+decides what comes next, all ranks know. Results of collectives are the same bits on every rank.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import itertools
+import os
+import pickle
+import random
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
+from torch.nn import Parameter
+
+from jtrans.errors import ConfigError, JtransError
+from jtrans.nn.device import resolve_device
+from jtrans.training.distributed.dealing import deal
+from jtrans.training.distributed.place import Place, place_of_process
+from jtrans.training.distributed.ranks import LostRankError, OtherRankError, Ranks
+from jtrans.training.distributed.watchdog import STUCK_SECONDS, WAITING, Failure, Watchdog
+from jtrans.training.updates import MicroBatch
+
+Value = TypeVar("Value")
+
+
+@contextlib.contextmanager
+def joined(device: str | None) -> Iterator[Ranks]:
+    """Join the processes that train together, as the environment says; alone without any.
+
+    Raises:
+        ConfigError: the environment is inconsistent, or the processes cannot meet.
+        LostRankError: another rank has died.
+        OtherRankError: another rank has failed and said why.
+    """
+    place = place_of_process()
+    if place is None:
+        yield Ranks()
+        return
+    group = Group(place, device)
+    try:
+        yield group
+        group.leave()
+    except Exception as error:
+        failure = group.tell(error)
+        if failure is None:
+            raise
+        raise OtherRankError(
+            f"rank {failure.rank} on {failure.host} has failed: {failure.message}",
+            where=None if failure.host == socket.gethostname() else failure.host,
+        ) from error
+    finally:
+        group.close()
+
+
+class Group(Ranks):
+    """This process among those that train together.
+
+    Args:
+        place: its place.
+        device: the name of the device of all; that of a GPU without number is the rank's own.
+
+    Raises:
+        ConfigError: the processes cannot meet.
+    """
+
+    def __init__(self, place: Place, device: str | None) -> None:
+        self.rank, self.count = place.rank, place.count
+        self.place = place
+        self._name = device
+        own = self.device(device)
+        is_gpu = resolve_device(own).type == "cuda"
+        if is_gpu:
+            torch.cuda.set_device(resolve_device(own))
+        _meet(place, "cpu:gloo,cuda:nccl" if is_gpu else "gloo")
+        # objects and agreements stay on the CPU, where a dead rank is noticed at once
+        self._control = dist.new_group(backend="gloo") if is_gpu else dist.group.WORLD
+        self._used: list[bool] | None = None  # parameters with a gradient on any rank
+        self._time = 0.0
+        self._stops = False
+        self._is_lost = False
+        self.watchdog: Watchdog | None = None
+        self.watchdog = Watchdog(self.rank, self.count, self.from_first(os.urandom(8).hex()))
+        self.watchdog.start()
+
+    def leave(self) -> None:
+        """Wait for the other ranks at the end."""
+        self._call(lambda: dist.barrier(group=self._control))
+
+    def close(self) -> None:
+        """End the watchdog and leave the group."""
+        if self.watchdog is not None:
+            self.watchdog.stop()
+        if not self._is_lost:
+            dist.destroy_process_group()
+
+    def tell(self, error: Exception) -> Failure | None:
+        """Tell the others of an error; return that of another rank that has told before."""
+        self._is_lost = True  # the others will be gone
+        if self.watchdog is None:
+            return None
+        return self.watchdog.tell(error.message if isinstance(error, JtransError) else repr(error))
+
+    def describe(self) -> str:
+        """Return how many processes there are, as the end of a line about the device."""
+        return f" in each of {self.count} processes"
+
+    def device(self, name: str | None) -> str | None:
+        """Return the device of this rank, where `name` is that of all."""
+        chosen = resolve_device(name)
+        if chosen.type != "cuda" or chosen.index is not None:
+            return name
+        count = torch.cuda.device_count()
+        if self.place.local_count > count:
+            raise ConfigError(
+                f"{self.place.local_count} processes, but this machine has {count} GPUs",
+                hint=f"start {count}, or compute on the CPU: --processes N --device cpu",
+                kind="config.absent-device",
+            )
+        return f"cuda:{self.place.local_rank}"
+
+    def hearing(self, should_stop: Callable[[], bool]) -> Callable[[], bool]:
+        """Return a function that also tells whether another rank has been asked to stop."""
+
+        def heard() -> bool:
+            assert self.watchdog is not None
+            if should_stop():
+                self.watchdog.ask_to_stop()
+            return self.watchdog.is_stopping
+
+        return heard
+
+    def doing(self, text: str) -> None:
+        """Note what this rank does next, for the message if it never ends."""
+        if self.watchdog is not None:
+            self.watchdog.doing(text)
+
+    # The data of an update
+
+    def deal(
+        self, micro_batches: Sequence[MicroBatch], costs: Callable[[MicroBatch], float]
+    ) -> Sequence[MicroBatch]:
+        """Return those micro-batches of an update that this rank computes."""
+        return deal(micro_batches, [costs(each) for each in micro_batches], self.count)[self.rank]
+
+    def begin_micro_batch(self, seed: int, update: int, indices: MicroBatch) -> None:
+        """Seed the random generators by seed, update and first sentence.
+
+        So a resumed run draws the same dropout, and no generator has to be saved for each rank.
+        """
+        self.doing(f"computing {indices.size:,} sentence pairs")
+        state = np.random.SeedSequence([seed, update, int(indices[0])]).generate_state(2)
+        torch.manual_seed(int(state[0]) << 32 | int(state[1]))
+        random.seed(int(state[1]))
+
+    def add_up(self, parameters: Iterable[Parameter], losses: Tensor) -> Tensor:
+        """Replace the gradients of an update by their sums over all ranks, and return the losses'.
+
+        All are in one buffer, and the buffer is what the parameters' gradients then view.
+        """
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        if self._used is None:  # the same in all updates, but this rank may have none in this one
+            here = torch.tensor([parameter.grad is not None for parameter in trained]).int()
+            self._call(lambda: dist.all_reduce(here, group=self._control))
+            self._used = (here > 0).tolist()
+        chosen = [each for each, is_used in zip(trained, self._used, strict=True) if is_used]
+        sizes = [parameter.numel() for parameter in chosen]
+        flat = chosen[0].new_zeros(sum(sizes) + losses.numel())
+        *parts, tail = flat.split([*sizes, losses.numel()])
+        tail.copy_(losses)
+        views = [part.view_as(each) for part, each in zip(parts, chosen, strict=True)]
+        own = [
+            (view, each.grad)
+            for view, each in zip(views, chosen, strict=True)
+            if each.grad is not None
+        ]
+        if own:
+            torch._foreach_copy_([view for view, _ in own], [gradient for _, gradient in own])
+        self._call(lambda: dist.all_reduce(flat))
+        for view, parameter in zip(views, chosen, strict=True):
+            parameter.grad = view
+        total: Tensor = tail
+        return total
+
+    # Agreement
+
+    def exchange(self, should_stop: Callable[[], bool], splits: int) -> int:
+        """Agree on the time, and on whether any rank has been asked to stop.
+
+        Returns:
+            The micro-batches that the other ranks have split.
+        """
+        if self._is_lost:
+            return 0
+        clock = time.monotonic() if self.is_first else 0.0
+        words = torch.tensor([clock, should_stop(), splits], dtype=torch.float64)
+        self._call(lambda: dist.all_reduce(words, group=self._control))
+        self._time, stops, total = words.tolist()
+        self._stops = stops > 0.0
+        return int(total) - splits
+
+    def now(self) -> float:
+        """Return the time in seconds that all ranks agree on."""
+        return self._time
+
+    def is_stopping(self, should_stop: Callable[[], bool]) -> bool:
+        """Return whether training is to stop after this update."""
+        return self._stops
+
+    def from_first(self, value: Value | None) -> Value:
+        """Return the value of the first rank; those of the others are ignored."""
+        values = [value if self.is_first else None]
+        place = torch.device("cpu")
+        self._call(lambda: dist.broadcast_object_list(values, 0, self._control, device=place))
+        return values[0]  # type: ignore[return-value]
+
+    def gather(self, value: Value) -> list[Value]:
+        """Return the values of all ranks, in their order."""
+        data = pickle.dumps(value)
+        size = torch.tensor([len(data)])
+        sizes = [torch.zeros_like(size) for _ in range(self.count)]
+        self._call(lambda: dist.all_gather(sizes, size, group=self._control))
+        most = max(int(each) for each in sizes)
+        own = torch.zeros(most, dtype=torch.uint8)
+        own[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        all_bytes = [torch.zeros_like(own) for _ in range(self.count)]
+        self._call(lambda: dist.all_gather(all_bytes, own, group=self._control))
+        pairs = zip(all_bytes, sizes, strict=True)
+        return [pickle.loads(part[: int(count)].numpy().tobytes()) for part, count in pairs]
+
+    def share(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the tensors of the first rank, on the CPU."""
+        kinds = self.from_first([(name, t.shape, t.dtype) for name, t in tensors.items()])
+        shared = {}
+        for name, shape, dtype in kinds:
+            tensor = tensors[name].detach().cpu().contiguous() if self.is_first else None
+            shared[name] = torch.empty(shape, dtype=dtype) if tensor is None else tensor
+            self._call(lambda: dist.broadcast(shared[name], 0, group=self._control))  # noqa: B023
+        return shared
+
+    def _call(self, collective: Callable[[], object]) -> None:
+        """Run a collective.
+
+        Raises:
+            LostRankError: another rank has died, or left.
+        """
+        self.doing(WAITING)
+        try:
+            collective()
+        except RuntimeError as error:
+            self._is_lost = True
+            known = self.watchdog.explain() if self.watchdog is not None else None
+            raise LostRankError(
+                known or f"the connection to another rank is lost: {error}",
+                hint="the same command continues from the last checkpoint",
+            ) from error
+        self.doing("computing")
+
+
+_TRAININGS = itertools.count()  # of this process: each needs words of its own in the store
+
+
+@functools.cache
+def _store() -> Store:
+    timeout = datetime.timedelta(seconds=2 * STUCK_SECONDS)
+    store: Store = next(iter(rendezvous("env://", timeout=timeout)))[0]
+    return store
+
+
+def _meet(place: Place, backend: str) -> None:
+    timeout = datetime.timedelta(seconds=2 * STUCK_SECONDS)
+    try:
+        dist.init_process_group(
+            backend,
+            timeout=timeout,
+            store=PrefixStore(f"training-{next(_TRAININGS)}", _store()),
+            rank=place.rank,
+            world_size=place.count,
+        )
+    except (RuntimeError, ValueError) as error:
+        port = os.environ.get("MASTER_PORT")
+        is_taken = "EADDRINUSE" in str(error) or "in use" in str(error)
+        fault = f"port {port} is in use" if is_taken else str(error).splitlines()[0]
+        raise ConfigError(
+            f"the processes cannot meet: {fault}",
+            where=f"{os.environ.get('MASTER_ADDR')}:{port}",
+            hint="choose another --master-port, and check that all machines reach that address",
+            kind="distributed.port" if is_taken else "distributed.meeting",
+        ) from error

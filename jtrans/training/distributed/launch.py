@@ -1,0 +1,169 @@
+"""Start the processes that train together on this machine, and start them again if one dies.
+
+torch's elastic agent does both. Each process runs the same command as this one and finds its place
+in its environment; its streams are those of this process. What torch's agent knows of a process is
+its exit code, and it takes every code but 0 for a crash: how a process ended that has nothing to
+repeat (done, stopped, an error that would come again) it says in a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from jtrans.errors import WorkError
+from jtrans.training.distributed.place import LAUNCHER
+from jtrans.workers import available_cpus
+
+POLL_SECONDS = 0.2
+
+
+def launch(
+    arguments: Sequence[str],
+    processes: int,
+    *,
+    max_restarts: int,
+    report: Callable[[str], None],
+    stop_signal: Callable[[], int | None],
+) -> int:
+    """Run the command in several processes, and return its exit code.
+
+    Args:
+        arguments: of the command line.
+        processes: how many.
+        max_restarts: how often all are started again after one has died.
+        report: receives what happened to a process.
+        stop_signal: a signal that asked to stop, which the processes get, too.
+
+    Raises:
+        WorkError: a process died once too often.
+    """
+    with tempfile.TemporaryDirectory(prefix="jtrans-") as name, _environment(name, processes):
+        folder = Path(name)
+        agent = _Agent(arguments, processes, max_restarts, folder)
+        told: set[int] = set()
+        with _reports(report):
+            agent.start()
+            try:
+                while agent.is_alive():
+                    agent.join(POLL_SECONDS)
+                    if (number := stop_signal()) is not None:
+                        _send(number, _process_ids(folder) - told)
+                        told |= _process_ids(folder)
+            except BaseException:
+                _send(signal.SIGKILL, _process_ids(folder))
+                raise
+        if agent.fault is not None:
+            raise agent.fault
+        codes = [int(path.read_text()) for path in sorted(folder.glob("*.code"))]
+        return max(codes, default=0)
+
+
+class _Agent(threading.Thread):
+    """torch's agent in a thread of its own: the signals of this process are not its business."""
+
+    def __init__(
+        self, arguments: Sequence[str], processes: int, max_restarts: int, folder: Path
+    ) -> None:
+        super().__init__(daemon=True)
+        self.fault: Exception | None = None
+        self._arguments = arguments
+        self._config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=processes,
+            run_id=folder.name,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",  # a free port
+            local_addr="localhost",
+            max_restarts=max_restarts,
+            monitor_interval=POLL_SECONDS,
+            logs_specs=DefaultLogsSpecs(log_dir=str(folder / "log")),
+        )
+
+    def run(self) -> None:
+        try:
+            elastic_launch(self._config, sys.executable)("-m", "jtrans", *self._arguments)
+        except ChildFailedError as error:
+            rank, failure = error.get_first_failure()
+            name = f"rank {rank} (process {failure.pid})"
+            self.fault = WorkError(
+                f"{name} {_how(failure.exitcode)}",
+                hint="the same command continues from the last checkpoint",
+                kind="distributed.lost",
+            )
+        except Exception as error:
+            self.fault = error
+
+
+def _how(code: int) -> str:
+    """Return how a process ended, by its exit code."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(-code).name
+        return f"was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+    return f"was killed by signal {-code}"
+
+
+@contextlib.contextmanager
+def _environment(folder: str, processes: int) -> Iterator[None]:
+    own = {LAUNCHER: f"{os.getpid()}:{folder}"}
+    # each process computes with its share of the processors
+    own |= {"OMP_NUM_THREADS": str(max(1, available_cpus() // processes))}
+    if sys.platform == "linux":
+        own |= {"GLOO_SOCKET_IFNAME": "lo"}  # a host's own name need not have an address
+    own = {name: value for name, value in own.items() if name == LAUNCHER or name not in os.environ}
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def _reports(report: Callable[[str], None]) -> Iterator[None]:
+    """Report the processes that die as the agent logs them, and nothing else of its log."""
+
+    class Failures(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            text = record.getMessage()
+            if record.levelno >= logging.ERROR and text.startswith("failed"):
+                report(f"a process {text.partition(' of binary')[0]}")
+            return False
+
+    failures = Failures()
+    loggers = [
+        logging.getLogger(name)
+        for name in list(logging.root.manager.loggerDict)
+        if name.startswith("torch.distributed.elastic")
+    ]
+    for log in loggers:
+        log.addFilter(failures)
+    try:
+        yield
+    finally:
+        for log in loggers:
+            log.removeFilter(failures)
+
+
+def _process_ids(folder: Path) -> set[int]:
+    return {int(path.read_text()) for path in folder.glob("*.pid")}
+
+
+def _send(number: int, process_ids: set[int]) -> None:
+    for process_id in process_ids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process_id, number)

@@ -1,0 +1,114 @@
+"""What the training loop asks of the processes that train together.
+
+`Ranks` is the answer of a process that trains alone, `Group` (jtrans/training/distributed/group.py)
+that of several. Every method of a group that exchanges something is called by all ranks in the same
+order, which the loop guarantees: what it does next depends only on what all of them know.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from torch import Tensor
+from torch.nn import Parameter
+
+from jtrans.errors import WorkError
+from jtrans.training.updates import MicroBatch
+
+Value = TypeVar("Value")
+
+
+class LostRankError(WorkError):
+    """Another rank has died, or cannot be reached any more."""
+
+    default_kind = "distributed.lost"
+
+
+class OtherRankError(WorkError):
+    """Another rank has failed and said why."""
+
+    default_kind = "distributed.other-rank"
+
+
+class Ranks:
+    """A process that trains alone."""
+
+    rank = 0
+    count = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Return whether this is the rank that writes and reports."""
+        return self.rank == 0
+
+    def describe(self) -> str:
+        """Return how many processes there are, as the end of a line about the device."""
+        return ""
+
+    def device(self, name: str | None) -> str | None:
+        """Return the device of this rank, where `name` is that of all."""
+        return name
+
+    def hearing(self, should_stop: Callable[[], bool]) -> Callable[[], bool]:
+        """Return a function that also tells whether another rank has been asked to stop."""
+        return should_stop
+
+    def doing(self, text: str) -> None:
+        """Note what this rank does next, for the message if it never ends."""
+
+    # The data of an update
+
+    def deal(
+        self, micro_batches: Sequence[MicroBatch], costs: Callable[[MicroBatch], float]
+    ) -> Sequence[MicroBatch]:
+        """Return those micro-batches of an update that this rank computes."""
+        return micro_batches
+
+    def begin_micro_batch(self, seed: int, update: int, indices: MicroBatch) -> None:
+        """Prepare the random generators for a micro-batch."""
+
+    def add_up(self, parameters: Iterable[Parameter], losses: Tensor) -> Tensor:
+        """Replace the gradients of an update by their sums over all ranks, and return the losses'.
+
+        Args:
+            parameters: of the model, with the gradients of this rank's micro-batches.
+            losses: their summed losses, [n].
+        """
+        return losses
+
+    # Agreement
+
+    def exchange(self, should_stop: Callable[[], bool], splits: int) -> int:
+        """Agree on the time, and on whether any rank has been asked to stop.
+
+        Args:
+            should_stop: whether this rank has been asked.
+            splits: the micro-batches that this rank has split since the last exchange.
+
+        Returns:
+            Those of the other ranks.
+        """
+        return 0
+
+    def now(self) -> float:
+        """Return the time in seconds that all ranks agree on."""
+        return time.monotonic()
+
+    def is_stopping(self, should_stop: Callable[[], bool]) -> bool:
+        """Return whether training is to stop after this update."""
+        return should_stop()
+
+    def from_first(self, value: Value | None) -> Value:
+        """Return the value of the first rank; those of the others are ignored."""
+        assert value is not None
+        return value
+
+    def gather(self, value: Value) -> list[Value]:
+        """Return the values of all ranks, in their order."""
+        return [value]
+
+    def share(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the tensors of the first rank, on the CPU."""
+        return tensors

@@ -1,0 +1,220 @@
+"""Watches the ranks of a group: none waits forever for another that is stuck, dead or gone.
+
+A thread on every rank renews a sign of life in the store that the ranks share, and reads those of
+the others. It works while the rank computes or waits.
+
+    stuck    this rank has not got on for `STUCK_SECONDS`, and does not wait for others: it says
+             where it is, with its stack, and ends
+    silent   another rank gives no sign of life for `SILENT_SECONDS` (its process is stopped, its
+             machine gone): this rank says so and ends, and the launcher ends those of its machine
+    failed   another rank has failed and said why: this rank ends
+    orphan   the launcher of this rank is gone: it stops as after SIGTERM, saving its state
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import faulthandler
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch._C._distributed_c10d import PrefixStore, TCPStore
+
+from jtrans.training.distributed.place import launcher_process
+
+PULSE_SECONDS = 2.0  # between two signs of life
+SILENT_SECONDS = 30.0
+STUCK_SECONDS = 600.0
+LEAVING_SECONDS = 5.0  # for a rank to end by itself after another has failed
+WAITING = "waiting for the other ranks"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a rank has failed, in its own words."""
+
+    rank: int
+    host: str
+    message: str
+
+
+class Watchdog:
+    """The thread, and the words that ranks leave for each other.
+
+    Args:
+        rank: of this process.
+        count: of all ranks.
+        name: of the group: the store may hold the words of one before a restart.
+    """
+
+    def __init__(self, rank: int, count: int, name: str) -> None:
+        self.rank, self.count = rank, count
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        timeout = datetime.timedelta(seconds=SILENT_SECONDS)
+        # a connection of its own: the group's may be busy
+        store = TCPStore(address, port, is_master=False, timeout=timeout)
+        self._store = PrefixStore(f"jtrans-{name}", store)
+        self._lock = threading.Lock()
+        self.host, self._parent = socket.gethostname(), launcher_process() or os.getppid()
+        self._is_ending = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._main = threading.get_ident()
+        self._doing, self._since = "starting", time.monotonic()
+        self._beats = 0
+        self._seen: dict[int, tuple[dict[str, Any], float]] = {}  # by rank: its sign, and when new
+        self.is_stopping = False
+
+    def start(self) -> None:
+        """Start the thread."""
+        if hasattr(signal, "SIGUSR1"):  # another rank sends it to one that is silent
+            with contextlib.suppress(ValueError, RuntimeError, OSError):  # stderr is no file
+                faulthandler.register(signal.SIGUSR1)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._is_ending.set()
+        if self._thread.is_alive():
+            self._thread.join(PULSE_SECONDS)
+
+    def doing(self, text: str) -> None:
+        """Note what this rank does from now on."""
+        self._doing, self._since = text, time.monotonic()
+
+    # Words for the other ranks
+
+    def ask_to_stop(self) -> None:
+        """Ask all ranks to stop."""
+        if not self.is_stopping:
+            self.is_stopping = True
+            self._try(lambda: self._store.set("stop", "1"))
+
+    def tell(self, message: str) -> Failure | None:
+        """Tell why this rank fails; return what another has told before, None if none has."""
+        own = json.dumps({"rank": self.rank, "host": self.host, "message": message})
+        first = self._try(lambda: self._store.compare_set("failure", "", own).decode())
+        return None if first in (None, own) else Failure(**json.loads(first))
+
+    def explain(self) -> str | None:
+        """Return what happened to a rank that cannot be reached, None if that is not known."""
+        end = time.monotonic() + LEAVING_SECONDS
+        while time.monotonic() < end:
+            if (failure := self._failure()) is not None:
+                return failure.message
+            for rank, (sign, _) in self._seen.items():
+                if sign["host"] == self.host and not _is_alive(sign["pid"]):
+                    return f"{_name(rank, sign)} has died ({_where(sign)})"
+            time.sleep(0.1)
+        return None
+
+    # The thread
+
+    def _watch(self) -> None:
+        woken = time.monotonic()
+        while not self._is_ending.wait(PULSE_SECONDS):
+            now = time.monotonic()
+            if now - woken > 5 * PULSE_SECONDS:  # the process was suspended: all begins anew
+                self._since = now
+                self._seen = {rank: (sign, now) for rank, (sign, _) in self._seen.items()}
+            woken = now
+            if os.getppid() != self._parent:
+                self._parent = os.getppid()
+                os.kill(os.getpid(), signal.SIGTERM)
+            self._judge_this(now)
+            try:
+                self._beat()
+                self._judge_others(now)
+            except Exception as error:
+                if not self._is_ending.is_set():
+                    self._end(f"the connection to the first rank's machine is lost: {error}")
+
+    def _beat(self) -> None:
+        self._beats += 1
+        sign = {"n": self._beats, "host": self.host, "pid": os.getpid(), "doing": self._doing}
+        with self._lock:
+            self._store.set(f"sign-{self.rank}", json.dumps(sign))
+            self.is_stopping = self.is_stopping or self._store.check(["stop"])
+
+    def _judge_this(self, now: float) -> None:
+        if self._doing == WAITING or now - self._since < STUCK_SECONDS:
+            return
+        frame = sys._current_frames().get(self._main)
+        stack = "".join(traceback.format_stack(frame))
+        seconds = now - self._since
+        self._end(f"rank {self.rank} is stuck for {seconds:.0f} s ({self._doing})\n{stack}")
+
+    def _judge_others(self, now: float) -> None:
+        for rank in range(self.count):
+            key = f"sign-{rank}"
+            with self._lock:
+                if rank == self.rank or not self._store.check([key]):
+                    continue
+                sign = json.loads(self._store.get(key))
+            if rank not in self._seen or self._seen[rank][0]["n"] != sign["n"]:
+                self._seen[rank] = sign, now
+                continue
+            silence = now - self._seen[rank][1]
+            if silence > SILENT_SECONDS:
+                if sign["host"] == self.host and hasattr(signal, "SIGUSR1"):
+                    with contextlib.suppress(OSError):
+                        os.kill(sign["pid"], signal.SIGUSR1)  # its stack, if it can
+                fault = f"gives no sign of life for {silence:.0f} s ({_where(sign)})"
+                self._end(f"{_name(rank, sign)} {fault}")
+        if self._failure() is not None and not self._is_ending.wait(LEAVING_SECONDS):
+            os._exit(1)  # it was not waiting for that rank, and would learn of it late
+
+    def _end(self, message: str) -> None:
+        """End this process, which may be waiting for ever, after saying why."""
+        self.tell(message)
+        _log.error("%s", message)
+        logging.shutdown()
+        os._exit(1)
+
+    def _failure(self) -> Failure | None:
+        def read() -> str | None:
+            return self._store.get("failure").decode() if self._store.check(["failure"]) else None
+
+        text = self._try(read)
+        return Failure(**json.loads(text)) if text else None
+
+    def _try(self, ask: Callable[[], Any]) -> Any:
+        """Return what the store says; None if it is gone with its machine."""
+        try:
+            with self._lock:
+                return ask()
+        except RuntimeError:
+            return None
+
+
+def _name(rank: int, sign: dict[str, Any]) -> str:
+    return f"rank {rank} (process {sign['pid']} on {sign['host']})"
+
+
+def _where(sign: dict[str, Any]) -> str:
+    return f"last seen {sign['doing']}"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    with contextlib.suppress(OSError):  # not on Linux
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        return status.rpartition(")")[2].split()[0] != "Z"  # dead, and not yet reaped
+    return True

@@ -1,0 +1,231 @@
+"""Several processes train together as one does alone."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from plugins.rank_processes import run_ranks
+from torch import Tensor
+
+from jtrans.config import Config, build_config
+from jtrans.data.batch import Batch
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import JtransError
+from jtrans.models.zoo import system_configs
+from jtrans.runs import Run
+from jtrans.training import micro_batches
+from jtrans.training.distributed.dealing import deal
+from jtrans.training.distributed.place import place_of_process
+from jtrans.training.objective import batch_loss
+from jtrans.training.session import train
+
+# Adam divides by the size of a gradient: where it is 0 but for rounding, so are its steps not
+NESTEROV = {"name": "nesterov", "momentum": 0.9}
+
+
+def weights(run: Path) -> dict[str, Tensor]:
+    return safetensors.torch.load_file(Run(run).checkpoint("last").weights)
+
+
+def train_in(count: int, config: Config, corpus: PreparedCorpus, run: Path) -> None:
+    def one_rank(_: int) -> int:
+        return train(config, data=corpus.folder, run=run).update
+
+    assert run_ranks(count, one_rank) == [config.training.max_updates] * count
+
+
+def difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    assert one.keys() == other.keys()
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+@pytest.fixture
+def exact(make_config: Any) -> Config:
+    """A setting in which sums in another order stay sums: no dropout, no division by noise."""
+    config: Config = make_config(
+        model={"dropout": 0.0},
+        optimiser=NESTEROV,
+        learning_rate=0.02,
+        max_updates=8,
+        micro_batch_tokens=30,
+        batch_tokens=100,
+        validate_every=50,
+    )
+    return config
+
+
+def with_updates(config: Config, count: int) -> Config:
+    training = config.training.model_copy(update={"max_updates": count})
+    return config.model_copy(update={"training": training})
+
+
+@pytest.fixture
+def alone(exact: Config, corpus: PreparedCorpus, tmp_path: Path) -> dict[str, Tensor]:
+    """The weights that one process learns."""
+    train(exact, data=corpus.folder, run=tmp_path / "alone")
+    return weights(tmp_path / "alone")
+
+
+@pytest.mark.parametrize(
+    ("counts", "updates"), [((2,), 8), pytest.param((2, 4), 50, marks=pytest.mark.slow)]
+)
+def test_any_number_of_processes_learns_the_same(
+    exact: Config, corpus: PreparedCorpus, tmp_path: Path, counts: tuple[int, ...], updates: int
+) -> None:
+    config = with_updates(exact, updates)
+    train(config, data=corpus.folder, run=tmp_path / "alone")
+    alone = weights(tmp_path / "alone")
+    for count in counts:
+        train_in(count, config, corpus, tmp_path / str(count))
+        assert difference(alone, weights(tmp_path / str(count))) < 1e-6
+    rows = [
+        [event for event in Run(tmp_path / name).events() if event["event"] == "validation"]
+        for name in ("alone", *map(str, counts))
+    ]
+    for row, *others in zip(*rows, strict=True):
+        for other in others:
+            assert other["valid_loss"] == pytest.approx(row["valid_loss"], abs=1e-6)
+            assert other["train_loss"] == pytest.approx(row["train_loss"], abs=1e-6)
+            assert other["bleu"] == row["bleu"]
+
+
+def test_a_rank_that_runs_out_of_memory_halves_its_micro_batches_alone(
+    exact: Config,
+    corpus: PreparedCorpus,
+    tmp_path: Path,
+    alone: dict[str, Tensor],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def loss(model: Any, batch: Batch, *rest: Any) -> Any:
+        if len(batch.source) > 2 and os.environ["RANK"] == "1":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return batch_loss(model, batch, *rest)
+
+    monkeypatch.setattr(micro_batches, "batch_loss", loss)
+
+    def one_rank(_: int) -> int:
+        return train(exact, data=corpus.folder, run=tmp_path / "halved").splits
+
+    splits = run_ranks(2, one_rank)
+    assert splits[0] == splits[1] > 0
+    assert difference(alone, weights(tmp_path / "halved")) < 1e-6
+
+
+def test_a_run_continues_in_another_number_of_processes(
+    exact: Config, corpus: PreparedCorpus, tmp_path: Path, alone: dict[str, Tensor]
+) -> None:
+    train_in(2, with_updates(exact, 4), corpus, tmp_path / "mixed")
+    train_in(3, exact, corpus, tmp_path / "mixed")
+    assert difference(alone, weights(tmp_path / "mixed")) < 1e-6
+
+
+def test_a_resumed_group_draws_the_same_dropout(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    for name, stops in (("whole", (6,)), ("resumed", (3, 6))):
+        for stop in stops:
+            train_in(2, make_config(max_updates=stop, ema_decay=0.9), corpus, tmp_path / name)
+    folders = [Run(tmp_path / name).checkpoint("last").folder for name in ("whole", "resumed")]
+    for file in ("model.safetensors", "state.safetensors"):
+        assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes()
+
+
+def test_more_ranks_than_sentences_still_train(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    config = make_config(max_updates=2, batch_tokens=5, validate_sentences=1)
+    train_in(3, config, corpus, tmp_path / "run")
+
+
+def test_a_stop_of_one_rank_in_a_validation_stops_all_and_saves(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    def one_rank(rank: int) -> tuple[str, int]:
+        asked = 0
+
+        def should_stop() -> bool:
+            nonlocal asked
+            asked += rank
+            return asked > 2  # the second call after an update is in its validation
+
+        config = make_config(max_updates=4, validate_every=1)
+        result = train(config, data=corpus.folder, run=tmp_path / "run", should_stop=should_stop)
+        return result.reason, result.update
+
+    (reason, update), other = run_ranks(2, one_rank)
+    assert (reason, update) == other == ("stopped", update)
+    assert Run(tmp_path / "run").checkpoint("last").update == update
+
+
+def test_statistics_of_micro_batches_are_refused(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    model: dict[str, Any] = {"system": "pervasive", "network": "dense", "aggregation": "max"}
+    model |= {"layers": 1, "width": 8, "channels": 16, "growth": 8, "kernel": 3}
+    config = build_config(
+        {"model": model, "training": {"max_updates": 1}}, system_configs(), where="t"
+    )
+
+    def one_rank(_: int) -> str:
+        with pytest.raises(JtransError) as caught:
+            train(config, data=corpus.folder, run=tmp_path / "run")
+        return caught.value.kind
+
+    kinds = set(run_ranks(2, one_rank))
+    assert kinds <= {"distributed.batch-statistics", "distributed.other-rank"}
+    assert "distributed.batch-statistics" in kinds
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_port_in_use_is_named(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+        for name, value in {**variables, "MASTER_PORT": port}.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(JtransError, match=f"port {port} is in use") as caught:
+            train(make_config(), data=corpus.folder, run=tmp_path / "run")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("rank", ["2", "x"])
+def test_a_wrong_world_size_is_refused(rank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    for name, value in {**variables, "RANK": rank}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(JtransError) as caught:
+        place_of_process()
+    assert (caught.value.kind, caught.value.exit_code) == ("distributed.world-size", 2)
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 900)), min_size=1, max_size=12),
+    ranks=st.integers(1, 9),
+)
+def test_dealing_gives_every_sentence_to_one_rank_and_equal_costs(
+    sizes: list[tuple[int, int]], ranks: int
+) -> None:
+    borders = np.cumsum([0, *(size for size, _ in sizes)])
+    micro_batches = [np.arange(a, b) for a, b in itertools.pairwise(borders)]
+    costs = [size * cost for size, cost in sizes]
+    dealt = deal(micro_batches, costs, ranks)
+    flat = [int(index) for own in dealt for part in own for index in part]
+    assert len(dealt) == ranks
+    assert flat == list(range(borders[-1]))
+    per_sentence = np.concatenate([np.full(size, cost) for size, cost in sizes])
+    most = max(sum(int(per_sentence[part].sum()) for part in own) for own in dealt)
+    assert most <= 1.25 * sum(costs) / ranks + max(cost for _, cost in sizes)
