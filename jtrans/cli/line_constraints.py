@@ -52,18 +52,21 @@ class ConstraintFile:
     """
 
     def __init__(self, option: str, name: str, total: int | None) -> None:
-        from jtrans.corpora.lines import read_line_file
+        from jtrans.corpora.lines import LineFile
 
-        self.option, self.name, self.lines = option, name, read_line_file(Path(name))
+        self.option, self.name = option, name
+        self.lines: Sequence[str] = LineFile(Path(name))
         self._used = 0
         if total is not None and total != len(self.lines):
             raise self._other_lines(f"{total:,}")
 
     def keep(self, part: range) -> None:
         """Keep some lines, counted from 0."""
-        self.lines = self.lines[part.start : part.stop]
+        from jtrans.corpora.lines import Part
 
-    def next(self, count: int) -> list[str]:
+        self.lines = Part(self.lines, part)
+
+    def next(self, count: int) -> Sequence[str]:
         """Return the next lines.
 
         Raises:
@@ -125,14 +128,20 @@ class ConstraintFiles:
             }
         )
 
+    def __bool__(self) -> bool:
+        """Whether there is any file."""
+        return bool(self.files)
+
     def keep(self, part: range) -> None:
         """Keep the constraints of some lines, counted from 0."""
         for file in self.files.values():
             file.keep(part)
 
-    def text(self) -> str:
-        """Return everything that is in the files."""
-        return "\n".join(line for kind, file in self.files.items() for line in [kind, *file.lines])
+    def digests(self) -> dict[str, str]:
+        """Return the sha256 of each file."""
+        from jtrans.files import lines_digest
+
+        return {kind: lines_digest(file.lines) for kind, file in self.files.items()}
 
     def skip(self, count: int) -> None:
         """Leave out the constraints of the next lines."""
@@ -161,9 +170,12 @@ class ConstraintFiles:
         lines = {kind: file.next(len(fields)) for kind, file in self.files.items()}
         return self._join(fields, first, lines)
 
-    def whole(self, fields: Sequence[Mapping[str, Any]], first: int) -> list[Constraints] | None:
-        """Do the same for all lines of the files, which stay unused."""
-        lines = {kind: file.lines for kind, file in self.files.items()}
+    def at(
+        self, place: int, fields: Sequence[Mapping[str, Any]], first: int
+    ) -> list[Constraints] | None:
+        """Do the same for lines from a place of the files on, which stay unused."""
+        part = slice(place, place + len(fields))
+        lines = {kind: file.lines[part] for kind, file in self.files.items()}
         return self._join(fields, first, lines)
 
     def _join(

@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -24,8 +24,9 @@ _END = b""
 class LineInput:
     """Chunks of raw lines, read once.
 
-    A file is read and checked as a whole, so that a bad file is refused at once. A pipe is
-    streamed: the lines that have arrived form a chunk, so that a slow writer gets prompt output.
+    A file is checked as a whole, so that a bad one is refused at once, and read piece by piece. A
+    pipe is streamed: the lines that have arrived form a chunk, so that a slow writer gets prompt
+    output.
 
     Args:
         name: a path, or ``-`` for standard input.
@@ -38,11 +39,11 @@ class LineInput:
         self.name = "standard input" if name == "-" else name
         self.first = 0  # the number of the next line
         self.is_prompt = name == "-" and sys.stdin.isatty()
-        self.lines: list[str] | None = None
+        self.lines: Sequence[str] | None = None
         if name != "-":
-            from jtrans.corpora.lines import read_line_file
+            from jtrans.corpora.lines import LineFile
 
-            self.lines = read_line_file(Path(name))
+            self.lines = LineFile(Path(name))
 
     @property
     def total(self) -> int | None:
@@ -63,13 +64,19 @@ class LineInput:
                 kind="corpus.shard",
             )
         part = shard.of(len(self.lines))
-        self.first, self.lines = part.start, self.lines[part.start : part.stop]
+        self._keep(part)
         return part
 
     def skip(self, count: int) -> None:
         """Leave out the first lines of a file."""
         if self.lines is not None:
-            self.first, self.lines = self.first + count, self.lines[count:]
+            self._keep(range(count, len(self.lines)))
+
+    def _keep(self, part: range) -> None:
+        from jtrans.corpora.lines import Part
+
+        assert self.lines is not None
+        self.first, self.lines = self.first + part.start, Part(self.lines, part)
 
     def chunks(self, size: int = CHUNK_LINES) -> Iterator[list[str]]:
         """Yield the lines in chunks, of a file of `size` lines each.
@@ -79,7 +86,7 @@ class LineInput:
         """
         if self.lines is not None:
             for start in range(0, len(self.lines), size):
-                yield self.lines[start : start + size]
+                yield list(self.lines[start : start + size])
         elif self.is_prompt:
             yield from _typed()
         else:

@@ -34,6 +34,7 @@ from jtrans.errors import CorpusError
 if TYPE_CHECKING:
     from jtrans.cli.line_constraints import ConstraintFiles
     from jtrans.cli.line_input import LineInput
+    from jtrans.decoding.lines.constraints import Constraints
     from jtrans.decoding.lines.translation import Translation
     from jtrans.decoding.options import DecodingChoices
     from jtrans.decoding.parallel import TranslatedPiece
@@ -164,29 +165,35 @@ class _Work:
 
     def check_input(self) -> None:
         """Refuse bad lines and constraints of a file before a model is loaded."""
-        if self.source.lines is None:
+        if not (self.is_json_input or self.files):
             return
-        first = self.source.first
-        items = self._items(self.source.lines, first)
-        constraints = self.files.whole([item.constraints for item in items], first)
-        if constraints is not None:
-            from jtrans.decoding.lines.constraints import ConstraintEncoder, check_search
+        lines = self.source.lines or []
+        for place in range(0, len(lines), PIECE_LINES):
+            first = self.source.first + place
+            items = self._items(lines[place : place + PIECE_LINES], first)
+            constraints = self.files.at(place, [item.constraints for item in items], first)
+            if constraints is not None:
+                self._check(constraints, first)
 
-            encoder = ConstraintEncoder(self.runs[0].pipeline.target)
-            encoded = [encoder.encode(own, first + 1 + i) for i, own in enumerate(constraints)]
-            options = self.choices.search_options(self.runs[0])
-            check_search(encoded, options, self.choices.extras.sampling)
+    def _check(self, constraints: Sequence[Constraints], first: int) -> None:
+        """Refuse bad constraints of some lines; the number of the first is counted from 0."""
+        from jtrans.decoding.lines.constraints import ConstraintEncoder, check_search
+
+        encoder = ConstraintEncoder(self.runs[0].pipeline.target)
+        encoded = [encoder.encode(own, first + 1 + i) for i, own in enumerate(constraints)]
+        options = self.choices.search_options(self.runs[0])
+        check_search(encoded, options, self.choices.extras.sampling)
 
     def identity(self) -> dict[str, Any]:
         """Return everything that the output of a file depends on."""
-        from jtrans.files import file_digest, text_digest
+        from jtrans.files import file_digest, lines_digest
 
         weights = [run.checkpoint(self.choices.checkpoint).weights for run in self.runs]
         return {
             "format": 1,
-            "input": text_digest("\n".join(self.source.lines or [])),
+            "input": lines_digest(self.source.lines or []),
             "first": self.source.first,
-            "constraints": text_digest(self.files.text()),
+            "constraints": self.files.digests(),
             "weights": [file_digest(path) for path in weights],
             "search": asdict(self.choices.search_options(self.runs[0])),
             "extras": asdict(self.choices.extras),
@@ -293,8 +300,9 @@ class _Counted(console.TerminalProgress):
     def describe(self) -> str:
         """Return the counts and rates: of the time spent translating, or of several processes."""
         seconds = max(min(self.seconds, time.perf_counter() - self._begin), 1e-9)
+        lines = f"{self.lines:,} line{'s' * (self.lines != 1)}"
         return (
-            f"{self.lines:,} lines, {self.tokens:,} tokens in {seconds:.1f} s: "
+            f"{lines}, {self.tokens:,} tokens in {seconds:.1f} s: "
             f"{self.lines / seconds:,.1f} sentences/s, {self.tokens / seconds:,.0f} tokens/s"
         )
 
@@ -323,7 +331,9 @@ def _json_item(line: str, number: int, name: str) -> _Item:
         fault = f"not valid JSON ({getattr(error, 'msg', 'too many brackets')})"
     else:
         fault = "not an object with a string field `source`"
-        if isinstance(fields, dict) and isinstance(fields.get("source"), str):
+        if "\\ud" in line.lower() and not _is_unicode(fields):
+            fault = "not text: half of a pair of escapes \\ud800 to \\udfff"
+        elif isinstance(fields, dict) and isinstance(fields.get("source"), str):
             try:
                 return _Item(number, fields["source"], fields, constraint_fields(fields))
             except ValueError as error:
@@ -334,6 +344,15 @@ def _json_item(line: str, number: int, name: str) -> _Item:
         hint='each line must look like {"source": "Ein Mann liest ."}',
         kind="corpus.jsonl",
     )
+
+
+def _is_unicode(fields: Any) -> bool:
+    """Whether an object can be written as UTF-8."""
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

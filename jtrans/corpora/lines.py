@@ -187,6 +187,20 @@ class Without(_Lines):
         return [lines[i] for i in (chosen - chosen[0]).tolist()]
 
 
+class Part(_Lines):
+    """Some consecutive lines of a sequence, by their positions."""
+
+    def __init__(self, lines: Sequence[str], part: range) -> None:
+        self._lines, self._part = lines, part
+
+    def __len__(self) -> int:
+        return len(self._part)
+
+    def _block(self, start: int, stop: int) -> list[str]:
+        begin = self._part.start
+        return list(self._lines[begin + start : begin + stop])
+
+
 class Chain(_Lines):
     """Several sequences of lines, concatenated."""
 

@@ -127,6 +127,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--input", "latin.de"], "not UTF-8"),
     (["--input", "bad.jsonl", "--input-format", "jsonl"], "line 2 of bad.jsonl"),
     (["--input", "deep.jsonl", "--input-format", "jsonl"], "not valid JSON (too many brackets)"),
+    (["--input", "half.jsonl", "--input-format", "jsonl"], "line 1 of half.jsonl is not text"),
     (["--format", "json"], "unknown value 'json'"),
     (["--checkpoint", "99"], "no checkpoint 99"),
     (["--beam", "0"], "beam 0"),
@@ -147,6 +148,7 @@ def test_bad_input_is_refused_and_nothing_is_written(
     (tmp_path / "utf16.de").write_bytes(SOURCE.encode("utf-16"))
     (tmp_path / "latin.de").write_bytes("schön\n".encode("latin-1"))
     (tmp_path / "bad.jsonl").write_text('{"source": "hund"}\n{"text": "hund"}\n', encoding="utf-8")
+    (tmp_path / "half.jsonl").write_text('{"source": "a \\ud800"}\n', encoding="utf-8")
     (tmp_path / "deep.jsonl").write_text("[" * 100_000 + "\n", encoding="utf-8")
     chosen = options if "--input" in options else ["--input", "source.de", *options]
     result = jtrans("translate", run, *chosen, "--output", "new/hyp.en")
