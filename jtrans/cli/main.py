@@ -209,9 +209,11 @@ def main(arguments: list[str] | None = None) -> None:
         code = shown.exit_code
         is_final = not isinstance(shown, InternalError) and shown.kind != "distributed.lost"
     _log.info("end")
-    from jtrans.training.distributed.place import say_ended
+    if "JTRANS_LAUNCHER" in os.environ:  # others need not wait for the import
+        from jtrans.training.distributed.place import say_ended
 
-    raise SystemExit(say_ended(code, is_final=is_final))
+        code = say_ended(code, is_final=is_final)
+    raise SystemExit(code)
 
 
 def _as_error(error: Exception) -> JtransError:
