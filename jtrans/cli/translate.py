@@ -105,6 +105,8 @@ def translate(
 
         echo "Ein Mann liest ." | jtrans translate runs/a runs/b --n-best 3
 
+        jtrans translate @last -i test.de --phrases terms.en --beam 10
+
         jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
     """
     from jtrans.cli.line_input import FilePart, LineInput
