@@ -20,22 +20,24 @@ from jtrans.cli.options import (
     option,
     split_option,
 )
-from jtrans.errors import EXIT_CHECK_FAILED
+from jtrans.errors import EXIT_CHECK_FAILED, usage_error
 
 if TYPE_CHECKING:
-    from jtrans.exchange.check_ctranslate2 import ExportCheck
+    from jtrans.decoding.comparison import ExportCheck
+    from jtrans.decoding.options import DecodingChoices
     from jtrans.exports import Export
     from jtrans.runs import Run
 
-PROGRAMS = ("ctranslate2",)
+PROGRAMS = ("ctranslate2", "onnx")
 CHECK = "Check"
+SplitLines = tuple[list[str], list[list[str]]]  # source lines, sets of references
 
 
 def export(
     run: str = argument("RUN", "A run."),
     program: str = option(
-        "ctranslate2: a Transformer, for CTranslate2.",
-        "ctranslate2",
+        "ctranslate2: a Transformer. onnx: graphs of any system without recurrence.",
+        "ctranslate2|onnx",
         default=...,
         names=["--to"],
     ),
@@ -64,6 +66,8 @@ def export(
       jtrans export @last --to ctranslate2
 
       jtrans export runs/small --to ctranslate2 --quantize int8 --check --out exported
+
+      jtrans export runs/fast --to onnx --out graphs
     """
     from jtrans.decoding.engines.ctranslate2_options import QUANTIZATIONS
     from jtrans.exports import default_folder
@@ -71,35 +75,58 @@ def export(
 
     check_choice("--to", program, PROGRAMS)
     if quantize is not None:
+        if program != "ctranslate2":
+            raise usage_error(f"--quantize is for ctranslate2, not for {program}", "leave it out")
         check_choice("--quantize", quantize, QUANTIZATIONS)
     opened = find_run(run)
     text = _text(opened, split, data) if check else None
     folder = out or default_folder(opened, program)
-    from jtrans.exchange.to_ctranslate2 import export_to_ctranslate2
-
-    made = export_to_ctranslate2(opened, folder, checkpoint=checkpoint, quantization=quantize)
+    made = _make(opened, program, folder, checkpoint, quantize)
     _describe(made)
     result = None
     if text is not None:
         from jtrans.decoding.options import DecodingChoices
-        from jtrans.exchange.check_ctranslate2 import check_ctranslate2
 
         choices = DecodingChoices(checkpoint, search={"beam": beam})
-        result = check_ctranslate2(opened, made, choices, *text, console.TerminalProgress())
+        result = _check(opened, made, choices, text)
     if as_json:
         checked = {"check": result.to_json()} if result else {}
         console.print_json({"export": str(made.folder), **made.facts, **checked})
     elif result:
         _print(result)
-    target = run if out is None else str(out)
-    console.next_step(f"jtrans translate {shlex.quote(target)} --engine {program} --input FILE")
+    target = shlex.quote(run if out is None else str(out))
+    console.next_step(
+        f"jtrans translate {target} --engine {program} --input FILE"
+        if program == "ctranslate2"
+        else f"python {shlex.quote(str(folder / 'translate_onnx.py'))} < FILE"
+    )
     if result and not result.comparison.is_held:
         lost, allowed = result.comparison.lost, result.comparison.may_lose
         console.warn(f"the export loses {lost:.2f} BLEU on {split}, more than {allowed}")
         raise typer.Exit(EXIT_CHECK_FAILED)
 
 
-def _text(run: Run, split: str, data: Path | None) -> tuple[list[str], list[list[str]]]:
+def _make(run: Run, program: str, folder: Path, checkpoint: str, quantize: str | None) -> Export:
+    if program == "ctranslate2":
+        from jtrans.exchange.to_ctranslate2 import export_to_ctranslate2
+
+        return export_to_ctranslate2(run, folder, checkpoint=checkpoint, quantization=quantize)
+    from jtrans.exchange.graphs.export import export_to_onnx
+
+    return export_to_onnx(run, folder, checkpoint=checkpoint)
+
+
+def _check(run: Run, made: Export, choices: DecodingChoices, text: SplitLines) -> ExportCheck:
+    if made.program == "ctranslate2":
+        from jtrans.exchange.check_ctranslate2 import check_ctranslate2
+
+        return check_ctranslate2(run, made, choices, *text, console.TerminalProgress())
+    from jtrans.exchange.graphs.check import check_onnx
+
+    return check_onnx(run, made, choices, *text, console.TerminalProgress())
+
+
+def _text(run: Run, split: str, data: Path | None) -> SplitLines:
     """Return the source lines of a split and its references."""
     from jtrans.analysis.study.load import open_corpus
 
@@ -130,4 +157,5 @@ def _print(check: ExportCheck) -> None:
         ],
     ]
     console.print_table(columns, rows, right=columns[1:])
-    print(f"log-probabilities of reference tokens differ by at most {check.difference:.1g}")
+    difference = f"{check.difference:.1g}"
+    print(f"log-probabilities in equal translations differ by at most {difference}")

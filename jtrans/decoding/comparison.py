@@ -90,6 +90,50 @@ class Comparison:
         }
 
 
+@dataclass(frozen=True)
+class ExportCheck:
+    """What a check of an export found.
+
+    Args:
+        comparison: of the translations.
+        difference: the largest between log-probabilities of a token of the same text.
+    """
+
+    comparison: Comparison
+    difference: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers."""
+        return {**self.comparison.to_json(), "log_prob_difference": self.difference}
+
+
+def largest_difference(
+    plain: Translator, other: Translator, source: Sequence[str], lines: int = 64
+) -> float:
+    """Return the largest difference of log-probabilities of tokens in equal translations.
+
+    Args:
+        plain: one way of translating.
+        other: another one.
+        source: raw lines.
+        lines: how many of them are translated.
+    """
+    pairs = zip(
+        plain.translate_nbest(source[:lines], 1),
+        other.translate_nbest(source[:lines], 1),
+        strict=True,
+    )
+    return max(
+        (
+            abs(a - b)
+            for (own, *_), (their, *_) in pairs
+            if own.tokens == their.tokens
+            for a, b in zip(own.token_log_probs, their.token_log_probs, strict=True)
+        ),
+        default=0.0,
+    )
+
+
 def compare_ways(
     plain: tuple[str, Translator],
     other: tuple[str, Translator],

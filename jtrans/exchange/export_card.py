@@ -41,6 +41,29 @@ With CTranslate2 alone, from tokens to tokens (it adds `</s>` to the source by i
     print(results[0].hypotheses[0])
 """
 
+_ONNX = """\
+`translate_onnx.py` translates with onnxruntime and numpy alone, greedily, lines of words separated
+by spaces as in training:
+
+    pip install onnxruntime
+    python translate_onnx.py < words.{source} > words.{target}
+
+- `start.onnx` reads `source` [N, S]: ids, each line ending in `</s>` (1), padded with 0. It returns
+  `log_probs` of the first token, [N, V], and the state.
+- `step.onnx` reads `token` [N], `position`, the number of tokens before it, with `</s>` in front of
+  the first, and the state. It returns `log_probs` of the next token and what changed of the state.
+
+`export.json` lists the tensors of the state in order, which of them change, and their axis of
+hypotheses. A beam is a larger N: its hypotheses are selected along these axes.
+"""
+
+
+def onnx_card(run: Run, facts: Mapping[str, Any]) -> str:
+    """Return the README.md of an export to ONNX."""
+    source, target = run.pipeline.languages
+    graphs = _ONNX.format_map({"source": source, "target": target})
+    return _describe(run, facts, f"ONNX (opset {facts['opset']})") + graphs
+
 
 def ctranslate2_card(run: Run, facts: Mapping[str, Any]) -> str:
     """Return the README.md of an export to CTranslate2."""

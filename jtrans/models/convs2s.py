@@ -104,7 +104,7 @@ class MultiStepAttention(nn.Module):
         """
         B, _, E = source.keys.shape
         d = ((self.query(u) + g) * R).view(B, -1, E)  # N hypotheses are positions of B sentences
-        scores = torch.bmm(d, source.keys.mT)  # [B, T, S]
+        scores = torch.bmm(d, source.keys.transpose(1, 2))  # [B, T, S]
         if source.bias is not None:
             scores = scores + source.bias
         weights = softmax(scores, -1)
@@ -312,7 +312,7 @@ class ConvS2S(TranslationModel):
 
     def begin(self, memory: Convs2sMemory, beam: int) -> Convs2sState:  # type: ignore[override]
         """Start with zeros in the window of every convolution."""
-        N = beam * len(memory.mask)
+        N = beam * memory.mask.shape[0]  # len would be a constant in a trace
         layers = read_stack(self.config.decoder_layers)
         windows = [
             memory.values.new_zeros(N, layer.kernel - 1, inputs)

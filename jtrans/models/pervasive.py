@@ -261,7 +261,7 @@ class Pervasive(TranslationModel):
 
     def begin(self, memory: Memory, beam: int) -> PervasiveState:
         """Return empty prefixes."""
-        sentences = torch.arange(len(memory.mask), device=memory.mask.device)
+        sentences = torch.arange(memory.mask.shape[0], device=memory.mask.device)
         rows = [GridRows(self.config.kernel // 2) for _ in range(self.config.layers)]
         return PervasiveState(memory.select(sentences.repeat_interleave(beam)), beam, rows)
 

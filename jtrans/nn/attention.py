@@ -130,7 +130,9 @@ def attention_weights(
     size = 2 * 4 * queries.shape[0] * Lq * k.shape[-2]  # scores and weights at the same time
     require_memory(size, q.device, "attention weights")
     zero = queries.new_empty(1, 1, 1)  # times beta: not read
-    scores = torch.baddbmm(zero, queries, keys.mT, beta=0.0, alpha=D**-0.5)  # Q K^T / sqrt(D)
+    scores = torch.baddbmm(
+        zero, queries, keys.transpose(1, 2), beta=0.0, alpha=D**-0.5
+    )  # Q K^T / sqrt(D)
     scores = scores.view(*lines, Lq, k.shape[-2])
     if bias is not None:  # not in place: on a view that costs autograd two copies
         scores = scores + bias
@@ -154,9 +156,10 @@ def mix(weights: Tensor, v: Tensor) -> Tensor:
 
 def split_heads(x: Tensor, heads: int, axis: int = -2) -> Tensor:
     """View [..., L, ..., E], attended along `axis` of length L, as [..., H, L, D]."""
-    return x.view(*x.shape[:-1], heads, -1).movedim(axis % x.dim(), -2)
+    # axes counted from the left: exporters mistake others
+    return x.view(*x.shape[:-1], heads, -1).movedim(axis % x.dim(), x.dim() - 1)
 
 
 def join_heads(mixed: Tensor, axis: int = -2) -> Tensor:
     """Undo `split_heads`: put the heads side by side, [..., H, L, D] -> [..., L, ..., E]."""
-    return mixed.movedim(-2, axis % (mixed.dim() - 1)).flatten(-2)
+    return mixed.movedim(mixed.dim() - 2, axis % (mixed.dim() - 1)).flatten(-2)

@@ -1,0 +1,77 @@
+"""An export to ONNX beside its run: greedy translations, log-probabilities, BLEU and speed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from jtrans.data.batch import Ids
+from jtrans.decoding.batches import by_length
+from jtrans.decoding.comparison import ExportCheck, compare_ways, largest_difference
+from jtrans.decoding.options import DecodingChoices, Limited, SearchOptions
+from jtrans.decoding.search.trace import Hypothesis
+from jtrans.decoding.translator import Translator
+from jtrans.exchange.graphs.sessions import Graphs
+from jtrans.exports import Export
+from jtrans.progress import Progress
+from jtrans.runs import Run
+
+
+@dataclass(frozen=True, eq=False)
+class GreedyTranslator(Translator):
+    """A `Translator` that takes the most probable token each time, from exported graphs."""
+
+    graphs: Graphs | None = None
+
+    @property
+    def _limited(self) -> Sequence[Limited]:
+        assert self.graphs is not None
+        return [self.graphs]
+
+    def _search(
+        self,
+        sources: Sequence[Ids],
+        options: SearchOptions,
+        prefixes: Sequence[Ids] | None,
+        progress: Progress,
+    ) -> list[list[Hypothesis]]:
+        assert self.graphs is not None
+        lengths = [len(source) for source in sources]
+        result: list[list[Hypothesis]] = [[] for _ in sources]
+        for batch in by_length(lengths, batch_tokens=self.batch_tokens, is_joint=True):
+            own = self.graphs.greedy([sources[index] for index in batch], options)
+            for index, hypothesis in zip(batch, own, strict=True):
+                result[index] = [hypothesis]
+        return result
+
+
+def check_onnx(
+    run: Run,
+    export: Export,
+    decoding: DecodingChoices,
+    source: Sequence[str],
+    references: Sequence[Sequence[str]],
+    progress: Progress,
+) -> ExportCheck:
+    """Translate a text greedily with a run and with its export, and compare.
+
+    Args:
+        run: the run, whose checkpoint was exported.
+        export: to ONNX.
+        decoding: how both translate, but for the beam.
+        source: raw lines.
+        references: sets of as many lines.
+        progress: receives the number of lines done.
+
+    Raises:
+        JtransError: the run or the export cannot be used.
+    """
+    greedy = replace(decoding, device="cpu", precision="fp32", search={"beam": 1})
+    ours = Translator.load([run], greedy)
+    graphs = Graphs.load(export.folder, export.facts, threads=torch.get_num_threads())
+    theirs = GreedyTranslator([], export.pipeline, ours.options, graphs=graphs)
+    ways = ("torch float32", ours), ("onnxruntime float32", theirs)
+    comparison = compare_ways(*ways, source, references, progress)
+    return ExportCheck(comparison, largest_difference(ours, theirs, source))

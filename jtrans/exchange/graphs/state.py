@@ -1,0 +1,102 @@
+"""The state of a search as a flat list of tensors, for graphs with explicit inputs and outputs.
+
+Any state is walked the same way: dataclasses, lists and plain objects are entered, tensors are
+taken out in order. A graph searches with one hypothesis per sentence: a beam is a larger batch,
+whose rows its caller selects.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jtrans.nn.beam_cache import BeamCache, KeyValueCache
+
+
+class JoinedCache(KeyValueCache):
+    """A cache that joins new slots to the old ones: a graph writes nothing in place."""
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add slots and return all keys and all values, [B, ..., H, slots, D]."""
+        new = (k, v)
+        if self._held:
+            new = tuple(torch.cat(pair, dim=-2) for pair in zip(self._held, new, strict=True))  # type: ignore[assignment]
+        self._held = [*new]
+        return new
+
+
+@dataclass
+class OneHypothesis:
+    """A `BeamCache` with one hypothesis per sentence: every slot is its own.
+
+    Args:
+        layers: one cache per layer.
+        length: positions read so far; a tensor where it is an input of a graph.
+    """
+
+    layers: list[JoinedCache]
+    length: Any
+
+    beam = 1
+
+    def advance(self) -> None:
+        """Count one more position; no slot is to be excluded."""
+        self.length = self.length + 1
+
+
+def _joined(kind: type[KeyValueCache]) -> type[JoinedCache]:
+    return type(f"Joined{kind.__name__}", (JoinedCache, kind), {})
+
+
+def traceable(state: Any) -> Any:
+    """Return a state after `begin` whose caches a graph can hold."""
+    if isinstance(state, BeamCache):
+        layers = []
+        for cache in state.layers:
+            layer = copy.copy(cache)
+            layer.__class__ = _joined(type(cache))
+            layers.append(layer)
+        return OneHypothesis(layers, state.length)  # type: ignore[arg-type]
+    if isinstance(state, Tensor) or not hasattr(state, "__dict__"):
+        return state
+    changed = copy.copy(state)
+    for name, value in vars(state).items():
+        setattr(changed, name, traceable(value))
+    return changed
+
+
+def tensors(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a state with names, always in the same order."""
+    if isinstance(state, Tensor):
+        yield ".".join(path), state
+    else:
+        for name, value in _parts(state):
+            if name != "length":  # an input of its own
+                yield from tensors(value, (*path, name.strip("_")))
+
+
+def with_tensors(state: Any, values: Iterator[Tensor], length: Tensor) -> Any:
+    """Return a copy of a state with other tensors, in the order of `tensors`, and a length."""
+    if isinstance(state, Tensor):
+        return next(values)
+    if isinstance(state, (list, tuple)):
+        changed = [with_tensors(part, values, length) for part in state]
+        return state._make(changed) if hasattr(state, "_make") else type(state)(changed)
+    parts = [*_parts(state)]
+    if not parts:
+        return state
+    changed = copy.copy(state)
+    for name, value in parts:
+        setattr(changed, name, length if name == "length" else with_tensors(value, values, length))
+    return changed
+
+
+def _parts(state: Any) -> list[tuple[str, Any]]:
+    if isinstance(state, (list, tuple)):
+        return [(str(number), part) for number, part in enumerate(state)]
+    return [*vars(state).items()] if hasattr(state, "__dict__") else []

@@ -1,0 +1,50 @@
+"""Translate with an exported model and onnxruntime alone: python translate_onnx.py < in > out.
+
+Lines of words, separated by spaces as in training. Greedy: the most probable token each time.
+"""
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+PAD, EOS, UNK, SPARE = range(4)
+folder = Path(__file__).parent
+facts = json.loads((folder / "export.json").read_text(encoding="utf-8"))
+pipeline = json.loads((folder / "pipeline.json").read_text(encoding="utf-8"))
+tokens = {side: pipeline[side]["vocabulary"]["tokens"] for side in ("source", "target")}
+ids = {token: number for number, token in enumerate(tokens["source"])}
+codes = [tuple(line.split()) for line in (pipeline["source"]["codes"] or "").splitlines()]
+ranks = {pair: rank for rank, pair in enumerate(codes)}
+names = [tensor["name"] for tensor in facts["state"]]
+changing = [tensor["name"] for tensor in facts["state"] if tensor["changes"]]
+start, step = (onnxruntime.InferenceSession(folder / f"{x}.onnx") for x in ("start", "step"))
+
+
+def split(word: str) -> list[str]:
+    """Split a word into BPE pieces."""
+    pieces = [*word[:-1], f"{word[-1]}</w>"] if ranks else [f"{word}</w>"]
+    while pairs := [(ranks[p], i) for i, p in enumerate(pairwise(pieces)) if p in ranks]:
+        place = min(pairs)[1]
+        pieces[place : place + 2] = ["".join(pieces[place : place + 2])]
+    return [f"{piece}@@" for piece in pieces[:-1]] + [pieces[-1].removesuffix("</w>")]
+
+
+for line in sys.stdin:
+    source = [ids.get(piece, UNK) for word in line.split() for piece in split(word)] + [EOS]
+    log_probs, *values = start.run(None, {"source": np.array([source])})
+    state = dict(zip(names, values, strict=True))
+    output: list[str] = []
+    while len(source) > 1 and len(output) < len(source) + 50:
+        log_probs[:, [PAD, SPARE, *([] if output else [EOS])]] = -np.inf
+        token = log_probs.argmax(axis=1)
+        if token[0] == EOS:
+            break
+        output.append(tokens["target"][token[0]])
+        inputs = {"token": token, "position": np.array(len(output)), **state}
+        log_probs, *values = step.run(None, inputs)
+        state.update(zip(changing, values, strict=True))
+    print(" ".join(output).replace("@@ ", ""), flush=True)

@@ -1,0 +1,131 @@
+"""Runs of every system as ONNX graphs."""
+
+from __future__ import annotations
+
+import io
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from plugins.random_runs import MakeRun
+
+from jtrans.decoding.options import DecodingChoices
+from jtrans.decoding.translator import Translator, load_model
+from jtrans.errors import ConfigError
+from jtrans.exchange.graphs.check import check_onnx
+from jtrans.exchange.graphs.export import compare, export_to_onnx
+from jtrans.exchange.graphs.sessions import Graphs
+from jtrans.models.zoo import SYSTEMS
+from jtrans.progress import Silent
+from jtrans.runs import Run
+from jtrans.text.vocabulary import EOS
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+SIZES = {"width": 8, "ffn_width": 12, "heads": 2}
+ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1}
+TRACED: dict[str, dict[str, Any]] = {
+    "transformer": SIZES | ONE_LAYER,
+    "dlcl": SIZES | ONE_LAYER,
+    "transformer-pp": SIZES | ONE_LAYER | {"ner_tags": 0, "kernels": [3]},
+    "reformer-base": SIZES | {"layers": 1, "side_vectors": True},
+    "reformer-fast": SIZES | {"layers": 1, "prenet_layers": 1},
+    "pervasive": {"width": 8, "ffn_width": 12, "layers": 1, "kernel": 3, "channels": 8},
+    "convs2s": {
+        "width": 8,
+        "output_width": 8,
+        "encoder_layers": "1 x (8, 3)",
+        "decoder_layers": "1 x (8, 3)",
+        "positions": 64,
+    },
+}
+RECURRENT = {
+    "rnmt-plus": {"width": 8, "heads": 2, "encoder_layers": 3, "decoder_layers": 3},
+    "hybrid": {"width": 8, "ffn_width": 12, "heads": 2, "rnmt_heads": 2},
+}
+LINES = ["ein mann liest .", "", "ein hund rennt schnell . mann", "hund"]
+
+
+def make(make_run: MakeRun, system: str, sizes: dict[str, Any]) -> Run:
+    config = {"model": {"system": system, **sizes}, "decoding": {"max_length": "S+3"}}
+    return Run.open(make_run(system, config=config))
+
+
+@pytest.mark.parametrize("system", TRACED)
+def test_graphs_translate_as_the_model(make_run: MakeRun, system: str) -> None:
+    run = make(make_run, system, TRACED[system])
+    export = export_to_onnx(run, run.folder / "out")  # compares other sizes than it traced
+    check = check_onnx(run, export, DecodingChoices(), LINES, [LINES], Silent())
+    assert check.comparison.same == 1.0
+    assert check.difference < 1e-4
+
+
+def test_every_system_is_traced_or_refused() -> None:
+    assert TRACED.keys() | RECURRENT.keys() == SYSTEMS.keys()
+
+
+@pytest.mark.parametrize("system", RECURRENT)
+def test_recurrent_systems_are_refused(make_run: MakeRun, system: str) -> None:
+    run = make(make_run, system, RECURRENT[system])
+    with pytest.raises(ConfigError, match=f"{system} cannot be exported to ONNX: its recurrent"):
+        export_to_onnx(run, run.folder / "out")
+    assert not (run.folder / "out").exists()
+
+
+def test_graphs_of_another_model_are_noticed(make_run: MakeRun) -> None:
+    run = make(make_run, "reformer-fast", TRACED["reformer-fast"])
+    export = export_to_onnx(run, run.folder / "out")
+    model = load_model(run)
+    model.output_norm.bias.data += 0.01  # type: ignore[union-attr, operator]
+    with pytest.raises(ConfigError, match="compute something else"):
+        compare(model, Graphs.load(export.folder, export.facts), 16)
+
+
+def test_a_model_that_cannot_be_traced_is_refused_in_one_line(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make(make_run, "transformer", TRACED["transformer"])
+    monkeypatch.setattr(
+        "jtrans.models.transformer.TransformerDecoding.project",
+        lambda self, hidden: torch.linalg.pinv(self.output(hidden)).mT,
+    )
+    with pytest.raises(ConfigError, match="transformer cannot be exported to ONNX") as refused:
+        export_to_onnx(run, run.folder / "out")
+    assert "\n" not in refused.value.message
+    assert capsys.readouterr().out == ""
+    assert not (run.folder / "out").exists()
+
+
+def test_hypotheses_are_selected_along_their_axis(make_run: MakeRun) -> None:
+    run = make(make_run, "pervasive", TRACED["pervasive"])
+    export = export_to_onnx(run, run.folder / "out")
+    graphs = Graphs.load(export.folder, export.facts)
+    source = np.array([[4, 5, EOS], [6, EOS, 0]])
+    first, state = graphs.start(source)
+    tokens = np.array([7, 4, 8])
+    rows = np.array([1, 0, 1])
+    selected, _ = graphs.step(tokens, 1, graphs.select(state, rows))
+    for row, token, log_probs in zip(rows, tokens, selected, strict=True):
+        _, alone = graphs.start(source[row : row + 1])
+        expected, _ = graphs.step(np.array([token]), 1, alone)
+        np.testing.assert_allclose(log_probs, expected[0], atol=1e-5)
+    assert first.shape == (2, len(run.pipeline.target.vocabulary))
+
+
+def test_the_example_needs_nothing_of_ours(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make(make_run, "transformer", TRACED["transformer"])
+    export = export_to_onnx(run, run.folder / "out")
+    example = export.folder / "translate_onnx.py"
+    assert "jtrans" not in Path(example).read_text(encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(LINES) + "\n"))
+    runpy.run_path(str(example), run_name="__main__")
+    given = capsys.readouterr().out.splitlines()
+    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+51"})
+    assert given == Translator.load([run], choices).translate(LINES)
