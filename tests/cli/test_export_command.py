@@ -100,6 +100,30 @@ def test_workers_and_files_keep_the_order(jtrans: Jtrans, exported: Path, tmp_pa
     assert plain.out == plain.out[: len(plain.out) // 12] * 12
 
 
+def test_graphs_are_exported_and_checked(
+    jtrans: Jtrans, corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime")
+    run = run_on(corpus).folder
+    result = jtrans("export", run, "--to", "onnx", "--out", "graphs", "--check", "--json")
+    assert result.code == 0
+    check = json.loads(result.out)["check"]
+    assert check["same"] == 1.0
+    assert check["log_prob_difference"] < 1e-4
+    assert (tmp_path / "graphs" / "translate_onnx.py").is_file()
+    assert "Next: python graphs/translate_onnx.py < FILE" in result.err
+    result = jtrans("translate", "graphs", *WITH_CTRANSLATE2, stdin=SOURCE.encode())
+    assert result.code == 2
+    assert "the export is for onnx, not for ctranslate2" in result.err
+
+
+def test_quantization_is_for_ctranslate2(jtrans: Jtrans, run: Path) -> None:
+    result = jtrans("export", run, "--to", "onnx", "--quantize", "int8")
+    assert result.code == 2
+    assert "--quantize is for ctranslate2, not for onnx" in result.err
+    assert not (run / "exports").exists()
+
+
 def flip_a_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

@@ -11,6 +11,7 @@ from jtrans.data.batch import Ids
 from jtrans.decoding.batches import by_length
 from jtrans.decoding.comparison import ExportCheck, compare_ways, largest_difference
 from jtrans.decoding.options import DecodingChoices, Limited, SearchOptions
+from jtrans.decoding.search.phrases import Phrases
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.decoding.translator import Translator
 from jtrans.exchange.graphs.sessions import Graphs
@@ -34,7 +35,8 @@ class GreedyTranslator(Translator):
         self,
         sources: Sequence[Ids],
         options: SearchOptions,
-        prefixes: Sequence[Ids] | None,
+        prefixes: Sequence[Ids],
+        phrases: Sequence[Phrases],
         progress: Progress,
     ) -> list[list[Hypothesis]]:
         assert self.graphs is not None

@@ -17,9 +17,9 @@ from jtrans.decoding.translator import load_model
 from jtrans.errors import ConfigError
 from jtrans.exchange.export_card import onnx_card
 from jtrans.exchange.graphs.modules import (
-    Start,
+    StartGraph,
     StateTensor,
-    Step,
+    StepGraph,
     describe_state,
     example_source,
     prepare_tables,
@@ -118,13 +118,13 @@ def trace(model: TranslationModel, vocabulary: int, folder: Path) -> list[StateT
 
 def _trace(model: TranslationModel, vocabulary: int, folder: Path) -> list[StateTensor]:
     state = describe_state(model, vocabulary)
-    start = Start(model).eval()
+    start = StartGraph(model).eval()
     source = example_source(2, 5, vocabulary)
     _, after = start.begin(source)
     token = torch.full((2,), EOS)
     model.step(token, after)
     values = [tensor for _, tensor in tensors(after)]
-    step = Step(model, after, [each.is_fixed for each in state]).eval()
+    step = StepGraph(model, after, [each.is_fixed for each in state]).eval()
     inputs: dict[str, Tensor] = {"token": token, "position": torch.tensor(2)}
     inputs |= {each.name: value for each, value in zip(state, values, strict=True)}
     axes = {each.name: each.axes for each in state} | {"token": {0: "sentences"}}
@@ -176,7 +176,7 @@ def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:
         ConfigError: they compute something else.
     """
     source = example_source(3, 8, vocabulary)
-    log_probs, state = Start(model).eval().begin(source)
+    log_probs, state = StartGraph(model).eval().begin(source)
     given, running = graphs.start(source.numpy())
     worst = _difference(log_probs, given)
     for position in range(1, 5):

@@ -44,7 +44,7 @@ class StateTensor:
         return next(axis for axis, name in self.axes.items() if name == "sentences")
 
 
-class Start(nn.Module):
+class StartGraph(nn.Module):
     """Encode the source and read ``</s>``."""
 
     def __init__(self, model: TranslationModel) -> None:
@@ -66,7 +66,7 @@ class Start(nn.Module):
         return _log_probs(self.model, self.model.step(first, state)), state
 
 
-class Step(nn.Module):
+class StepGraph(nn.Module):
     """Read one more token of every hypothesis.
 
     Args:
@@ -116,7 +116,7 @@ def example_source(sentences: int, length: int, vocabulary: int) -> Tensor:
 
 def describe_state(model: TranslationModel, vocabulary: int) -> list[StateTensor]:
     """Find which tensors a state has, and which of their axes vary with what, by trying."""
-    start = Start(model)
+    start = StartGraph(model)
     base = _shapes(start, example_source(2, 5, vocabulary), 2)
     others = {
         "sentences": _shapes(start, example_source(3, 5, vocabulary), 2),
@@ -142,7 +142,7 @@ def describe_state(model: TranslationModel, vocabulary: int) -> list[StateTensor
     ]
 
 
-def _shapes(start: Start, source: Tensor, steps: int) -> dict[str, tuple[int, ...]]:
+def _shapes(start: StartGraph, source: Tensor, steps: int) -> dict[str, tuple[int, ...]]:
     _, state = start.begin(source)
     for _ in range(steps - 1):
         start.model.step(torch.full((len(source),), EOS), state)
