@@ -7,6 +7,9 @@ of an epoch resumes with the same pieces.
 
 Memory holds the different words with their variants, and of the text a block of sentences at a
 time; the pieces of an epoch are in a temporary file.
+
+Dropped merges make sentences longer. Where a model has a longest sentence, those that would exceed
+it keep the pieces of the prepared corpus for the epoch.
 """
 
 from __future__ import annotations
@@ -29,8 +32,16 @@ from jtrans.text.pipeline import TextPipeline, TextSide
 BLOCK = 100_000  # sentences at a time
 
 
-def make_bpe_dropout(corpus: PreparedCorpus, rate: float, seed: int) -> BpeDropout | None:
+def make_bpe_dropout(
+    corpus: PreparedCorpus, rate: float, seed: int, *, longest: int | None = None
+) -> BpeDropout | None:
     """Return the BPE-dropout of the training split, None for a rate of 0.
+
+    Args:
+        corpus: the prepared corpus.
+        rate: of dropped merges.
+        seed: of the draws.
+        longest: the most tokens of a sentence that the model can read, ``</s>`` counted.
 
     Raises:
         ConfigError: the corpus has no BPE.
@@ -44,20 +55,26 @@ def make_bpe_dropout(corpus: PreparedCorpus, rate: float, seed: int) -> BpeDropo
             hint="set training.bpe_dropout=0, or prepare the corpus with --bpe joint",
             kind="config.bpe-dropout",
         )
-    return BpeDropout(corpus.pairs("train"), pipeline, rate=rate, seed=seed)
+    return BpeDropout(corpus.pairs("train"), pipeline, rate=rate, seed=seed, longest=longest)
 
 
 class BpeDropout:
     """The training pairs with the pieces of each epoch; `rate` of the merges are dropped."""
 
     def __init__(
-        self, pairs: ParallelIds, pipeline: TextPipeline, *, rate: float, seed: int
+        self,
+        pairs: ParallelIds,
+        pipeline: TextPipeline,
+        *,
+        rate: float,
+        seed: int,
+        longest: int | None = None,
     ) -> None:
         self._pairs = pairs
         self._seed = seed
         sides = zip(SIDES, (pipeline.source, pipeline.target), strict=True)
         self._words = {
-            name: _Words(getattr(pairs, name), side, rate, seed)
+            name: _Words(getattr(pairs, name), side, rate, seed, longest)
             for name, side in sides
             if side.codes is not None
         }
@@ -87,8 +104,11 @@ class _Sentences(NamedTuple):
 class _Words:
     """The words of one side, each a type and a number of pieces."""
 
-    def __init__(self, store: IdStore, side: TextSide, rate: float, seed: int) -> None:
+    def __init__(
+        self, store: IdStore, side: TextSide, rate: float, seed: int, longest: int | None
+    ) -> None:
         self._store = store
+        self._longest = longest
         self._is_inner = np.array([token.endswith(MARK) for token in side.vocabulary.tokens])
         types: dict[bytes, int] = {}  # the ids of a word, and its number
         numbers = ScratchArray(np.int32)
@@ -108,9 +128,12 @@ class _Words:
         pieces, lengths = ScratchArray(np.int32), []
         spread = {kind: ScratchArray(np.int8) for kind in labels}
         first_word = first_id = 0
-        for ids, starts, ends, sentences in self._blocks():
+        for block in self._blocks():
+            ids, starts, ends, sentences = block
             types = self._types[first_word : first_word + ends.size]
             drawn, counts = self._variants.draw(types, random)
+            if self._longest is not None:
+                drawn, counts = _bounded(block, drawn, counts, self._longest)
             pieces.append(drawn)
             word_ends = np.concatenate([np.zeros(1, np.int64), counts.cumsum()])
             lengths.append(np.diff(word_ends[sentences]))
@@ -132,6 +155,34 @@ class _Words:
             starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
             sentences = np.searchsorted(ends, bounds - bounds[0], side="right")
             yield _Sentences(own, starts, ends, sentences)
+
+
+def _bounded(
+    block: _Sentences, drawn: NDArray[np.int32], counts: NDArray[np.int64], longest: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Put back the old pieces of sentences with more than `longest` new ones.
+
+    Args:
+        block: the sentences with their old pieces.
+        drawn: the new pieces.
+        counts: the new pieces of each word.
+        longest: the most pieces of a sentence.
+
+    Returns:
+        The pieces, and their number for each word.
+    """
+    word_ends = np.concatenate([np.zeros(1, np.int64), counts.cumsum()])
+    is_too_long = np.diff(word_ends[block.sentences]) > longest
+    if not is_too_long.any():
+        return drawn, counts
+    is_kept = np.repeat(is_too_long, np.diff(block.sentences))  # by word
+    old_counts = block.ends - block.starts
+    new_counts = np.where(is_kept, old_counts, counts)
+    is_old = np.repeat(is_kept, new_counts)
+    pieces = np.empty(is_old.size, np.int32)
+    pieces[is_old] = block.ids[np.repeat(is_kept, old_counts)]
+    pieces[~is_old] = drawn[np.repeat(~is_kept, counts)]
+    return pieces, new_counts
 
 
 def _spread(

@@ -99,7 +99,9 @@ class Trainer:
         self.schedule = Schedule.from_config(training, config.model.width)
         self.stopping = Stopping(training, self.schedule)
         self.pairs = corpus.pairs("train")
-        self.bpe_dropout = make_bpe_dropout(corpus, training.bpe_dropout, training.seed)
+        self.bpe_dropout = make_bpe_dropout(
+            corpus, training.bpe_dropout, training.seed, longest=model.longest
+        )
         self.plan = UpdatePlan(self.pairs, training, is_joint=model.is_joint)
         self.validator = Validator(
             corpus, config, is_joint=model.is_joint, precision=precision, ranks=self.ranks

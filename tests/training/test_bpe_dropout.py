@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jtrans.config import build_config
 from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.bpe_dropout import BpeDropout
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError
+from jtrans.models.zoo import system_configs
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
@@ -88,3 +91,28 @@ def test_a_corpus_without_bpe_is_refused(
     with pytest.raises(ConfigError, match=r"bpe_dropout 0.1 needs BPE"):
         train(make_config(bpe_dropout=0.1), data=corpus.folder, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_sentence_that_would_become_too_long_keeps_its_pieces(letters: PreparedCorpus) -> None:
+    pairs, pipeline = letters.pairs("train"), letters.pipeline
+    free = BpeDropout(pairs, pipeline, rate=0.5, seed=1).epoch(0)
+    longest = int(pairs.source.lengths.max())
+    bounded = BpeDropout(pairs, pipeline, rate=0.5, seed=1, longest=longest).epoch(0)
+    is_too_long = free.source.lengths > longest
+    assert 0 < is_too_long.sum() < len(is_too_long)
+    for index, is_kept in enumerate(is_too_long):
+        expected = pairs if is_kept else free
+        assert bounded.source[index].tolist() == expected.source[index].tolist()
+
+
+def test_no_epoch_exceeds_the_position_tables_of_the_model(
+    letters: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    pairs = letters.pairs("train")
+    longest = int(max(pairs.source.lengths.max(), pairs.target.lengths.max()))
+    values = make_config(bpe_dropout=0.9, max_updates=2, validate_sentences=0).model_dump()
+    layers = {"encoder_layers": "(8, 3)", "decoder_layers": "(8, 3)"}
+    values["model"] = {"system": "convs2s", "width": 8, "output_width": 8, "positions": longest}
+    values["model"] |= layers
+    config = build_config(values, system_configs(), where="test")
+    assert train(config, data=letters.folder, run=tmp_path / "run").update == 2
