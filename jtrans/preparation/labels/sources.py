@@ -69,13 +69,23 @@ def open_labels(names: tuple[str, ...]) -> LabelSource:
 
 
 def labels_digest(names: Sequence[str]) -> str:
-    """Return the digest of CoNLL-U files, and the version of spaCy."""
+    """Return the digest of CoNLL-U files and folders of models, and the version of spaCy."""
     digests = []
     for name in names:
         kind, _, value = name.partition(":")
         is_file = kind == "conllu"
-        digests.append(file_digest(Path(value)) if is_file else str(_spacy().__version__))
+        digests.append(file_digest(Path(value)) if is_file else _model_digest(Path(value)))
     return digests[0] if len(digests) == 1 else text_digest("\n".join(digests))
+
+
+def _model_digest(model: Path) -> str:
+    """Return the version of spaCy; for a folder that may change, the digest of its files too."""
+    version = str(_spacy().__version__)
+    if not model.is_dir():
+        return version
+    files = sorted(path for path in model.rglob("*") if path.is_file())
+    names = (f"{path.relative_to(model).as_posix()} {file_digest(path)}" for path in files)
+    return text_digest("\n".join([version, *names]))
 
 
 class SeveralLabels:
@@ -103,7 +113,7 @@ class SpacyLabels:
         model: the name of an installed model, or its folder.
 
     Raises:
-        ConfigError: spaCy or the model is not installed, or the model has no tagger.
+        ConfigError: spaCy or the model is not installed, or the model is damaged or tags nothing.
     """
 
     def __init__(self, model: str) -> None:
@@ -114,6 +124,13 @@ class SpacyLabels:
                 f"spaCy has no model {model}",
                 where="--labels",
                 hint=f"python -m spacy download {model}",
+                kind="config.labels",
+            ) from error
+        except Exception as error:  # of a folder that is no model, or of another version
+            raise ConfigError(
+                f"spaCy cannot load {model}: {str(error).strip().splitlines()[0]}",
+                where="--labels",
+                hint="train the model again with this version of spaCy, or choose another",
                 kind="config.labels",
             ) from error
         self.entity_types: Sequence[str] = (
@@ -128,17 +145,18 @@ class SpacyLabels:
         tokens = [token for token in document if not token.is_space]
         if not tokens:
             return None
-        if not tokens[0].pos_:
+        if not document.has_annotation("POS"):
             raise ConfigError(
                 "this spaCy model does not tag parts of speech",
                 where="--labels",
-                hint="choose a model with a tagger, such as de_core_news_sm",
+                hint="choose a model with a morphologizer, or a tagger and an attribute ruler, "
+                "such as de_core_news_sm",
                 kind="config.labels",
             )
         entities = [f"{token.ent_iob_}-{token.ent_type_}".strip("-") or "O" for token in tokens]
         return Tagged(
             [token.text for token in tokens],
-            [token.pos_ for token in tokens],
+            [token.pos_ or NO_TAG for token in tokens],
             entities if self.entity_types else (),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +26,13 @@ from jtrans.preparation.labels.project import (
     overlaps,
     project,
 )
-from jtrans.preparation.labels.sources import ConlluLabels, check_labels, open_labels
+from jtrans.preparation.labels.sources import (
+    ConlluLabels,
+    SpacyLabels,
+    check_labels,
+    labels_digest,
+    open_labels,
+)
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.text.pipeline import TextSide
@@ -245,6 +252,13 @@ def test_missing_spacy_is_named_with_the_command_that_installs_it(
     assert "jtrans[labels]" in str(caught.value.hint)
 
 
+class FakeDocument(list[SimpleNamespace]):
+    """What this project uses of a spaCy document."""
+
+    def has_annotation(self, name: str) -> bool:
+        return name == "POS"
+
+
 class FakeModel:
     """What this project uses of a spaCy pipeline."""
 
@@ -254,16 +268,16 @@ class FakeModel:
     def get_pipe(self, name: str) -> SimpleNamespace:
         return SimpleNamespace(labels=("PER",))
 
-    def pipe(self, lines: Any, batch_size: int) -> Iterator[list[SimpleNamespace]]:
+    def pipe(self, lines: Any, batch_size: int) -> Iterator[FakeDocument]:
         for line in lines:
-            yield [
+            yield FakeDocument(
                 SimpleNamespace(
                     text=word, pos_="NOUN" if word[0].isupper() else "VERB", is_space=False,
                     ent_iob_="B" if word == "Anna" else "O",
                     ent_type_="PER" if word == "Anna" else "",
                 )
                 for word in line.split()
-            ]  # fmt: skip
+            )  # fmt: skip
 
 
 def test_tags_of_spacy_become_labels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -280,3 +294,45 @@ def test_tags_of_spacy_become_labels(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     names, labels = prepared.label_names, prepared.pairs("train").labels
     assert [names["pos"][i] for i in labels["pos"][1][:-1]] == ["VERB", "NOUN"]
     assert [names["ner"][i] for i in labels["ner"][0][:-1]] == ["B-PER", "O"]
+
+
+@pytest.fixture(scope="module")
+def spacy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A spaCy pipeline of rules: names are proper nouns and persons, `geht` is a verb."""
+    spacy = pytest.importorskip("spacy")
+    nlp = spacy.blank("de")
+    ruler = nlp.add_pipe("attribute_ruler")
+    ruler.add([[{"IS_TITLE": True}]], {"POS": "PROPN"})
+    ruler.add([[{"LOWER": "geht"}]], {"POS": "VERB"})
+    folder = tmp_path_factory.mktemp("spacy") / "rules"
+    nlp.to_disk(folder)
+    return folder
+
+
+def test_a_real_spacy_pipeline_in_a_folder_labels_words(spacy_folder: Path, tmp_path: Path) -> None:
+    open_labels.cache_clear()
+    lines = ["Anna geht. Ab", "  ", "Berta geht nach Ulm"]
+    [first, empty, third] = open_labels((f"spacy:{spacy_folder}",)).tag(lines)
+    assert empty is None and first is not None and third is not None
+    assert first.words == ["Anna", "geht", ".", "Ab"]
+    assert first.tags == ["PROPN", "VERB", "_", "PROPN"]
+    assert third.tags == ["PROPN", "VERB", "_", "PROPN"]
+    before = labels_digest([f"spacy:{spacy_folder}"])
+    copy = shutil.copytree(spacy_folder, tmp_path / "copy")
+    assert labels_digest([f"spacy:{copy}"]) == before
+    (copy / "meta.json").write_text("{}", encoding="utf-8")
+    assert labels_digest([f"spacy:{copy}"]) != before
+
+
+def test_spacy_pipelines_that_cannot_label_are_refused(spacy_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="spaCy has no model nothing_sm"):
+        SpacyLabels("nothing_sm")
+    damaged = shutil.copytree(spacy_folder, tmp_path / "damaged")
+    (damaged / "config.cfg").write_text("[nlp]\nlang = 3\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="spaCy cannot load"):
+        SpacyLabels(str(damaged))
+    import spacy
+
+    spacy.blank("de").to_disk(tmp_path / "blank")
+    with pytest.raises(ConfigError, match="does not tag parts of speech"):
+        SpacyLabels(str(tmp_path / "blank")).tag(["Anna geht"])
