@@ -15,7 +15,6 @@ from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.halving import in_halves
 from jtrans.decoding.lines.attended import AttentionReader
 from jtrans.decoding.lines.constraints import (
-    NO_CONSTRAINTS,
     ConstraintEncoder,
     Constraints,
     check_search,
@@ -46,7 +45,7 @@ from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
 from jtrans.runs import WEIGHTS, Run
-from jtrans.text.pipeline import TextPipeline
+from jtrans.text.pipeline import TextPipeline, TextSide
 
 # Time and memory grow with the square of the length: one very long line must not stop a file.
 LONGEST_SOURCE = 1024
@@ -87,6 +86,7 @@ def translate_ids(
     sources: Sequence[Ids],
     options: SearchOptions,
     *,
+    others: Sequence[Sequence[Ids]] = (),
     prefixes: Sequence[Ids] | None = None,
     phrases: Sequence[Phrases] | None = None,
     sampling: SamplingOptions | None = None,
@@ -98,6 +98,8 @@ def translate_ids(
     Args:
         models: one model, or an ensemble, as they are or prepared.
         sources: the sentences.
+        others: the sentences as each later model of an ensemble reads them; none if all read the
+            same.
         options: of the search.
         prefixes: the first tokens of each translation, without EOS, shorter than its limit.
         phrases: required and forbidden phrases of each translation.
@@ -113,17 +115,24 @@ def translate_ids(
     """
     device = models[0].device
     is_joint = any(model.is_joint for model in models)
-    lengths = [len(source) for source in sources]
+    lengths = [max(map(len, each)) for each in zip(sources, *others, strict=True)]
     result: list[list[Hypothesis]] = [[] for _ in sources]
     done = 0
 
     def search(batch: list[int]) -> list[list[Hypothesis]]:
-        source, mask = padded([sources[index] for index in batch], device)
+        read = [padded([each[index] for index in batch], device) for each in (sources, *others)]
+        source, mask = read[0]
         forced = [prefixes[index] for index in batch] if prefixes else None
         own = [phrases[index] for index in batch] if phrases else None
+        with torch.no_grad():
+            memories = (
+                [model.encode(*ids) for model, ids in zip(models, read, strict=True)]
+                if others
+                else None
+            )
         if sampling:
-            return draw(models, source, mask, options, sampling, forced, own)
-        return beam_search(models, source, mask, options, forced, own)
+            return draw(models, source, mask, options, sampling, forced, own, memories)
+        return beam_search(models, source, mask, options, forced, own, memories)
 
     searched = in_halves(
         by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint),
@@ -152,6 +161,7 @@ class Translator:
         batch_tokens: most padded source tokens in one batch.
         precision: "fp32" or "bf16".
         extras: sampling, minimum Bayes risk, word alignments.
+        other_sources: how later models of an ensemble read the source, if they differ.
     """
 
     models: Sequence[TranslationModel]
@@ -160,13 +170,14 @@ class Translator:
     batch_tokens: int = BATCH_TOKENS
     precision: str = "fp32"
     extras: TranslationExtras = field(default_factory=TranslationExtras)
+    other_sources: Sequence[TextSide] = ()
 
     @classmethod
     def load(cls, runs: Sequence[Run], decoding: DecodingChoices) -> Translator:
         """Load one run, or several as an ensemble; the search options are those of the first.
 
         Raises:
-            DecodingError: the runs of an ensemble do not share their text pipeline.
+            DecodingError: the runs of an ensemble do not share their target language and tokens.
             CheckpointError: a run or checkpoint cannot be used.
         """
         options = decoding.search_options(runs[0])
@@ -175,8 +186,10 @@ class Translator:
         models = [load_model(run, decoding.checkpoint, device) for run in runs]
         batch_tokens = decoding.batch_tokens or BATCH_TOKENS
         precision = resolve_precision(device, decoding.precision)
+        sides = [run.pipeline.source for run in runs]
+        others = sides[1:] if any(side != sides[0] for side in sides) else []
         translator = cls(
-            models, runs[0].pipeline, options, batch_tokens, precision, decoding.extras
+            models, runs[0].pipeline, options, batch_tokens, precision, decoding.extras, others
         )
         if decoding.extras.needs_attention:  # refuse at once
             choose_layer(models[0], decoding.extras.alignment_layer)
@@ -295,7 +308,7 @@ class Translator:
             "a grid": self.extras.grid,
         }
         return SentenceReader(
-            self.pipeline.source,
+            (self.pipeline.source, *self.other_sources),
             self._constraints,
             self._longest,
             lambda length: options.limit(length, self._limited),
@@ -310,45 +323,40 @@ class Translator:
         full = [index for index, sentence in enumerate(sentences) if len(sentence.ids) > 1]
         extras = self.extras
         has_choice = extras.mbr is not None or extras.coverage_penalty > 0
-        constraints = [sentences[index].constraints or NO_CONSTRAINTS for index in full]
-        check_search(constraints, options, extras.sampling)
-        hypotheses = self._search(
-            [sentences[index].ids for index in full],
-            replace(options, nbest=options.beam) if has_choice else options,
-            [each.prefix for each in constraints],
-            [each.phrases for each in constraints],
-            progress,
-        )
+        searched = [sentences[index] for index in full]
+        check_search([each.constraints for each in searched], options, extras.sampling)
+        wider = replace(options, nbest=options.beam) if has_choice else options
         best = []
-        for index, own, given in zip(full, hypotheses, constraints, strict=True):
+        for sentence, own in zip(searched, self._search(searched, wider, progress), strict=True):
             if not own:
-                raise no_translation(sentences[index].number)
-            ranked = self._rank([self._to_text(each, given.words) for each in own])
+                raise no_translation(sentence.number)
+            words = sentence.constraints.words
+            ranked = self._rank([self._to_text(each, words) for each in own])
             best.append(ranked if extras.coverage_penalty else ranked[: options.nbest])
         if extras.needs_attention:
             reader = AttentionReader(self.pipeline, extras, self._attention)
-            best = reader.read([sentences[index] for index in full], best)
+            best = reader.read(searched, best)
         result = [[self._empty] for _ in sentences]
         for index, translations in zip(full, best, strict=True):
             result[index] = translations[: options.nbest]
         return result
 
     def _search(
-        self,
-        sources: Sequence[Ids],
-        options: SearchOptions,
-        prefixes: Sequence[Ids],
-        phrases: Sequence[Phrases],
-        progress: Progress,
+        self, sentences: Sequence[InputSentence], options: SearchOptions, progress: Progress
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of sentences given as ids; engines of other programs replace it."""
+        """Return the hypotheses of sentences; engines of other programs replace it."""
+        prefixes = [each.constraints.prefix for each in sentences]
+        phrases = [each.constraints.phrases for each in sentences]
         # no model is trained afterwards, and operations cost less; validation in training cannot
         with torch.inference_mode():
             return translate_ids(
                 self._searched,
-                sources,
+                [each.ids for each in sentences],
                 options,
-                prefixes=prefixes if any(map(len, prefixes)) else None,
+                others=[
+                    [each.others[i] for each in sentences] for i in range(len(self.other_sources))
+                ],
+                prefixes=prefixes if any(prefixes) else None,
                 phrases=phrases if any(phrases) else None,
                 sampling=self.extras.sampling,
                 batch_tokens=self.batch_tokens,
@@ -410,13 +418,13 @@ class Translator:
 
 
 def _check_ensemble(runs: Sequence[Run]) -> None:
-    """Refuse an ensemble whose models do not share source and target tokens."""
-    first = runs[0].pipeline.fingerprint()
+    """Refuse an ensemble whose models do not share language and tokens of the target."""
+    first = runs[0].pipeline.target.to_json()
     for run in runs[1:]:
-        if run.pipeline.fingerprint() != first:
+        if run.pipeline.target.to_json() != first:
             raise DecodingError(
                 f"{runs[0].name} and {run.name} cannot form an ensemble: "
-                "they were trained with different vocabularies or segmentation",
+                "they were trained with different target vocabularies or segmentation",
                 hint="give runs trained on the same prepared corpus, or translate with each alone",
                 kind="decoding.ensemble",
             )

@@ -144,12 +144,36 @@ def test_progress_counts_sentences(translator: Translator) -> None:
     assert listener.advances[-1][1:] == (5, 5)
 
 
+def test_members_of_an_ensemble_read_the_source_each_in_its_own_way(make_run: MakeRun) -> None:
+    """A model whose source ids are renumbered, with its embedding, is the same model."""
+    runs = [Run.open(make_run("a")), Run.open(make_run("b", weights_seed=2))]
+    choices = replace(ON_CPU, search={"beam": 3, "nbest": 3, "max_length": "S+4"})
+    same = Translator.load(runs, choices)
+    assert same.other_sources == []
+    side = runs[0].pipeline.source
+    words = side.vocabulary.tokens[4:11]
+    counts = {word: 10 + place for place, word in enumerate(words)}
+    renumbered = TextPipeline(
+        replace(side, vocabulary=Vocabulary.build(counts)), runs[0].pipeline.target
+    )
+    other = Translator.load([runs[0], Run.open(make_run("c", pipeline=renumbered))], choices)
+    weights = same.models[1].state_dict()
+    name = "source_embedding.tokens.weight"
+    moved = weights[name].clone()
+    for word in words:
+        old, new = side.encode(word)[0], renumbered.source.encode(word)[0]
+        moved[new] = weights[name][old]
+    other.models[1].load_state_dict({**weights, name: moved})
+    expected = [[each.text for each in own] for own in same.translate_nbest(LINES)]
+    assert [[each.text for each in own] for own in other.translate_nbest(LINES)] == expected
+
+
 def test_runs_of_different_vocabularies_form_no_ensemble(make_run: MakeRun) -> None:
     other = TextPipeline.whitespace(
         "de", "en", Vocabulary.build({"x": 1}), Vocabulary.build({"y": 1})
     )
     runs = [Run.open(make_run("first")), Run.open(make_run("second", pipeline=other))]
-    with pytest.raises(DecodingError, match="different vocabularies") as caught:
+    with pytest.raises(DecodingError, match="different target vocabularies") as caught:
         Translator.load(runs, ON_CPU)
     assert caught.value.exit_code == 2
 

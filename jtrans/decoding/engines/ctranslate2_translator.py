@@ -13,8 +13,8 @@ from jtrans.data.batch import Ids
 from jtrans.decoding.batches import BATCH_TOKENS, by_length
 from jtrans.decoding.engines.ctranslate2_options import COMPUTE_TYPES, check_choices
 from jtrans.decoding.engines.ctranslate2_search import CTranslate2Search
+from jtrans.decoding.lines.sentences import InputSentence
 from jtrans.decoding.options import DecodingChoices, Limited, SearchOptions
-from jtrans.decoding.search.phrases import Phrases
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.decoding.translator import Translator
 from jtrans.errors import ConfigError, DecodingError
@@ -77,15 +77,11 @@ class CTranslate2Translator(Translator):
         return [self.engine]
 
     def _search(
-        self,
-        sources: Sequence[Ids],
-        options: SearchOptions,
-        prefixes: Sequence[Ids],
-        phrases: Sequence[Phrases],
-        progress: Progress,
+        self, sentences: Sequence[InputSentence], options: SearchOptions, progress: Progress
     ) -> list[list[Hypothesis]]:
         assert self.engine is not None
-        if any(phrases):
+        prefixes = [each.constraints.prefix for each in sentences]
+        if any(each.constraints.phrases for each in sentences):
             raise DecodingError(
                 "CTranslate2 cannot follow required and forbidden phrases",
                 where="--engine ctranslate2",
@@ -93,9 +89,9 @@ class CTranslate2Translator(Translator):
                 kind="decoding.engine",
             )
         return self.engine.search(
-            sources,
+            [each.ids for each in sentences],
             options,
-            prefixes=prefixes if any(map(len, prefixes)) else None,
+            prefixes=prefixes if any(prefixes) else None,
             sampling=self.extras.sampling,
             scores=self.scores or options.nbest > 1,
             progress=progress,

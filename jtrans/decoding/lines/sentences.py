@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from jtrans.decoding.lines.constraints import (
+    NO_CONSTRAINTS,
     ConstraintEncoder,
     Constraints,
     EncodedConstraints,
@@ -24,14 +25,16 @@ class InputSentence:
     Args:
         text: raw text.
         ids: its ids, ending in EOS.
-        constraints: of its translation; None for none.
         number: of the line, counted from 1.
+        constraints: of its translation.
+        others: its ids as later models of an ensemble read it, if they differ.
     """
 
     text: str
     ids: list[int]
-    constraints: EncodedConstraints | None
     number: int
+    constraints: EncodedConstraints = NO_CONSTRAINTS
+    others: Sequence[list[int]] = ()
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class SentenceReader:
     """Turns lines into sentences.
 
     Args:
-        source: of the pipeline.
+        sources: how each model that reads the source in another way does, at least one.
         encoder: of constraints.
         longest: most source tokens, ``</s>`` counted.
         limit: from source tokens to the most target tokens, both with ``</s>``.
@@ -47,7 +50,7 @@ class SentenceReader:
         progress: is warned of lines that are cut.
     """
 
-    source: TextSide
+    sources: Sequence[TextSide]
     encoder: ConstraintEncoder
     longest: int
     limit: Callable[[int], int]
@@ -66,13 +69,14 @@ class SentenceReader:
             DecodingError: constraints that cannot be fulfilled, or a line that is too long and
                 needed as a whole.
         """
-        encoded = self.encoder.encode(constraints, number) if constraints else None
-        ids = self.source.encode(line)
-        if len(ids) <= self.longest:
-            if encoded and len(ids) > 1:
+        encoded = self.encoder.encode(constraints, number) if constraints else NO_CONSTRAINTS
+        ids, *others = (side.encode(line) for side in self.sources)
+        length = max(map(len, (ids, *others)))
+        if length <= self.longest:
+            if constraints and len(ids) > 1:
                 check_room(encoded, self.limit(len(ids)), number)
-            return [InputSentence(line, ids, encoded, number)]
-        parts = self._parts(line, len(ids), constraints, number)
+            return [InputSentence(line, ids, number, encoded, others)]
+        parts = self._parts(line, length, constraints, number)
         later = replace(constraints, prefix="", prefix_tokens=()) if constraints else None
         own = [constraints, *[later] * (len(parts) - 1)]
         return [
@@ -93,6 +97,9 @@ class SentenceReader:
                 hint="divide the line into sentences",
                 kind="decoding.long-line",
             )
-        parts = cut(line, lambda text: len(self.source.encode(text)) <= self.longest)
+        parts = cut(line, self._is_short)
         self.progress.warn(f"{fault}: translated in {len(parts):,} parts: {begin}")
         return parts
+
+    def _is_short(self, text: str) -> bool:
+        return all(len(side.encode(text)) <= self.longest for side in self.sources)

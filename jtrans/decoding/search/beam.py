@@ -26,7 +26,7 @@ from jtrans.decoding.search.diversity import DiverseGroups
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
 from jtrans.decoding.search.phrases import Phrases, RequiredPhrases
 from jtrans.decoding.search.trace import Hypothesis, Trace
-from jtrans.models.base import State
+from jtrans.models.base import Memory, State
 from jtrans.text.vocabulary import EOS
 
 # Checking on a GPU whether sentences are done means waiting for it: only every few steps.
@@ -40,6 +40,7 @@ def beam_search(
     options: SearchOptions,
     prefixes: Sequence[Ids] | None = None,
     phrases: Sequence[Phrases] | None = None,
+    memories: Sequence[Memory] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search for the best translations of some sentences.
 
@@ -50,6 +51,7 @@ def beam_search(
         options: beam, limits and ranking.
         prefixes: the first tokens of each translation, without ``</s>``; none by default.
         phrases: required and forbidden phrases of each translation; none by default.
+        memories: of each model, where they do not all read `source`.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first; none only where no
@@ -62,7 +64,8 @@ def beam_search(
         limits = [options.limit(length, models) for length in source_mask.sum(1).tolist()]
         rules = TokenRules(options, limits, source.device, prefixes, phrases)
         choice = _choice(options, rules)
-        search = _Search(models, source, source_mask, limits, options, rules, choice)
+        memories = memories or [model.encode(source, source_mask) for model in models if limits]
+        search = _Search(models, memories, limits, options, rules, choice)
         while search.is_running:
             search.advance()
         return search.trace.read(options, may_fail=phrases is not None)
@@ -80,8 +83,7 @@ class _Search:
     def __init__(
         self,
         models: Sequence[Searchable],
-        source: Tensor,
-        source_mask: Tensor,
+        memories: Sequence[Memory],
         limits: list[int],
         options: SearchOptions,
         rules: TokenRules,
@@ -93,7 +95,7 @@ class _Search:
         self.rules = rules
         self.choice = choice
         self.keeps_prefix = rules.needs_prefix or choice.needs_prefix
-        device, B = source.device, source.shape[0]
+        device, B = rules.limit.device, len(limits)
         self.step = 0
         self.is_running = B > 0
         self.asks_every_step = device.type == "cpu"
@@ -113,7 +115,7 @@ class _Search:
         self.token = torch.full((B,), EOS, device=device)  # [A * h]
         self.trace = Trace(max(limits, default=0), B, options.beam, device)
         self.states: list[State] = [
-            model.begin(model.encode(source, source_mask), 1) for model in models if B
+            model.begin(memory, 1) for model, memory in zip(models, memories, strict=B > 0)
         ]
 
     def advance(self) -> None:

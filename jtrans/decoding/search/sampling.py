@@ -24,7 +24,7 @@ from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
 from jtrans.decoding.search.phrases import Phrases
 from jtrans.decoding.search.trace import Hypothesis, require_finite
-from jtrans.models.base import State
+from jtrans.models.base import Memory, State
 from jtrans.text.vocabulary import EOS
 
 STEPS_AT_ONCE = 64  # for which random numbers are drawn together
@@ -38,6 +38,7 @@ def draw(
     sampling: SamplingOptions,
     prefixes: Sequence[Ids] | None = None,
     phrases: Sequence[Phrases] | None = None,
+    memories: Sequence[Memory] | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw `options.beam` translations of each sentence, independent of each other.
 
@@ -49,6 +50,7 @@ def draw(
         sampling: the distribution and the seed.
         prefixes: the first tokens of each translation, without ``</s>``; none by default.
         phrases: forbidden phrases of each translation; none by default.
+        memories: of each model, where they do not all read `source`.
 
     Returns:
         For each sentence the first `options.nbest` in the order drawn.
@@ -64,7 +66,11 @@ def draw(
     ]
     with torch.no_grad():
         rules = TokenRules(options, limits, source.device, prefixes, phrases)
-        states = [model.begin(model.encode(source, source_mask), options.beam) for model in models]
+        memories = memories or [model.encode(source, source_mask) for model in models]
+        states = [
+            model.begin(memory, options.beam)
+            for model, memory in zip(models, memories, strict=True)
+        ]
         drawing = _Drawing(models, states, rules, sampling, random)
         while drawing.is_running:
             drawing.advance()

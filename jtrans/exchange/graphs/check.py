@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from jtrans.data.batch import Ids
 from jtrans.decoding.batches import by_length
 from jtrans.decoding.comparison import ExportCheck, compare_ways, largest_difference
+from jtrans.decoding.lines.sentences import InputSentence
 from jtrans.decoding.options import DecodingChoices, Limited, SearchOptions
-from jtrans.decoding.search.phrases import Phrases
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.decoding.translator import Translator
 from jtrans.exchange.graphs.sessions import Graphs
@@ -32,18 +31,13 @@ class GreedyTranslator(Translator):
         return [self.graphs]
 
     def _search(
-        self,
-        sources: Sequence[Ids],
-        options: SearchOptions,
-        prefixes: Sequence[Ids],
-        phrases: Sequence[Phrases],
-        progress: Progress,
+        self, sentences: Sequence[InputSentence], options: SearchOptions, progress: Progress
     ) -> list[list[Hypothesis]]:
         assert self.graphs is not None
-        lengths = [len(source) for source in sources]
-        result: list[list[Hypothesis]] = [[] for _ in sources]
+        lengths = [len(sentence.ids) for sentence in sentences]
+        result: list[list[Hypothesis]] = [[] for _ in sentences]
         for batch in by_length(lengths, batch_tokens=self.batch_tokens, is_joint=True):
-            own = self.graphs.greedy([sources[index] for index in batch], options)
+            own = self.graphs.greedy([sentences[index].ids for index in batch], options)
             for index, hypothesis in zip(batch, own, strict=True):
                 result[index] = [hypothesis]
         return result
