@@ -40,8 +40,9 @@ class State(Protocol):
 
         Args:
             rows: for each sentence still in the search, its surviving hypotheses as indices into
-                the N old ones, [B', beam']. All hypotheses of a row belong to one sentence, and
-                sentences keep their order.
+                the N old ones, [B', beam']. All hypotheses of a row belong to one sentence. As
+                long as all sentences go on they keep their order; when some leave, others may
+                take their places.
         """
         ...
 

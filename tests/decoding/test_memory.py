@@ -12,7 +12,6 @@ from plugins.random_runs import ON_CPU, MakeRun
 from jtrans.decoding import teacher_forcing, translator
 from jtrans.decoding.options import HIGHEST_LIMIT, SearchOptions
 from jtrans.decoding.search import beam
-from jtrans.decoding.search.trace import Trace
 from jtrans.decoding.translator import Translator
 from jtrans.errors import WorkError
 from jtrans.runs import Run
@@ -111,24 +110,6 @@ def test_other_errors_are_not_taken_for_missing_memory(
     limit(monkeypatch, RuntimeError("shapes do not match"), 0)
     with pytest.raises(RuntimeError, match="shapes"):
         ready.translate(LINES)
-
-
-def test_the_trace_has_room_for_the_steps_taken_not_for_the_limit(
-    tiny_model: Any, padded: Any
-) -> None:
-    trace = Trace(10**9, 60, 5, torch.device("cpu"))
-    assert trace._token.numel() <= 64 * 60 * 5
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_trace_grows_without_changing_results(
-    tiny_model: Any, padded: Any, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    options = SearchOptions(beam=3, nbest=3, max_length="40", min_length=20)
-    ids, mask = padded([[5, 6, 1], [7, 1], [5, 9, 8, 11, 12, 1]])
-    expected = beam.beam_search([tiny_model(8, seed=seed)], ids, mask, options)
-    monkeypatch.setattr(Trace, "first_capacity", 1)
-    assert beam.beam_search([tiny_model(8, seed=seed)], ids, mask, options) == expected
 
 
 @pytest.mark.parametrize("text", ["200000000", "9" * 400, "S+" + "9" * 40, f"{'9' * 400}*S"])

@@ -130,6 +130,8 @@ def draw_rows(data: st.DataObject, alive: list[int], beam: int) -> tuple[Tensor,
     """Draw which sentences go on, and from which of their hypotheses: rows, sentences, beam."""
     new_beam = data.draw(st.integers(1, 3))
     places = data.draw(st.sets(st.integers(0, len(alive) - 1), min_size=1).map(sorted))
+    if len(places) < len(alive):  # others may take the places of those that leave
+        places = data.draw(st.permutations(places))
     choice = st.lists(st.integers(0, beam - 1), min_size=new_beam, max_size=new_beam)
     rows = [[place * beam + hypothesis for hypothesis in data.draw(choice)] for place in places]
     return torch.tensor(rows), [alive[place] for place in places], new_beam

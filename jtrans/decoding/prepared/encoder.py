@@ -51,7 +51,7 @@ class PreparedEmbedding:
         return torch.add(added, F.embedding(ids, self.weight), alpha=self.scale)
 
     def position(self, ids: Tensor, position: int) -> Tensor:
-        """Embed the tokens at one position, [N] -> [N, E]."""
+        """Embed the tokens at one position, [...] -> [..., E]."""
         added = self.added(position + 1)[position]
         return torch.add(added, F.embedding(ids, self.weight), alpha=self.scale)
 
@@ -83,7 +83,7 @@ class PreparedFeedForward:
         self.outer = FixedLinear(module.outer.weight, module.outer.bias, dtype)
 
     def plus(self, y: Tensor, x: Tensor) -> Tensor:
-        """Return x + FFN(y), [N, E]."""
+        """Return x + FFN(y), [..., E]."""
         return self.outer.add_to(x, self.inner.relu(y))
 
 

@@ -23,7 +23,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from jtrans.decoding.prepared.target import weights_of
+from jtrans.decoding.prepared.target import keep_sentences, weights_of
 from jtrans.models.base import Memory
 from jtrans.nn.attention import CrossAttention
 from jtrans.nn.cpu.fixed_linear import FixedLinear
@@ -33,7 +33,7 @@ class SourceState(Protocol):
     """Keys and values of all layers for the sentences of a batch."""
 
     def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
-        """Return x plus the attention of y to the source, [N, E]."""
+        """Return x plus the attention of y to the source, [B, beam, E]."""
         ...
 
     def select(self, sentences: Tensor) -> None:
@@ -126,24 +126,30 @@ class MergedSource:
         self._values = by_sentence(values.add_(weights.out_bias[:, None] / H))
         added = by_sentence(torch.bmm(keys, weights.query_bias)).view(L, B, 1, H, S)
         self._bias = (added + bias[:, None, None, :]).view(L, B, 1, H * S)
+        self._layers = self._by_layer()
 
     def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
-        """Return x plus the attention of y to the source, [N, E]."""
-        keys, values = self._keys[layer], self._values[layer]  # [B, H * S, E]
-        B, columns, E = keys.shape
-        queries = y.view(B, -1, E).to(keys.dtype)
-        scores = torch.baddbmm(self._bias[layer], queries, keys.mT)  # [B, beam, H * S]
-        weights = weights_of(scores.view(B, -1, self.heads, columns // self.heads))
-        weights = weights.view(scores.shape)
+        """Return x plus the attention of y to the source, [B, beam, E]."""
+        bias, keys, values = self._layers[layer]
+        scores = torch.baddbmm(bias, y.to(keys.dtype), keys)  # [B, beam, H * S]
+        B, beam, columns = scores.shape
+        weights = weights_of(scores.view(B, beam, self.heads, columns // self.heads))
+        weights = weights.view(B, beam, columns)
         if x.dtype == values.dtype:
-            return torch.baddbmm(x.view(B, -1, E), weights, values).view(x.shape)
-        return x + torch.bmm(weights, values).view(x.shape)
+            return torch.baddbmm(x, weights, values)
+        return x + torch.bmm(weights, values)
 
     def select(self, sentences: Tensor) -> None:
         """Keep some sentences, [B'], in place."""
         self._keys, self._values, self._bias = (
-            x.index_select(1, sentences) for x in (self._keys, self._values, self._bias)
+            keep_sentences(x, 1, sentences) for x in (self._keys, self._values, self._bias)
         )
+        self._layers = self._by_layer()
+
+    def _by_layer(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Return bias, [B, 1, H * S], keys, [B, E, H * S], and values, [B, H * S, E], by layer."""
+        parts = (self._bias, self._keys.mT, self._values)
+        return list(zip(*(part.unbind(0) for part in parts), strict=True))
 
 
 class PlainSource:
@@ -165,7 +171,7 @@ class PlainSource:
         self._bias = None if bias is None else bias[:, None, None, :]  # [B, 1, 1, S]
 
     def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
-        """Return x plus the attention of y to the source, [N, E]."""
+        """Return x plus the attention of y to the source, [B, beam, E]."""
         _, B, H, S, D = self._keys.shape
         queries = self._queries[layer](y).view(B, -1, H, D).transpose(1, 2)
         queries = queries.reshape(B * H, -1, D)
@@ -173,13 +179,13 @@ class PlainSource:
         if self._bias is not None:
             scores.view(B, H, -1, S).add_(self._bias)
         mixed = torch.bmm(weights_of(scores), self._values[layer].view(B * H, S, D))
-        mixed = mixed.view(B, H, -1, D).transpose(1, 2).reshape(x.shape[0], H * D)
+        mixed = mixed.view(B, H, -1, D).transpose(1, 2).reshape(x.shape)
         return self._outs[layer].add_to(x, mixed)
 
     def select(self, sentences: Tensor) -> None:
         """Keep some sentences, [B'], in place."""
         self._keys, self._values = (
-            x.index_select(1, sentences) for x in (self._keys, self._values)
+            keep_sentences(x, 1, sentences) for x in (self._keys, self._values)
         )
         if self._bias is not None:
             self._bias = self._bias.index_select(0, sentences)

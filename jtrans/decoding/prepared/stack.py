@@ -33,7 +33,7 @@ class Stack(Protocol):
     """A stack of layers."""
 
     def __call__(self, x: Tensor, layer: Layers) -> Tensor:
-        """Run the stack on x, [N, E]."""
+        """Run the stack on x, [..., E]."""
         ...
 
 
@@ -55,7 +55,7 @@ class SequentialStack:
         self.layers = range(layers)
 
     def __call__(self, x: Tensor, layer: Layers) -> Tensor:
-        """Run the stack on x, [N, E]."""
+        """Run the stack on x, [..., E]."""
         for n in self.layers:
             x = layer(n, x)
         return x
@@ -75,9 +75,9 @@ class CombinedStack:
         self.norms = [Norm(norm) for norm in module.norms]  # type: ignore[arg-type]
 
     def __call__(self, x: Tensor, layer: Layers) -> Tensor:
-        """Run the stack on x, [N, E]."""
+        """Run the stack on x, [..., E]."""
         shape = x.shape
-        history = x.new_empty(len(self.rows), x.numel())  # [L + 1, N * E]
+        history = x.new_empty(len(self.rows), x.numel())  # each flat
         history[0] = x.flatten()
         x = x * self.rows[0]
         for n, norm in enumerate(self.norms, 1):

@@ -58,7 +58,8 @@ class TargetSlots:
         self._new: tuple[Tensor, ...] = ()  # per layer, where to write: [2, B, H, beam, D]
         self._keys: tuple[Tensor, ...] = ()  # per layer, transposed: [B * H, D, slots]
         self._values: tuple[Tensor, ...] = ()  # [B * H, slots, D]
-        self._added: Tensor | None = None  # [B, 1, beam, slots]; None if all slots are read
+        # [B, 1, beam, slots], of one sentence [1, beam, slots]; None if all slots are read
+        self._added: Tensor | None = None
 
     @property
     def sentences(self) -> int:
@@ -85,7 +86,7 @@ class TargetSlots:
             self._bias[:, first : self.used] = 0.0
             self._added = None
             return
-        bias = self._bias.view(B, 1, self.beam, -1)
+        bias = self._bias.view(*((1,) if B == 1 else (B, 1)), self.beam, -1)
         bias[..., first : self.used] = self._own
         self._added = bias[..., : self.used]
 
@@ -94,26 +95,37 @@ class TargetSlots:
 
         Args:
             layer: its number.
-            projected: queries, scaled by 1/sqrt(D), keys and values, [N, 3E].
+            projected: queries, scaled by 1/sqrt(D), keys and values, [B, beam, 3E].
 
         Returns:
-            The weighted sums of values, heads side by side, [N, E].
+            The weighted sums of values, heads side by side, [B, beam, E].
         """
-        _, B, H, beam, D = self._new[layer].shape
-        parts = projected.view(B, beam, 3, H, D)
-        self._new[layer].copy_(parts[:, :, 1:].permute(2, 0, 3, 1, 4))
-        queries = parts[:, :, 0].transpose(1, 2).reshape(B * H, beam, D)
-        scores = torch.bmm(queries, self._keys[layer])  # Q K^T, [B * H, beam, slots]
-        if self._added is not None:
-            scores.view(B, H, beam, -1).add_(self._added)
+        new = self._new[layer]
+        _, B, H, beam, D = new.shape
+        parts = projected.view(B, beam, 3, H, D).permute(2, 0, 3, 1, 4)  # [3, B, H, beam, D]
+        new.copy_(parts[1:])
+        queries = parts[0].reshape(B * H, beam, D)
+        scores = self._scores(queries, self._keys[layer], B)  # [B * H, beam, slots]
         mixed = torch.bmm(weights_of(scores), self._values[layer])
-        return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B * beam, H * D)
+        return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B, beam, H * D)
+
+    def _scores(self, queries: Tensor, keys: Tensor, sentences: int) -> Tensor:
+        """Return Q K^T, -inf on slots that are not a hypothesis's own, [B * H, beam, slots]."""
+        if self._added is None:
+            return torch.bmm(queries, keys)
+        if sentences == 1:
+            return torch.baddbmm(self._added, queries, keys)
+        scores = torch.bmm(queries, keys)
+        scores.view(sentences, -1, *scores.shape[1:]).add_(self._added)
+        return scores
 
     def select(self, rows: Tensor) -> None:
         """Keep other hypotheses, rows [B', beam'] of the N old ones, in place."""
         B, beam = rows.shape
         if self._held.shape[2] != B:
-            self._held = self._held.index_select(2, rows[:, 0] // self.beam)
+            written = self._held[..., : self.used, :]
+            keep_sentences(written, 2, rows[:, 0] // self.beam)
+            self._held = self._held[:, :, :B]
         self._bias = self._bias.index_select(0, rows.flatten())
         if beam != self.beam:
             self.beam = beam
@@ -159,6 +171,22 @@ class TargetSlots:
         rows = slots.repeat_interleave(self.beam, dim=0)  # [N, count]
         kept = self._bias.gather(1, rows)
         self._bias.fill_(-math.inf)[:, : self.used] = kept
+
+
+def keep_sentences(held: Tensor, dim: int, sentences: Tensor) -> Tensor:
+    """Move sentences to the front, in place, those that are not there; return that part of `held`.
+
+    Args:
+        held: what is kept of each sentence.
+        dim: the axis of sentences.
+        sentences: which come first, [B'].
+    """
+    B = len(sentences)
+    place = torch.arange(B, device=sentences.device)
+    is_moved = sentences != place
+    moved = sentences[is_moved]
+    held.index_copy_(dim, place[is_moved], held.index_select(dim, moved))
+    return held.narrow(dim, 0, B)
 
 
 def weights_of(scores: Tensor) -> Tensor:

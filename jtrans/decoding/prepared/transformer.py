@@ -46,7 +46,7 @@ class PreparedState:
     def select(self, rows: Tensor) -> PreparedState:
         """Return the state of the hypotheses `rows`, [B', beam']; this one must not be reused."""
         B, beam = self.sentences, self.slots.beam
-        if len(rows) != B:  # sentences leave; the others keep their order
+        if len(rows) != B:  # while all go on, they keep their order
             self.source.select(rows[:, 0] // beam)
         self.slots.select(rows)
         return self
@@ -105,7 +105,7 @@ class PreparedDecoder:
     def step(self, token: Tensor, state: PreparedState) -> Tensor:
         """Read one more token of each hypothesis, [N] -> [N, E]."""
         slots, source = state.slots, state.source
-        x = self.embedding.position(token, slots.length)
+        x = self.embedding.position(token.view(slots.sentences, -1), slots.length)
         slots.advance()
         layers, pre_norm = self.layers, self.norm is not None
 
@@ -120,13 +120,12 @@ class PreparedDecoder:
             x = cross(source.attend(n, x, x))
             return ffn(layer.feed_forward.plus(x, x))
 
-        x = self.stack(x, compute)
-        return x if self.norm is None else self.norm(x)
+        x = self.stack(x, compute)  # [B, beam, E]
+        return (x if self.norm is None else self.norm(x)).flatten(0, 1)
 
     def project(self, hidden: Tensor) -> Tensor:
         """Return logits, [..., E] -> [..., V]."""
-        logits = self.output(hidden.reshape(-1, hidden.shape[-1]))
-        return logits.view(*hidden.shape[:-1], -1)
+        return self.output(hidden)
 
 
 class PreparedTransformer:

@@ -90,6 +90,7 @@ class _Search:
         choice: Choice,
     ) -> None:
         self.models = models
+        self.is_joint = any(model.is_joint for model in models)
         self.options = options
         self.limits = limits
         self.rules = rules
@@ -113,7 +114,9 @@ class _Search:
         # the tokens so far, where a rule needs them, [A, h, step]
         self.prefix = torch.empty(B, 1, 0, dtype=torch.int64, device=device)
         self.token = torch.full((B,), EOS, device=device)  # [A * h]
-        self.trace = Trace(max(limits, default=0), B, options.beam, device)
+        self.has_final = False
+        self.rows = _Rows(B, 1, device)
+        self.trace = Trace(max(limits, default=0), B, options.beam)
         self.states: list[State] = [
             model.begin(memory, 1) for model, memory in zip(models, memories, strict=B > 0)
         ]
@@ -125,9 +128,21 @@ class _Search:
         is_last = self.step + 1 >= self.next_limit
         self.rules.apply(log_probs, self.step, self.active, self.prefix, is_last=is_last)
         best = self.choice.best(log_probs, self.total, self.prefix, self.active)
-        self._finish(best)
-        self._continue(best)
+        if self._is_eventful(best):
+            self._finish(best)
+            self._continue(survivors(best, self.choice.groups), checks=True)
+        else:
+            self._continue(best.first(self.options.beam), checks=False)
         self.step += 1
+
+    def _is_eventful(self, best: Continuations) -> bool:
+        """Return whether a hypothesis or sentence may end; on a GPU asking would mean waiting."""
+        if not self.asks_every_step or self.step + 1 >= self.next_limit:
+            return True
+        if self.has_final and self.options.stopping == "bound":
+            return True
+        is_end = best.token == EOS
+        return bool(is_end.logical_or_(best.total == -math.inf).any())
 
     def _finish(self, best: Continuations) -> None:
         """Record the hypotheses that end at this step and mark the sentences that are done."""
@@ -144,38 +159,39 @@ class _Search:
             scores = best.total[:, :k] / self.options.divisor(self.step + 1)
             both = torch.cat([self.scores, scores.masked_fill(~ends, -math.inf)], dim=1)
             self.scores = both.topk(self.options.nbest).values
+        self.has_final = True
         self.trace.end(self.step, self.active, ends, best.parent[:, :k], best.log_prob[:, :k])
         self.done |= self.limit <= self.step + 1
 
-    def _continue(self, best: Continuations) -> None:
-        """Keep the first k continuations that do not end, in every unfinished sentence."""
-        k, h = self.options.beam, self.total.shape[1]
-        chosen = survivors(best.token, self.choice.groups)
-        self.total = best.total.gather(1, chosen)
-        token, parent = best.token.gather(1, chosen), best.parent.gather(1, chosen)
-        self.trace.live(self.step, self.active, token, parent, best.log_prob.gather(1, chosen))
-        self.done |= self.total.amax(1) == -math.inf  # a tiny vocabulary can run out of hypotheses
-        if self.options.stopping == "bound":
-            self.done |= self.scores[:, -1] >= self._highest_score()
-        row = torch.arange(self.active.shape[0], device=token.device)
-        keep = self._sentences_left()
+    def _continue(self, best: Continuations, *, checks: bool) -> None:
+        """Go on with k continuations that do not end, in every unfinished sentence.
+
+        Args:
+            best: the continuations, k of each sentence.
+            checks: whether sentences may be done.
+        """
+        self.total = best.total
+        self.trace.live(self.step, self.active, best.token, best.parent, best.log_prob)
+        row, parent, token = self.rows.number, best.parent, best.token
+        keep = None
+        if checks:
+            # a tiny vocabulary can run out of hypotheses
+            self.done |= self.total.amax(1) == -math.inf
+            if self.options.stopping == "bound":
+                self.done |= self.scores[:, -1] >= self._highest_score()
+            keep = self._sentences_left()
         if keep is not None:
             self._leave(keep)
-            token, parent, row = token[keep], parent[keep], row[keep]
+            token, parent, row = token[keep], parent[keep], keep[:, None]
         if not self.is_running:
             return
         self.token = token.flatten()
         if self.keeps_prefix:
-            self.prefix = torch.cat([self.prefix[row[:, None], parent], token[..., None]], dim=2)
-        rows = row[:, None] * h + parent  # [A, k]
-        is_identity = (
-            self.asks_every_step
-            and h == k
-            and keep is None
-            and torch.equal(rows.flatten(), torch.arange(rows.numel(), device=rows.device))
-        )
-        if not is_identity:
-            self.states = [state.select(rows) for state in self.states]
+            self.prefix = torch.cat([self.prefix[row, parent], token[..., None]], dim=2)
+        chosen = torch.add(parent, row, alpha=self.rows.beam)  # [A, k]
+        if not (self.asks_every_step and keep is None and self.rows.are_all(chosen)):
+            self.states = [state.select(chosen) for state in self.states]
+        self.rows = self.rows.of(*parent.shape)
 
     def _highest_score(self) -> Tensor:
         """Return the highest score that a survivor of each sentence can still reach, [A].
@@ -193,7 +209,8 @@ class _Search:
             self.asks_every_step or is_end or self.step % STEPS_BETWEEN_CHECKS == 0
         ) or not bool(self.done.any()):
             return None
-        return (~self.done).nonzero()[:, 0]
+        keep = (~self.done).nonzero()[:, 0]
+        return keep if self.is_joint else _in_places(keep, self.done)
 
     def _leave(self, keep: Tensor) -> None:
         self.active, self.limit = self.active[keep], self.limit[keep]
@@ -203,3 +220,42 @@ class _Search:
         left = self.active.tolist()
         self.is_running = bool(left)
         self.next_limit = min((self.limits[index] for index in left), default=0)
+
+
+class _Rows:
+    """The hypotheses of A sentences by number, N = A x beam.
+
+    Args:
+        sentences: A.
+        beam: hypotheses of each.
+        device: of the search.
+    """
+
+    def __init__(self, sentences: int, beam: int, device: torch.device) -> None:
+        self.beam = beam
+        self.number = torch.arange(sentences, device=device)[:, None]  # [A, 1]
+        self._all = torch.arange(sentences * beam, device=device).view(sentences, beam)
+
+    def of(self, sentences: int, beam: int) -> _Rows:
+        """Return those of other sizes."""
+        if (sentences, beam) == self._all.shape:
+            return self
+        return _Rows(sentences, beam, self.number.device)
+
+    def are_all(self, rows: Tensor) -> bool:
+        """Return whether `rows`, [A, beam'], are all, in order."""
+        return rows.shape == self._all.shape and torch.equal(rows, self._all)
+
+
+def _in_places(keep: Tensor, done: Tensor) -> Tensor:
+    """Let the last sentences that go on take the places of the first that are done.
+
+    What is cached of the others need not move.
+
+    Args:
+        keep: sentences that go on, in order, [A'].
+        done: whether each is done, [A].
+    """
+    places = torch.arange(len(keep), device=keep.device)
+    places[done[: len(keep)]] = keep[keep >= len(keep)]
+    return places

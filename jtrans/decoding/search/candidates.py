@@ -30,6 +30,16 @@ class Continuations:
     parent: Tensor  # the hypothesis of the sentence that it continues, [A, 2k]
     token: Tensor  # [A, 2k]
 
+    def first(self, count: int) -> Continuations:
+        """Return the first ones of each sentence, [A, count]."""
+        total, log_prob, parent = self.total[:, :count], self.log_prob[:, :count], self.parent
+        return Continuations(total, log_prob, parent[:, :count], self.token[:, :count])
+
+    def take(self, places: Tensor) -> Continuations:
+        """Return those at the places [A, count]."""
+        each = (self.total, self.log_prob, self.parent, self.token)
+        return Continuations(*(values.gather(1, places) for values in each))
+
 
 class Choice:
     """The choice of continuations: the best of all.
@@ -62,22 +72,22 @@ class Choice:
         return best_continuations(log_probs, total, 2 * self.beam)
 
 
-def survivors(token: Tensor, groups: int) -> Tensor:
+def survivors(best: Continuations, groups: int) -> Continuations:
     """Return the first k continuations that do not end, of each group k / groups, [A, k].
 
     Args:
-        token: of `Continuations`, [A, 2k].
+        best: the best 2k.
         groups: of the beam.
     """
-    A, k = token.shape[0], token.shape[1] // 2
-    ends = (token == EOS).to(torch.uint8)
+    A, k = best.token.shape[0], best.token.shape[1] // 2
+    ends = (best.token == EOS).to(torch.uint8)
     if groups == 1:
-        return ends.argsort(dim=1, stable=True)[:, :k]
+        return best.take(ends.argsort(dim=1, stable=True)[:, :k])
     own = k // groups
     by_group = ends.view(A, 2, groups, own).transpose(1, 2).reshape(A, groups, 2 * own)
     place = by_group.argsort(dim=2, stable=True)[..., :own]  # [A, groups, own]
-    first = torch.arange(groups, device=token.device)[:, None] * own
-    return (place // own * k + first + place % own).flatten(1)
+    first = torch.arange(groups, device=ends.device)[:, None] * own
+    return best.take((place // own * k + first + place % own).flatten(1))
 
 
 def best_continuations(log_probs: Tensor, total: Tensor, count: int) -> Continuations:
@@ -111,13 +121,12 @@ def _best_by_columns(log_probs: Tensor, total: Tensor, count: int) -> tuple[Tens
     """Do the same within the best columns: exact, because they contain all of the best."""
     A, h, V = log_probs.shape
     width = V // PARTS
-    peaks = log_probs.view(A, h, PARTS, width).amax(2) + total[:, :, None]  # [A, h, width]
+    peaks = log_probs.view(A, h, PARTS, width).amax(2).add_(total[:, :, None])  # [A, h, width]
     column = peaks.flatten(1).topk(count, sorted=False).indices  # [A, count]
     parent = column // width
-    start = parent * V + column % width
-    part = torch.arange(PARTS, device=log_probs.device) * width
+    start = torch.add(column, parent, alpha=V - width)  # the first of the column, [A, count]
+    part = torch.arange(0, V, width, device=log_probs.device)
     index = (start[:, :, None] + part).flatten(1)  # [A, count * PARTS]
-    parents = parent.repeat_interleave(PARTS, dim=1)
-    value = log_probs.reshape(A, h * V).gather(1, index) + total.gather(1, parents)
-    best = value.topk(count)
+    value = log_probs.view(A, h * V).gather(1, index).view(A, count, PARTS)
+    best = value.add_(total.gather(1, parent)[:, :, None]).flatten(1).topk(count)
     return best.values, index.gather(1, best.indices)

@@ -48,7 +48,7 @@ class DiverseGroups(Choice):
                 log_probs[:, first : first + size], total[:, first : first + size], chosen
             )
             part.parent += first
-            token = part.token.gather(1, survivors(part.token, 1))
+            token = survivors(part, 1).token
             is_continued = (token != EOS).to(chosen.dtype)
             chosen.scatter_add_(1, token, is_continued)
             parts.append(part)

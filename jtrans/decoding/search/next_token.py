@@ -64,6 +64,7 @@ class TokenRules:
     ) -> None:
         self.options = options
         self.limit = torch.tensor(limits, device=device)  # [B]
+        self._never = torch.tensor([PAD, SPARE], device=device)
         self.longest = max(map(len, prefixes or ()), default=0)
         rows = [
             [*map(int, prefix), *[PAD] * (self.longest - len(prefix))] for prefix in prefixes or ()
@@ -92,8 +93,7 @@ class TokenRules:
             prefix: the tokens so far, [A, h, step]; not read unless `needs_prefix`.
             is_last: whether any sentence is at its limit.
         """
-        log_probs[..., PAD] = -math.inf
-        log_probs[..., SPARE] = -math.inf
+        log_probs.index_fill_(-1, self._never, -math.inf)
         required = [*self._required(log_probs, step, active, is_last=is_last)]
         if self.options.no_repeat_ngram or self.options.max_repeats:
             self._block_repetitions(log_probs, prefix, active)

@@ -33,54 +33,40 @@ class Hypothesis:
 
 
 class Trace:
-    """Tokens, back-pointers and log-probabilities of a search, [steps, B, k] each, on device.
+    """What a search chose at each step, on device: tokens, back-pointers and log-probabilities.
 
-    There is room for few steps at first; it doubles when needed, whatever the limit is.
+    Nothing is copied before it is read at the end.
+
+    Args:
+        steps: at most this many.
+        sentences: B.
+        beam: hypotheses of each sentence, k.
     """
 
-    first_capacity = 64
-
-    def __init__(self, steps: int, sentences: int, beam: int, device: torch.device) -> None:
-        self.steps = steps  # at most this many
-        shape = (min(steps, self.first_capacity), sentences, beam)
-        self._taken = 0
-        self._token = torch.empty(shape, dtype=torch.int64, device=device)
-        self._parent = torch.empty(shape, dtype=torch.int64, device=device)
-        self._log_prob = torch.empty(shape, device=device)
-        self._ends = torch.zeros(shape, dtype=torch.bool, device=device)
-        self._end_parent = torch.empty(shape, dtype=torch.int64, device=device)
-        self._end_log_prob = torch.empty(shape, device=device)
+    def __init__(self, steps: int, sentences: int, beam: int) -> None:
+        self.steps = steps
+        self._shape = (sentences, beam)
+        self._live = _Written()
+        self._ended = _Written()
 
     def live(
         self, step: int, active: Tensor, token: Tensor, parent: Tensor, log_prob: Tensor
     ) -> None:
-        """Write the hypotheses of the sentences `active`, [A], that survive `step`.
+        """Note the hypotheses of the sentences `active`, [A], that survive `step`.
 
         Given are their tokens, the hypotheses of the previous step that they continue, and
-        the tokens' log-probabilities, [A, k] each.
+        the tokens' log-probabilities, [A, k] each. The tensors must not change any more.
         """
-        self._taken = step + 1
-        self._token[step].index_copy_(0, active, token)
-        self._parent[step].index_copy_(0, active, parent)
-        self._log_prob[step].index_copy_(0, active, log_prob)
+        self._live.add(step, active, (token, parent, log_prob))
 
     def end(
         self, step: int, active: Tensor, ends: Tensor, parent: Tensor, log_prob: Tensor
     ) -> None:
-        """Write the hypotheses that end at `step`, before those that survive it.
+        """Note the hypotheses that end at `step`.
 
-        They are those where `ends`, [A, k].
+        They are those where `ends`, [A, k]. The tensors must not change any more.
         """
-        if step >= len(self._ends):
-            self._double()
-        self._ends[step].index_copy_(0, active, ends)
-        self._end_parent[step].index_copy_(0, active, parent)
-        self._end_log_prob[step].index_copy_(0, active, log_prob)
-
-    def _double(self) -> None:
-        for name in ("token", "parent", "log_prob", "ends", "end_parent", "end_log_prob"):
-            old: Tensor = getattr(self, f"_{name}")
-            setattr(self, f"_{name}", torch.cat([old, torch.zeros_like(old)]))
+        self._ended.add(step, active, (ends, parent, log_prob))
 
     def read(self, options: SearchOptions, *, may_fail: bool = False) -> list[list[Hypothesis]]:
         """Return the n best finished hypotheses of every sentence, best first.
@@ -92,9 +78,12 @@ class Trace:
         Raises:
             DecodingError: a sentence has none, for example because probabilities are nan.
         """
-        step, sentence, rank = (axis.cpu().numpy() for axis in self._ends.nonzero(as_tuple=True))
-        tokens, log_probs = self._follow(step, sentence, rank)
-        finished: list[list[Hypothesis]] = [[] for _ in range(self._ends.shape[1])]
+        taken = self._live.steps
+        ends, parents, own = self._ended.read(taken, self._shape, (bool, np.int64, np.float64))
+        step, sentence, _ = ends.nonzero()
+        last = (parents[ends], own[ends])
+        tokens, log_probs = self._follow(step, sentence, *last)
+        finished: list[list[Hypothesis]] = [[] for _ in range(self._shape[0])]
         for i, length in enumerate((step + 1).tolist()):
             token_log_probs = log_probs[i, :length].tolist()
             log_prob = sum(token_log_probs)
@@ -113,28 +102,66 @@ class Trace:
         return finished
 
     def _follow(
-        self, step: NDArray[Any], sentence: NDArray[Any], rank: NDArray[Any]
+        self,
+        step: NDArray[np.int64],
+        sentence: NDArray[np.int64],
+        parent: NDArray[np.int64],
+        log_prob: NDArray[np.float64],
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Follow the back-pointers of all finished hypotheses at once.
 
-        Given the step at which each one ended, its sentence, and its place among the candidates
-        of that step, [F] each, return tokens and log-probabilities from the left, [F, steps].
+        Given the step at which each one ended, its sentence, the hypothesis that it continued, and
+        the log-probability of its end, [F] each, return tokens and log-probabilities from the left,
+        [F, steps].
         """
-        taken = self._taken
-        token, parent, log_prob = (
-            part[:taken].cpu().numpy() for part in (self._token, self._parent, self._log_prob)
-        )
+        taken = self._live.steps
+        kinds = (np.int64, np.int64, np.float64)
+        token, parents, own = self._live.read(taken, self._shape, kinds)
         tokens = np.full((len(step), taken), EOS, dtype=np.int64)
         log_probs = np.zeros((len(step), taken), dtype=np.float64)
-        row = np.arange(len(step))
-        log_probs[row, step] = self._end_log_prob.cpu().numpy()[step, sentence, rank]
-        at = self._end_parent.cpu().numpy()[step, sentence, rank]
+        log_probs[np.arange(len(step)), step] = log_prob
+        at = parent
         for t in range(taken - 1, -1, -1):
             on = np.flatnonzero(step > t)
             tokens[on, t] = token[t, sentence[on], at[on]]
-            log_probs[on, t] = log_prob[t, sentence[on], at[on]]
-            at[on] = parent[t, sentence[on], at[on]]
+            log_probs[on, t] = own[t, sentence[on], at[on]]
+            at[on] = parents[t, sentence[on], at[on]]
         return tokens, log_probs
+
+
+class _Written:
+    """Values of the sentences active at some steps."""
+
+    def __init__(self) -> None:
+        self.steps = 0  # none from here on
+        self._steps: list[int] = []
+        self._active: list[Tensor] = []
+        self._values: list[tuple[Tensor, ...]] = []
+
+    def add(self, step: int, active: Tensor, values: tuple[Tensor, ...]) -> None:
+        """Add the values, [A, k] each, of the sentences `active`, [A]."""
+        self.steps = step + 1
+        self._steps.append(step)
+        self._active.append(active)
+        self._values.append(values)
+
+    def read(
+        self, steps: int, shape: tuple[int, int], kinds: tuple[Any, ...]
+    ) -> list[NDArray[Any]]:
+        """Return the values of all steps, [steps, B, k] each, 0 where none were added.
+
+        Args:
+            steps: their number.
+            shape: [B, k].
+            kinds: of the values.
+        """
+        result = [np.zeros((steps, *shape), dtype=kind) for kind in kinds]
+        if self._steps:
+            sizes = [len(active) for active in self._active]
+            where = np.repeat(self._steps, sizes), torch.cat(self._active).cpu().numpy()
+            for whole, parts in zip(result, zip(*self._values, strict=True), strict=True):
+                whole[where] = torch.cat(parts).cpu().numpy()
+        return result
 
 
 def require_finite(log_probs: Tensor) -> None:
