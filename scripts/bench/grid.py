@@ -4,13 +4,18 @@
 
 Both have the sizes of their Multi30k recipes, which have equally many parameters, and train on the
 same batches in turns. For each also the memory that one more position of a micro-batch needs, with
-and without recomputation in the backward pass.
+and without recomputation in the backward pass. What both learn in equal time is measured by
+
+    python -m scripts.bench.systems learn --only reformer-fast pervasive --minutes 20 --json L.json
+
+and kept beside it with `--learned L.json`.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import json
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,6 +97,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
     parser.add_argument("--set", action="append", default=[], help="a setting of both systems")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
+    parser.add_argument("--learned", type=Path, help="what both learn in equal time")
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()
     options = {
@@ -110,7 +116,10 @@ def main() -> None:
     for row in result:
         print(describe(row))
     command = f"python -m scripts.bench.grid --data {chosen.data.name}"
-    write(chosen.json, command=command, update_tokens=options["tokens"], rows=result)
+    values: dict[str, Any] = {"update_tokens": options["tokens"], "rows": result}
+    if chosen.learned:
+        values["learned"] = json.loads(chosen.learned.read_text(encoding="utf-8"))
+    write(chosen.json, command=command, **values)
 
 
 if __name__ == "__main__":

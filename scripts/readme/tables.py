@@ -262,8 +262,46 @@ def learned(results: dict[str, Any]) -> str:
     head = ["recipe", "parameters", "minutes", "updates", "epochs", "token accuracy (valid)"]
     head += ["BLEU (test)", "chrF2", "of the first row's BLEU"]
     signature = results["rows"][0]["signature"] if results["rows"] else ""
-    note = f"`{results['command']}`; {results['machine']}, one thread, torch {results['torch']}."
+    machines: dict[str, list[str]] = {}
+    for row in results["rows"]:
+        machine = row.get("machine", results["machine"])
+        machines.setdefault(machine, []).append(row["recipe"].rpartition("/")[2])
+    where = "; ".join(
+        f"{machine}: {', '.join(names)}" if len(machines) > 1 else machine
+        for machine, names in machines.items()
+    )
+    note = f"`{results['command']}`; {where}; one thread, torch {results['torch']}."
     return f"{table(head, rows)}\n\n`{signature}` {note}"
+
+
+def grid(results: dict[str, Any]) -> str:
+    """Return the table of pervasive attention beside Reformer-fast."""
+    learnt = results["learned"]
+    rows = []
+    for row in learnt["rows"]:
+        name = row["recipe"].rpartition("/")[2]
+        fp32, bf16 = (
+            next(each for each in results["rows"] if each["variant"] == f"{name} {precision}")
+            for precision in ("fp32", "bf16")
+        )
+        memory = (fp32[f"bytes_per_position_{policy}"] / 1024 for policy in ("none", "layer"))
+        rows.append(
+            [
+                name,
+                f"{row['parameters'] / 1e6:.2f} M",
+                f"{row['minutes']:.0f}",
+                f"{row['updates']:,}",
+                f"{row['token_accuracy']:.1f} %",
+                f"{row['bleu']:.1f} ± {row['bleu_interval']:.1f}",
+                f"{fp32['positions_per_second']:,.0f}",
+                f"{bf16['positions_per_second']:,.0f}",
+                " / ".join(f"{each:.1f}" for each in memory),
+            ]
+        )
+    head = ["", "parameters", "minutes", "updates", "token accuracy (valid)", "BLEU (test)"]
+    head += ["positions/s, fp32", "bf16", "KiB a position, fp32 (layers recomputed)"]
+    note = f"`{learnt['command']}`, one thread; `{results['command']}`, in turns, two threads; "
+    return f"{table(head, rows)}\n\n{note}{results['machine']}, torch {results['torch']}."
 
 
 def deep_curves(results: dict[str, Any]) -> str:
@@ -295,6 +333,7 @@ TABLES = {
     "systems": systems,
     "systems_multi30k": learned,
     "systems_grammar": learned,
+    "grid": grid,
     "deep_curves": deep_curves,
     "train": rates,
     "joint": joint,
