@@ -218,9 +218,12 @@ def find_models(names: Sequence[str], engine: str) -> list[Translatable]:
     if engine == "torch":
         for folder in (Path(name) for name in names):
             if Export.exists(folder) and not Run.exists(folder):
+                program = Export(folder).program
                 raise DecodingError(
-                    f"{folder} is no run but an export for {Export(folder).program}",
-                    hint=f"add --engine {Export(folder).program}",
+                    f"{folder} is no run but an export for {program}",
+                    hint=f"add --engine {program}"
+                    if program == "ctranslate2"
+                    else f"its README.md tells how to use it: {folder / CARD}",
                     kind="run.missing",
                 )
         return [find_run(name) for name in names]

@@ -9,6 +9,7 @@ checkpoints/pointers.json    names of the last and the best checkpoint, the wind
 log.jsonl            one JSON object per logged event
 translations/, analysis/     results computed from a checkpoint, cached
 reports/             figures, tables and pages
+exports/             exported models, see jtrans.exports
 """
 
 from jtrans.runs.checkpoint import OPTIMISER as OPTIMISER

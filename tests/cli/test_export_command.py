@@ -193,10 +193,14 @@ def test_another_system_is_refused(jtrans: Jtrans, make_run: MakeRun) -> None:
     assert "--to onnx" in result.err
 
 
-def test_without_ctranslate2_the_extra_is_named(
-    jtrans: Jtrans, run: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("program", "module"), [("ctranslate2", "ctranslate2"), ("onnx", "onnxruntime")]
+)
+def test_a_missing_package_is_named_with_its_extra(
+    jtrans: Jtrans, run: Path, monkeypatch: pytest.MonkeyPatch, program: str, module: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    result = jtrans("export", run, "--to", "ctranslate2")
+    monkeypatch.setitem(sys.modules, module, None)
+    result = jtrans("export", run, "--to", program)
     assert result.code == 2
-    assert "hint: pip install 'jtrans[ctranslate2]'" in result.err
+    assert f"{module} is not installed" in result.err
+    assert f"hint: pip install 'jtrans[{program}]'" in result.err

@@ -1,0 +1,82 @@
+"""Exported models on disk: complete or absent, and refused once anything was changed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from plugins.random_runs import MakeRun
+
+from jtrans.errors import CheckpointError, JtransError
+from jtrans.exports import Export, default_folder, find_export, new_export
+from jtrans.models.zoo import system_configs
+from jtrans.runs import Run
+
+
+@pytest.fixture
+def export(make_run: MakeRun) -> Export:
+    run = Run.open(make_run())
+    folder = default_folder(run, "other")
+    made = new_export(folder, "other", run, run.checkpoint(), system_configs())
+    with made as (temporary, facts):
+        (temporary / "weights").mkdir()
+        (temporary / "weights" / "model.bin").write_bytes(bytes(range(200)))
+        facts["answer"] = 42
+    return Export.open(folder, "other")
+
+
+def test_an_export_keeps_what_decoding_needs(export: Export) -> None:
+    run = Run.open(export.folder.parents[1])
+    assert export.facts["answer"] == 42
+    assert export.pipeline == run.pipeline
+    assert export.config(system_configs()) == run.config(system_configs())
+    assert export.checkpoint().name == "step-00000010"
+    assert find_export(str(run.folder), "other") == export
+    assert find_export(str(export.folder), "other") == export
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_change_is_noticed(export: Export, tmp_path: Path, data: st.DataObject) -> None:
+    copy = tmp_path / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(export.folder, copy)
+    files = sorted(path for path in copy.rglob("*") if path.is_file())
+    path = data.draw(st.sampled_from(files), label="file")
+    content = path.read_bytes()
+    place = data.draw(st.integers(0, len(content) - 1), label="place")
+    change = data.draw(st.sampled_from(["flip", "cut", "remove"]), label="change")
+    if change == "flip":
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    elif change == "cut":
+        path.write_bytes(content[:place])
+    else:
+        path.unlink()
+    with pytest.raises(JtransError) as refused:
+        Export.open(copy, "other")
+    assert refused.value.exit_code == 2
+
+
+def test_work_that_fails_leaves_nothing(make_run: MakeRun, tmp_path: Path) -> None:
+    run = Run.open(make_run())
+    out = tmp_path / "out"
+    with (
+        pytest.raises(ValueError, match="stop"),
+        new_export(out, "other", run, run.checkpoint(), system_configs()) as (temporary, _),
+    ):
+        (temporary / "model.bin").write_bytes(b"half")
+        raise ValueError("stop")
+    assert not out.exists()
+
+
+def test_another_program_version_or_checkpoint_is_refused(export: Export) -> None:
+    with pytest.raises(CheckpointError, match="for other, not for ctranslate2"):
+        Export.open(export.folder, "ctranslate2")
+    with pytest.raises(CheckpointError, match="alone, not last"):
+        export.checkpoint("last")
+    (export.folder / "export.json").write_text('{"format": 2, "program": "other"}')
+    with pytest.raises(CheckpointError, match="has format 2"):
+        Export.open(export.folder, "other")
