@@ -4,8 +4,10 @@
 
 The models have random weights and the published sizes for IWSLT; every sentence of the test set
 that is taken gets exactly STEPS tokens, so that all variants do the same work. Peak memory is that
-of each variant's process. `--memory` measures instead, with a small model, how the memory of
-`translate` grows with the length of a file.
+of each variant's process. Two other measurements:
+
+    --memory         with a small model, the peak memory of `translate` by the length of a file
+    --agreement RUN  how many translations of a trained run's test set are the same in bf16
 """
 
 from __future__ import annotations
@@ -213,18 +215,63 @@ def memory(data: Path) -> list[dict[str, Any]]:
     ]
 
 
+def agreement(folder: Path, data: Path, sentences: int) -> list[dict[str, Any]]:
+    """Return how many translations by a trained model are the same in float32 and bfloat16."""
+    import torch
+
+    from jtrans.decoding.options import SearchOptions
+    from jtrans.decoding.prepared.choose import prepared
+    from jtrans.decoding.translator import load_model, translate_ids
+    from jtrans.runs import Run
+
+    sources, _ = read_sources(data, sentences, 64)
+    model = load_model(Run.open(folder), device=_cpu())
+    options = SearchOptions(beam=BEAM, nbest=BEAM)
+    with torch.inference_mode():
+        exact, rounded = (
+            translate_ids([prepared(model, precision)], sources, options)
+            for precision in ("fp32", "bf16")
+        )
+    pairs = [*zip(exact, rounded, strict=True)]
+    same = statistics.mean(ours[0].tokens == theirs[0].tokens for ours, theirs in pairs)
+    lists = statistics.mean(
+        len({tuple(each.tokens) for each in ours} & {tuple(each.tokens) for each in theirs})
+        / len(ours)
+        for ours, theirs in pairs
+    )
+    return [
+        {
+            "run": folder.name,
+            "sentences": len(sources),
+            "same_best": round(same, 4),
+            "same_of_list": round(lists, 4),
+        }
+    ]
+
+
 def main() -> None:
     """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
     parser.add_argument("--memory", action="store_true", help="memory by length of a file, only")
+    parser.add_argument("--agreement", type=Path, metavar="RUN", help="compare bf16, only")
     parser.add_argument("--quick", action="store_true", help="one round of fewer sentences")
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()
+    command = f"python -m scripts.bench.decode_joint --data {chosen.data.name}"
     if chosen.memory:
+        command += " --memory"
         table = memory(chosen.data)
         for each in table:
             print(f"{each['variant']:<14} peak {each['peak_mib']:,} MiB")
+    elif chosen.agreement:
+        command += f" --agreement {chosen.agreement.name}"
+        table = agreement(chosen.agreement, chosen.data, 100 if chosen.quick else 1000)
+        for each in table:
+            print(
+                f"{each['run']}: {100 * each['same_best']:.1f} % of the best hypotheses are the "
+                f"same, {100 * each['same_of_list']:.1f} % of all {BEAM}"
+            )
     else:
         count, sentences = (1, 32) if chosen.quick else (3, SENTENCES)
         table = [
@@ -234,8 +281,6 @@ def main() -> None:
         ]
         for each in table:
             print(describe(each))
-    command = f"python -m scripts.bench.decode_joint --data {chosen.data.name}"
-    command += " --memory" if chosen.memory else ""
     write(chosen.json, command=command, beam=BEAM, steps=STEPS, rows=table)
 
 

@@ -92,6 +92,36 @@ def joint(results: dict[str, Any]) -> str:
     return f"{table(head, rows)}\n\n{note}"
 
 
+def decode_joint(results: dict[str, Any]) -> str:
+    """Return the table of decoding with the joint models against the original code's way."""
+    ratio = "{median:.2f} ({low:.2f} to {high:.2f})"
+    rows = [
+        [
+            row["system"],
+            row["variant"],
+            str(row["batch"]),
+            f"{row['sentences_per_second']:.1f}",
+            ratio.format(**row["ratio"]),
+            "{median:.2f}".format(**row["ratio_to_fp32"]),
+            "{median:.2f}".format(**row["ratio_to_16"]),
+            f"{row['peak_mib']:,}",
+        ]
+        for row in results["rows"]
+    ]
+    head = [
+        "",
+        "",
+        "batch",
+        "sentences/s",
+        "ratio to the original's (10 to 90 %)",
+        "to our fp32",
+        "to batches of 16",
+        "peak MiB",
+    ]
+    note = f"`{results['command']}`; {results['machine']}, torch {results['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
 def scaling(results: dict[str, Any]) -> str:
     """Return the table of positions per second by length and width, with their cost."""
     cells = {
@@ -337,6 +367,7 @@ TABLES = {
     "deep_curves": deep_curves,
     "train": rates,
     "joint": joint,
+    "decode_joint": decode_joint,
     "scaling": scaling,
     "decode": rates,
 }

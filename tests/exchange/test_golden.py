@@ -185,3 +185,16 @@ def test_beam_search_finds_what_the_original_found(
             atol=1e-4,
             rtol=0,
         )
+
+
+def test_hypotheses_hardly_change_in_bfloat16(golden: Golden) -> None:
+    if not golden.model.is_joint:
+        pytest.skip("the prepared joint models round less than autocast does")
+    options = SearchOptions(beam=5)
+    source, mask = padded(golden.sources, torch.device("cpu"))
+    exact, rounded = (
+        beam_search([prepared(golden.model, precision)], source, mask, options)
+        for precision in ("fp32", "bf16")
+    )
+    same = [own[0].tokens == theirs[0].tokens for own, theirs in zip(rounded, exact, strict=True)]
+    assert sum(same) >= len(same) - 1

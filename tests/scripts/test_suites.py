@@ -15,6 +15,7 @@ from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from scripts.bench import curves as loss_curves
 from scripts.bench import (
+    decode_joint,
     deep_curves,
     grid,
     interleave,
@@ -47,6 +48,31 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
 
 def done(task: Any) -> interleave.Round:
     return interleave.Round(dict(task.work(0)), 2.0, dict(task.measure()), 100.0)
+
+
+def test_decoding_of_joint_models_counts_sentences_and_compares_within_rounds(
+    corpus: PreparedCorpus,
+) -> None:
+    sizes = {"width": 16, "ffn_width": 32, "heads": 2, "layers": 1}
+    arguments: dict[str, Any] = {"data": corpus.folder, "sentences": 8, "sizes": sizes}
+    reference = decode_joint.decode_reference("reformer-base", batch=4, **arguments)
+    ours = decode_joint.decode_jtrans("reformer-base", batch=1, precision="bf16", **arguments)
+    assert [task.work(1) for task in (reference, ours)] == [{"sentences": 8}, {"sentences": 1}]
+    assert decode_joint.translate_file(corpus.folder, 9).work(0) == {"sentences": 9}
+
+    keys = [(decode_joint.REFERENCE, 16), ("jtrans fp32", 16), ("jtrans fp32", 64)]
+    keys.append(("jtrans bf16", 64))
+    names = {f"{name} {batch}": (name, batch) for name, batch in keys}
+    rounds = {
+        shown: [interleave.Round({"sentences": 64}, seconds, {}, 9.0)]
+        for shown, seconds in zip(names, (8.0, 2.0, 4.0, 1.0), strict=True)
+    }
+    row = decode_joint.row(rounds, names, "jtrans fp32 64")
+    assert (row["sentences_per_second"], row["ratio"]["median"]) == (16.0, 2.0)
+    assert (row["ratio_to_fp32"]["median"], row["ratio_to_16"]["median"]) == (1.0, 0.5)
+    system = {"system": "s", "variant": "v", "batch": 64, **row}
+    text = tables.decode_joint({"command": "c", "machine": "m", "torch": "t", "rows": [system]})
+    assert "| s | v | 64 | 16.0 | 2.00 (2.00 to 2.00) | 1.00 | 0.50 | 9 |" in text
 
 
 @pytest.mark.parametrize("system", suite_joint.SYSTEMS)
