@@ -2,62 +2,117 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from jtrans.cli import console
-from jtrans.cli.options import JSON, option
+from jtrans.cli.options import DEVICE, JSON, SETTINGS, argument, data_option, flag, option
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
+    from jtrans.config import Config
+    from jtrans.scaling.experiment import ModelRuns, ScalingPlan, ScalingResult
     from jtrans.scaling.solve import Scaling
 
-LOSSES = "Given losses"
+LOSSES, TRAINING = "Given losses", "Training"
 
 
 def scale(
+    recipe: str | None = argument("RECIPE|CONFIG.toml", "The base model.", default=None),
+    data: Path | None = data_option(TRAINING, "data/prepared/CORPUS"),
+    out: Path | None = option("Folder of runs and result.", "DIR", "runs/scale/RECIPE", TRAINING),
+    ratio: float = option("Factor of the parameters of the layers.", default=2.0),
+    step: int = option("Layers, and multiples of E in F, that are added.", default=1),
+    seeds: str | None = option("Train each model with each seed.", "1,2,3", "the recipe's"),
+    run: bool = flag("--run", "Train the scaled model, too.", TRAINING),
+    plan_only: bool = flag("--plan-only", "Only say what would be trained.", TRAINING),
+    set_: list[str] | None = SETTINGS,
+    device: str | None = DEVICE,
     from_losses: tuple[float, float, float] | None = option(
         "Validation losses, in nats per token.", "BASE DEEPER WIDER", panel=LOSSES
     ),
     layers: int | None = option("Layers of the base model.", panel=LOSSES, min=1),
     width_ratio: float | None = option("F/E of the base model.", panel=LOSSES),
-    ratio: float = option("Factor of the parameters of the layers.", default=2.0),
-    step: int = option("Layers, and multiples of E in F, that were added.", default=1),
     as_json: bool = JSON,
 ) -> None:
-    """Scale a model by the gradients of its validation loss (Li et al. 2020, Eq. 11).
+    """Scale a model by the gradients of its validation loss (Li et al. 2020).
+
+    Trains the base model, a deeper and a wider one, and writes the scaled recipe and a report.
 
     [bold]Examples[/bold]
 
+      jtrans scale demo/reformer-fast --ratio 2 --run
+
       jtrans scale --from-losses 1.60 1.58937 1.58931 --layers 5 --width-ratio 4
-
-      jtrans scale --from-losses 1.60 1.58 1.59 --layers 6 --width-ratio 4 --ratio 3 --json
     """
-    from jtrans.scaling.solve import Gradients, joint_layers, solve
+    from jtrans.scaling.solve import check_ratio, check_step
 
-    if from_losses is None or layers is None or width_ratio is None:
+    check_ratio(ratio)
+    check_step(step)
+    if recipe is None:
+        losses = _given_losses(from_losses, layers, width_ratio)
+        _scale_losses(*losses, ratio=ratio, step=step, as_json=as_json)
+        return
+    if from_losses is not None or layers is not None or width_ratio is not None:
         raise usage_error(
-            "give --from-losses with --layers and --width-ratio",
+            "a recipe and --from-losses exclude each other", "leave one or the other out"
+        )
+    if run and plan_only:
+        raise usage_error("--run and --plan-only exclude each other", "leave one of them out")
+    plan = _make_plan(recipe, data, out, ratio, step, seeds, set_)
+    if plan_only:
+        _show_plan(plan, device, as_json=as_json)
+    else:
+        _scale_recipe(plan, device, with_scaled=run, as_json=as_json)
+
+
+def _given_losses(
+    losses: tuple[float, float, float] | None, layers: int | None, width_ratio: float | None
+) -> tuple[tuple[float, float, float], int, float]:
+    if losses is None or layers is None or width_ratio is None:
+        raise usage_error(
+            "give a recipe, or --from-losses with --layers and --width-ratio",
             "jtrans scale --from-losses 1.60 1.58937 1.58931 --layers 5 --width-ratio 4",
         )
     if not width_ratio > 0.0:
         raise usage_error(
             f"the ratio F/E is {width_ratio:g}", "--width-ratio 4", where="--width-ratio"
         )
-    gradients = Gradients.from_losses(*from_losses, step=step)
+    return losses, layers, width_ratio
+
+
+def _scale_losses(
+    losses: tuple[float, float, float],
+    layers: int,
+    width_ratio: float,
+    *,
+    ratio: float,
+    step: int,
+    as_json: bool,
+) -> None:
+    from jtrans.scaling.solve import Gradients, joint_layers, solve
+
+    gradients = Gradients.from_losses(*losses, step=step)
     scaling = solve([joint_layers(layers)], width_ratio, gradients, ratio)
     if as_json:
         console.print_json(scaling.to_json())
-    else:
-        print_scaling(scaling, {"layers": layers})
+        return
+    _print_scaling(scaling, {"layers": layers})
+    if scaling.changes_nothing:
+        console.warn(
+            f"a ratio of {ratio:g} is too small for one more layer or a wider FFN: the base model "
+            "stays as it is"
+        )
 
 
-def print_scaling(scaling: Scaling, layers: dict[str, int]) -> None:
-    """Print the sizes before and after, exact and rounded.
-
-    Args:
-        scaling: the solution.
-        layers: of the base model, by the name of the stack.
-    """
+def _print_scaling(scaling: Scaling, layers: Mapping[str, int]) -> None:
+    """Print the sizes before and after, exact and rounded; `layers` of every stack."""
     rows = [
         [
             name,
@@ -83,8 +138,137 @@ def print_scaling(scaling: Scaling, layers: dict[str, int]) -> None:
     console.print_table(head, rows, right=head[1:])
     depth, wide = scaling.gradients.depth, scaling.gradients.width
     print(f"gradients {depth:.5f} of depth, {wide:.5f} of width; step size {scaling.step_size:.2f}")
-    if scaling.changes_nothing:
-        console.warn(
-            f"a ratio of {scaling.target:g} is too small for one more layer or a wider FFN: the "
-            "base model stays as it is"
+
+
+def _make_plan(
+    recipe: str,
+    data: Path | None,
+    out: Path | None,
+    ratio: float,
+    step: int,
+    seeds: str | None,
+    settings: list[str] | None,
+) -> ScalingPlan:
+    """Check everything that can be checked before torch is loaded."""
+    from jtrans.api import default_data
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+    from jtrans.scaling.experiment import ScalingPlan
+
+    config = load_config(recipe, system_configs(), overrides=settings or ())
+    chosen = (config.training.seed,) if seeds is None else _seeds(seeds)
+    place = out or Path("runs/scale") / Path(recipe).with_suffix("")
+    folder = data or default_data(config)
+    plan = ScalingPlan(recipe, config, folder, place, ratio, step, chosen)
+    plan.check()
+    return plan
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
+        raise usage_error(f"{text!r} are no different seeds", "--seeds 1,2,3", where="--seeds")
+    return tuple(int(part) for part in parts)
+
+
+def _show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
+    """Print the models that would be trained, with estimates."""
+    from jtrans.scaling.experiment import predict
+    from jtrans.scaling.report import duration
+    from jtrans.scaling.sizes import ffn_width, layer_counts
+
+    estimates = predict(plan.configs, plan.data, device)
+    if as_json:
+        models = {name: own.to_json() for name, own in estimates.items()}
+        console.print_json({"recipe": plan.recipe, "seeds": plan.seeds, "models": models})
+        return
+    rows = [
+        [
+            name,
+            *(f"{count}" for count in layer_counts(config).values()),
+            f"{ffn_width(config):,}",
+            f"{estimates[name].parameters:,}",
+            f"{estimates[name].memory_bytes / 2**20:,.0f} MiB",
+            duration(estimates[name].epoch_seconds),
+            duration(estimates[name].total_seconds),
+        ]
+        for name, config in plan.configs.items()
+    ]
+    head = ["model", *layer_counts(plan.config), "F", "parameters", "memory", "an epoch"]
+    head.append("to the first limit")
+    console.print_table(head, rows, right=head[1:])
+    console.talk(f"each with {len(plan.seeds)} seed(s); nothing was trained or written")
+
+
+def _scale_recipe(
+    plan: ScalingPlan, device: str | None, *, with_scaled: bool, as_json: bool
+) -> None:
+    """Train, solve, and write recipe and report."""
+    from jtrans.scaling.experiment import (
+        BASE,
+        MEASURED,
+        SCALED,
+        ScalingResult,
+        find_gradients,
+        find_scaling,
+        predict,
+        scaled_config,
+    )
+    from jtrans.scaling.report import write_recipe, write_report
+
+    runs = [_train(plan, name, plan.configs[name], device) for name in MEASURED]
+    depth, width = find_gradients(plan, runs)
+    scaling = find_scaling(plan, depth, width)
+    larger = scaled_config(plan, scaling)
+    console.talk(f"{'Estimating':<12} memory and time of the base and of the scaled model")
+    estimates = predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
+    result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
+    recipe, page = write_recipe(result), write_report(result)
+    if with_scaled:
+        runs.append(_train(plan, SCALED, larger, device))
+        result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
+        page = write_report(result)
+    _show_result(result, as_json=as_json)
+    console.talk(f"{'Written':<12} {recipe}, {page}")
+    place = shlex.quote(str(plan.run_folder(SCALED, plan.seeds[0])))
+    if with_scaled:
+        base = shlex.quote(str(plan.run_folder(BASE, plan.seeds[0])))
+        console.next_step(f"jtrans score {base} {place}")
+        return
+    data = shlex.quote(str(plan.data))
+    console.next_step(f"jtrans train {shlex.quote(str(recipe))} --data {data} --run {place}")
+
+
+def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> ModelRuns:
+    """Train a model with the table; leave with the exit code of a signal that stopped it."""
+    from jtrans.cli.stop_signals import StopSignals
+    from jtrans.cli.train_table import TrainTable
+    from jtrans.scaling.experiment import train_model
+
+    with StopSignals() as signals, contextlib.ExitStack() as tables:
+        runs = train_model(
+            plan,
+            name,
+            config,
+            device=device,
+            events=lambda: tables.enter_context(contextlib.closing(TrainTable())),
+            should_stop=signals.are_set,
         )
+    if runs is None:
+        console.talk(f"stopped; everything is saved in {plan.out}")
+        console.next_step(shlex.join(["jtrans", *sys.argv[1:]]))
+        raise typer.Exit(signals.exit_code or 0)
+    losses = ", ".join(f"{loss:.4f}" for loss in runs.losses.values())
+    console.talk(f"{name:<12} validation loss {losses}")
+    return runs
+
+
+def _show_result(result: ScalingResult, *, as_json: bool) -> None:
+    from jtrans.scaling.sizes import layer_counts
+
+    for warning in result.warnings:
+        console.warn(warning)
+    if as_json:
+        console.print_json(result.to_json())
+    else:
+        _print_scaling(result.scaling, layer_counts(result.plan.config))

@@ -57,13 +57,7 @@ class Gradients:
                     hint="give finite validation losses, in nats per token",
                     kind="scaling.loss",
                 )
-        if step < 1:
-            raise ConfigError(
-                f"the step {step} is below 1",
-                where="--step",
-                hint="--step 1 adds one layer, and E to F",
-                kind="scaling.step",
-            )
+        check_step(step)
         return cls((base - deeper) / step, (base - wider) / step)
 
 
@@ -135,6 +129,36 @@ class Scaling:
         }
 
 
+def check_step(step: int) -> None:
+    """Refuse a difference between the models that is none.
+
+    Raises:
+        ConfigError: it is below 1.
+    """
+    if step < 1:
+        raise ConfigError(
+            f"the step {step} is below 1",
+            where="--step",
+            hint="--step 1 adds one layer, and E to F",
+            kind="scaling.step",
+        )
+
+
+def check_ratio(ratio: float) -> None:
+    """Refuse a ratio that adds no parameters.
+
+    Raises:
+        ConfigError: it is below 1, or no finite number.
+    """
+    if not (math.isfinite(ratio) and ratio >= 1.0):
+        raise ConfigError(
+            f"the ratio {ratio:g} is below 1: scaling adds parameters",
+            where="--ratio",
+            hint="--ratio 2 doubles the parameters of the layers",
+            kind="scaling.ratio",
+        )
+
+
 def layer_parameters(
     stacks: Sequence[StackSize], width_ratio: float, more_layers: float = 0.0
 ) -> float:
@@ -166,20 +190,13 @@ def solve(
         ConfigError: a ratio below 1, gradients without a direction in which the network may grow,
             or a direction in which the ratio is never reached.
     """
-    if not (math.isfinite(ratio) and ratio >= 1.0):
-        raise ConfigError(
-            f"the ratio {ratio:g} is below 1: scaling adds parameters",
-            where="--ratio",
-            hint="--ratio 2 doubles the parameters of the layers",
-            kind="scaling.ratio",
-        )
+    check_ratio(ratio)
     scale = max(gradients.depth, gradients.width)
     if not scale > 0.0:
         raise ConfigError(
-            f"the losses give no direction: one more layer lowers the validation loss by "
-            f"{gradients.depth:g}, a wider FFN by {gradients.width:g}, and neither is above 0",
-            hint="train longer or with more seeds, or from a smaller base model: this one does "
-            "not gain from more parameters",
+            f"the losses give no direction: the gradients, {gradients.depth:.5g} of depth and "
+            f"{gradients.width:.5g} of width, are not above 0, so more parameters do not help",
+            hint="train longer, with more seeds, or from a smaller base model",
             kind="scaling.no-direction",
         )
     depth, width = gradients.depth / scale, gradients.width / scale

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
 
 import pytest
 from plugins.command_line import Jtrans
+
+from jtrans.config import Config, load_config
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.models.zoo import system_configs
 
 PUBLISHED = ("--from-losses", 1.6, 1.58937, 1.58931, "--layers", 5, "--width-ratio", 4)
 
@@ -53,3 +61,114 @@ def test_a_ratio_too_small_for_a_layer_says_so(jtrans: Jtrans) -> None:
     result = jtrans("scale", *PUBLISHED, "--ratio", 1.01)
     assert result.code == 0
     assert "stays as it is" in result.err
+
+
+LOSSES = {"base": 2.0, "deeper": 1.9, "wider": 1.92, "scaled-2x": 1.8}
+TINY = [
+    f"--set={setting}"
+    for setting in (
+        "model.width=8",
+        "model.ffn_width=16",
+        "model.heads=2",
+        "training.max_updates=1",
+        "training.validate_sentences=0",
+    )
+]
+
+
+@pytest.fixture
+def lossy(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Losses that lead somewhere, by model; estimates are made in this process."""
+    from jtrans.runs import Run
+    from jtrans.scaling import experiment
+
+    losses = dict(LOSSES)
+
+    def lowest(run: Run) -> float:
+        return losses[run.folder.name.rpartition("-")[0]] + 0.01 * int(run.folder.name[-1])
+
+    def here(configs: dict[str, Config], data: Path, device: str | None) -> dict[str, Any]:
+        from jtrans.training.estimate import estimate
+
+        return {name: estimate(own, data=data, device=device) for name, own in configs.items()}
+
+    monkeypatch.setattr(experiment, "lowest_loss", lowest)
+    monkeypatch.setattr(experiment, "predict", here)
+    return losses
+
+
+def test_three_models_are_trained_and_the_scaled_recipe_trains(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    line = ["scale", "demo/transformer", "--data", corpus.folder, "--out", "scale", *TINY]
+    result = jtrans(*line, "--seeds", "2", "--json")
+    assert result.code == 0, result.err
+    value = json.loads(result.out)
+    assert value["gradients"]["depth"]["values"] == pytest.approx([0.1])
+    out = tmp_path / "scale"
+    runs = {path.name for path in out.iterdir() if path.is_dir()}
+    assert runs == {"base-2", "deeper-2", "wider-2"}
+    added = value["solution"]["rounded"]
+    config = load_config(str(out / "scaled.toml"), system_configs()).model.model_dump()
+    assert config["encoder_layers"] == 2 + added["layers"] > 2
+    assert config["ffn_width"] == 16 + 8 * added["width"]
+    page = (out / "scale.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page.partition("<main>")[2])
+    assert json.loads((out / "scale.json").read_text(encoding="utf-8")) == value
+    assert (out / "scale.png").read_bytes()[1:4] == b"PNG"
+
+    command = shlex.split(result.err.rpartition("Next: ")[2])
+    assert jtrans(*command[1:]).code == 0
+    assert (out / "scaled-2x-2" / "run.json").is_file()
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
+    assert jtrans(*line, "--seeds", "2", "--run", "--json").code == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    lossy |= {"deeper": 2.0, "wider": 2.1}
+    result = jtrans("scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY)
+    assert result.code == 2
+    assert "give no direction" in result.err
+    assert (tmp_path / "scale" / "wider-1" / "run.json").is_file()
+    assert not (tmp_path / "scale" / "scaled.toml").exists()
+
+
+def test_the_plan_alone_trains_nothing(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    result = jtrans(*line, "--plan-only")
+    assert [row.split()[0] for row in result.out.splitlines()] == [
+        "model",
+        "base",
+        "deeper",
+        "wider",
+    ]
+    assert not (tmp_path / "scale").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("demo/rnmt-plus",),
+        ("demo/transformer", "--ratio", 0.9),
+        ("demo/transformer", "--step", 0),
+        ("demo/transformer", "--seeds", "1,1"),
+        ("demo/transformer", "--run", "--plan-only"),
+        ("demo/transformer", "--layers", 5),
+        ("demo/transformer", "--data", "nowhere"),
+        ("demo/transfomer",),
+    ],
+)
+def test_a_model_that_cannot_be_scaled_is_refused_before_any_work(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, arguments: tuple[object, ...]
+) -> None:
+    given = ("--data", "data") if "--data" not in arguments else ()
+    result = jtrans("scale", *arguments, *given, "--out", "scale")
+    assert result.code == 2
+    assert [line.split(":")[0] for line in result.err.splitlines()] == ["error", "hint"]
+    assert not (tmp_path / "scale").exists()

@@ -1,0 +1,359 @@
+"""The three runs of single-shot scaling, their gradients, and the sizes these lead to.
+
+Every run is an ordinary one below one folder, such as ``deeper-1`` for seed 1, and continues where
+it stopped. A higher ratio needs no new run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jtrans.config import Config
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import WorkError
+from jtrans.files import write_text
+from jtrans.runs import Run
+from jtrans.scaling.sizes import ffn_width, layer_counts, resized, stack_sizes, width_ratio
+from jtrans.scaling.solve import Gradients, Scaling, layer_parameters, solve
+
+if TYPE_CHECKING:
+    from jtrans.training.estimate import Estimate
+    from jtrans.training.events import Result, TrainingEvents
+
+BASE, DEEPER, WIDER, SCALED = "base", "deeper", "wider", "scaled"
+MEASURED = (BASE, DEEPER, WIDER)
+# of Student's t, 97.5 %, by degrees of freedom; beyond, that of the normal distribution
+T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+NORMAL_QUANTILE = 1.96
+
+Train = Callable[[Config, Path], "Result"]
+
+
+@dataclass(frozen=True)
+class ScalingPlan:
+    """What is trained to scale a model.
+
+    Args:
+        recipe: the name of the base model's recipe.
+        config: of the base model.
+        data: the prepared corpus.
+        out: the folder of all runs and of the result.
+        ratio: the factor of the parameters of the layers.
+        step: layers, and multiples of E in F, of the two larger models.
+        seeds: of the runs.
+    """
+
+    recipe: str
+    config: Config
+    data: Path
+    out: Path
+    ratio: float
+    step: int
+    seeds: tuple[int, ...]
+
+    @cached_property
+    def configs(self) -> dict[str, Config]:
+        """The configurations of the three models by name."""
+        return {
+            BASE: resized(self.config),
+            DEEPER: resized(self.config, more_layers=self.step),
+            WIDER: resized(self.config, more_width=self.step),
+        }
+
+    def check(self) -> None:
+        """Check the sizes and the corpus before anything is trained.
+
+        Raises:
+            JtransError: a system without depth and width, or a corpus that cannot be read.
+        """
+        for config in self.configs.values():
+            stack_sizes(config)
+        PreparedCorpus.open(self.data)
+
+    def run_folder(self, name: str, seed: int) -> Path:
+        """Return the folder of a run; that of a scaled model has its ratio in its name."""
+        size = f"-{self.ratio:g}x" if name == SCALED else ""
+        return self.out / f"{name}{size}-{seed}"
+
+
+@dataclass(frozen=True)
+class ModelRuns:
+    """The runs of one model.
+
+    Args:
+        name: ``base``, ``deeper``, ``wider`` or ``scaled``.
+        layers: of every stack, by setting.
+        ffn_width: F.
+        ratio: the parameters of its layers, as a multiple of those of the base model.
+        parameters: all trainable numbers.
+        losses: the lowest validation loss by seed, in nats per token.
+        updates: of the runs, by seed.
+        minutes: of training and validation, by seed.
+        reasons: why the runs ended, by seed.
+    """
+
+    name: str
+    layers: dict[str, int]
+    ffn_width: int
+    ratio: float
+    parameters: int
+    losses: dict[int, float]
+    updates: dict[int, int]
+    minutes: dict[int, float]
+    reasons: dict[int, str]
+
+    @property
+    def loss(self) -> float:
+        """The mean of the losses."""
+        return statistics.fmean(self.losses.values())
+
+
+@dataclass(frozen=True)
+class GradientSpread:
+    """A gradient over seeds.
+
+    Args:
+        values: of each seed.
+    """
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean, which decides the direction."""
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """The sample standard deviation, None for one seed."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def half_interval(self) -> float | None:
+        """Half the width of the 95 % interval of the mean, None for one seed."""
+        if self.deviation is None:
+            return None
+        freedom = len(self.values) - 1
+        known = freedom <= len(T_QUANTILES)
+        quantile = T_QUANTILES[freedom - 1] if known else NORMAL_QUANTILE
+        return quantile * self.deviation / math.sqrt(len(self.values))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        own = {"mean": self.mean, "sd": self.deviation, "interval": self.half_interval}
+        return {"values": list(self.values), **own}
+
+
+@dataclass(frozen=True)
+class ScalingResult:
+    """The outcome.
+
+    Args:
+        plan: what was trained.
+        runs: of all models, the scaled one last if it was trained.
+        depth: the gradient of depth.
+        width: the gradient of F/E.
+        scaling: the solution.
+        estimates: of the base and of the scaled model, by name.
+    """
+
+    plan: ScalingPlan
+    runs: tuple[ModelRuns, ...]
+    depth: GradientSpread
+    width: GradientSpread
+    scaling: Scaling
+    estimates: Mapping[str, Estimate]
+
+    @property
+    def scaled_config(self) -> Config:
+        """The configuration of the scaled model."""
+        return scaled_config(self.plan, self.scaling)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes the result doubtful."""
+        lines = []
+        for name, spread in (("depth", self.depth), ("width", self.width)):
+            half = spread.half_interval
+            if half is not None and abs(spread.mean) < half:
+                lines.append(
+                    f"the gradient of {name} is {spread.mean:.4f} ± {half:.4f}: its sign is not "
+                    "certain with these seeds"
+                )
+        if len(self.plan.seeds) == 1:
+            lines.append(
+                "one seed: how much the gradients vary is unknown (--seeds 1,2,3 would tell)"
+            )
+        reasons = {reason for model in self.runs for reason in model.reasons.values()}
+        if "max_minutes" in reasons:
+            lines.append(
+                "time ended training: larger models had fewer updates than the base model, which "
+                "lowers their gradients"
+            )
+        if self.scaling.changes_nothing:
+            lines.append(
+                f"a ratio of {self.plan.ratio:g} is too small for one more layer or a wider FFN"
+            )
+        return lines
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "recipe": self.plan.recipe,
+            "system": self.plan.config.model.system,
+            "data": str(self.plan.data),
+            "ratio": self.plan.ratio,
+            "step": self.plan.step,
+            "seeds": list(self.plan.seeds),
+            "gradients": {"depth": self.depth.to_json(), "width": self.width.to_json()},
+            "solution": self.scaling.to_json(),
+            "models": [asdict(model) for model in self.runs],
+            "estimates": {name: own.to_json() for name, own in self.estimates.items()},
+            "warnings": self.warnings,
+        }
+
+
+def scaled_config(plan: ScalingPlan, scaling: Scaling) -> Config:
+    """Return the base configuration with the scaled sizes and the first seed."""
+    added = {"more_layers": scaling.more_layers, "more_width": scaling.more_width}
+    return with_seed(resized(plan.config, **added), plan.seeds[0])
+
+
+def with_seed(config: Config, seed: int) -> Config:
+    """Return a configuration with another seed."""
+    training = config.training.model_copy(update={"seed": seed})
+    return config.model_copy(update={"training": training})
+
+
+def train_model(
+    plan: ScalingPlan,
+    name: str,
+    config: Config,
+    *,
+    device: str | None,
+    events: Callable[[], TrainingEvents],
+    should_stop: Callable[[], bool],
+) -> ModelRuns | None:
+    """Train one model with every seed, continuing what was begun; None if it was stopped.
+
+    Args:
+        plan: with the folder and the seeds.
+        name: of the model.
+        config: of the model.
+        device: that trains.
+        events: makes a receiver of the events of each run.
+        should_stop: see `jtrans.training.session.train`.
+
+    Raises:
+        JtransError: as `jtrans.training.session.train`.
+    """
+    from jtrans.training.session import train
+
+    results: dict[int, Result] = {}
+    for seed in plan.seeds:
+        result = train(
+            with_seed(config, seed),
+            data=plan.data,
+            run=plan.run_folder(name, seed),
+            device=device,
+            events=events(),
+            should_stop=should_stop,
+        )
+        if result.reason == "stopped":
+            return None
+        results[seed] = result
+    runs = {seed: Run.open(result.run) for seed, result in results.items()}
+    base = layer_parameters(stack_sizes(plan.config), width_ratio(plan.config))
+    return ModelRuns(
+        name,
+        layer_counts(config),
+        ffn_width(config),
+        layer_parameters(stack_sizes(config), width_ratio(config)) / base,
+        int(next(iter(runs.values())).info["parameters"]),
+        {seed: lowest_loss(run) for seed, run in runs.items()},
+        {seed: result.update for seed, result in results.items()},
+        {seed: result.seconds / 60 for seed, result in results.items()},
+        {seed: result.reason for seed, result in results.items()},
+    )
+
+
+def lowest_loss(run: Run) -> float:
+    """Return the lowest validation loss of a run, in nats per target token.
+
+    Raises:
+        WorkError: it has not been validated.
+    """
+    events = (event for event in run.events() if event.get("event") == "validation")
+    losses = [float(event["valid_loss"]) for event in events]
+    if not losses:
+        raise WorkError(f"the run {run.folder} has no validation", kind="scaling.no-validation")
+    return min(losses)
+
+
+def find_gradients(
+    plan: ScalingPlan, runs: Sequence[ModelRuns]
+) -> tuple[GradientSpread, GradientSpread]:
+    """Return the gradients of depth and of width, from pairs of runs with the same seed."""
+    base, deeper, wider = runs[: len(MEASURED)]
+    pairs = [
+        Gradients.from_losses(
+            base.losses[seed], deeper.losses[seed], wider.losses[seed], step=plan.step
+        )
+        for seed in plan.seeds
+    ]
+    return (
+        GradientSpread(tuple(pair.depth for pair in pairs)),
+        GradientSpread(tuple(pair.width for pair in pairs)),
+    )
+
+
+def find_scaling(plan: ScalingPlan, depth: GradientSpread, width: GradientSpread) -> Scaling:
+    """Solve Eq. 11 for the mean gradients; see `jtrans.scaling.solve.solve`."""
+    gradients = Gradients(depth.mean, width.mean)
+    return solve(stack_sizes(plan.config), width_ratio(plan.config), gradients, plan.ratio)
+
+
+def predict(configs: Mapping[str, Config], data: Path, device: str | None) -> dict[str, Estimate]:
+    """Estimate memory and time of training some models: ``jtrans train --dry-run`` of each.
+
+    Each has a process of its own: the peak of this one would hide that of a smaller model.
+
+    Raises:
+        WorkError: an estimate failed, for example because memory ran out.
+    """
+    from jtrans.training.estimate import Estimate
+
+    estimates = {}
+    for name, config in configs.items():
+        with tempfile.TemporaryDirectory(prefix="jtrans-scale-") as folder:
+            path = Path(folder) / f"{name}.toml"
+            write_text(path, config.to_toml())
+            estimates[name] = Estimate(**_dry_run(name, path, data, device))
+    return estimates
+
+
+def _dry_run(name: str, config: Path, data: Path, device: str | None) -> dict[str, Any]:
+    command = [sys.executable, "-m", "jtrans", "train", str(config), "--data", str(data)]
+    command += ["--dry-run", "--json", *(["--device", device] if device else [])]
+    ended = subprocess.run(command, capture_output=True, check=False)
+    try:
+        value = dict(json.loads(ended.stdout))
+    except ValueError:
+        value = {"error": {"message": ended.stderr.decode(errors="replace").strip()[-500:]}}
+    if "error" in value:
+        raise WorkError(
+            f"memory and time of the {name} model cannot be estimated: {value['error']['message']}",
+            hint=value["error"].get("hint"),
+            kind="scaling.estimate",
+        )
+    return value

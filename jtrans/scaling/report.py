@@ -1,0 +1,103 @@
+"""The files of a scaling: the scaled recipe, a page, a picture, and all numbers as JSON."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from jtrans.analysis.report.pages import render
+from jtrans.files import write_json, write_text
+from jtrans.scaling.drawing import draw
+from jtrans.scaling.experiment import BASE, SCALED, ScalingResult
+from jtrans.scaling.sizes import ffn_width, layer_counts, width_ratio
+
+PAGE, NUMBERS, RECIPE, PICTURE = "scale.html", "scale.json", "scaled.toml", "scale"
+# what a picture inside a page does not need
+_SURPLUS = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>", re.DOTALL)
+
+
+def write_recipe(result: ScalingResult) -> Path:
+    """Write the scaled recipe, which `jtrans train` takes; return the file."""
+    path = result.plan.out / RECIPE
+    note = (
+        f"# {result.plan.recipe} scaled to {result.scaling.realised:.3f} times the parameters of "
+        f"its layers: {summary(result)}.\n"
+    )
+    write_text(path, f"{note}\n{result.scaled_config.to_toml()}")
+    return path
+
+
+def write_report(result: ScalingResult) -> Path:
+    """Write page, picture and numbers into the folder of the plan; return the page."""
+    out = result.plan.out
+    picture = draw(result, out / PICTURE)[0]
+    write_json(out / NUMBERS, result.to_json())
+    write_text(out / PAGE, page(result, picture.read_text(encoding="utf-8")))
+    return out / PAGE
+
+
+def summary(result: ScalingResult) -> str:
+    """Return the sizes before and after in a few words."""
+    before, after = result.plan.config, result.scaled_config
+    counts = layer_counts(after)
+    parts = [f"{key} {old} -> {counts[key]}" for key, old in layer_counts(before).items()]
+    return ", ".join([*parts, f"F {ffn_width(before):,} -> {ffn_width(after):,}"])
+
+
+def page(result: ScalingResult, picture: str) -> str:
+    """Return the page as HTML.
+
+    Args:
+        result: of the scaling.
+        picture: SVG.
+    """
+    plan = result.plan
+    return render(
+        "scaling.html",
+        result=result,
+        plan=plan,
+        scaling=result.scaling,
+        summary=summary(result),
+        stacks=list(layer_counts(plan.config)),
+        width_ratio=width_ratio(plan.config),
+        models=[_model(result, index) for index in range(len(result.runs))],
+        scaled_sizes=_scaled_sizes(result),
+        spreads=[("depth", result.depth), ("width F/E", result.width)],
+        estimates=[
+            (name, result.estimates[name]) for name in (BASE, SCALED) if name in result.estimates
+        ],
+        picture=Markup(_SURPLUS.sub("", picture)),
+        duration=duration,
+    )
+
+
+def _model(result: ScalingResult, index: int) -> dict[str, Any]:
+    model = result.runs[index]
+    losses, minutes = list(model.losses.values()), list(model.minutes.values())
+    return {
+        "name": model.name,
+        "sizes": [*model.layers.values(), model.ffn_width],
+        "ratio": model.ratio,
+        "parameters": model.parameters,
+        "loss": model.loss,
+        "losses": losses,
+        "updates": sum(model.updates.values()) // len(model.updates),
+        "minutes": sum(minutes) / len(minutes),
+    }
+
+
+def _scaled_sizes(result: ScalingResult) -> list[int]:
+    config = result.scaled_config
+    return [*layer_counts(config).values(), ffn_width(config)]
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time in words: 40 s, 12 min, 3.5 h."""
+    if seconds is None:
+        return "–"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,73 @@
+"""The depth and the width of a configuration, and configurations of other sizes."""
+
+from __future__ import annotations
+
+from jtrans.config import Config, ScalableSizes, build_config
+from jtrans.errors import ConfigError
+from jtrans.models.zoo import SYSTEMS, system_configs
+from jtrans.scaling.solve import StackSize
+
+
+def scalable_sizes(config: Config) -> ScalableSizes:
+    """Return how the system of a configuration is scaled.
+
+    Raises:
+        ConfigError: it has no depth and width to scale.
+    """
+    sizes = config.model.scalable_sizes
+    if sizes is None:
+        able = [
+            name
+            for name, entry in SYSTEMS.items()
+            if entry.config_class().model_validate({"system": name, "width": 256}).scalable_sizes
+        ]
+        raise ConfigError(
+            f"{config.model.system} cannot be scaled: it declares no stack of layers with an FFN "
+            "in each",
+            where="model.system",
+            hint=f"systems that can be scaled: {', '.join(able)}",
+            kind="scaling.no-depth",
+        )
+    return sizes
+
+
+def stack_sizes(config: Config) -> list[StackSize]:
+    """Return the stacks of a configuration."""
+    stacks = scalable_sizes(config).stacks
+    return [StackSize(getattr(config.model, s.key), s.attention, s.ffn) for s in stacks]
+
+
+def layer_counts(config: Config) -> dict[str, int]:
+    """Return the layers of every stack by the name of its setting."""
+    return {stack.key: getattr(config.model, stack.key) for stack in scalable_sizes(config).stacks}
+
+
+def ffn_width(config: Config) -> int:
+    """Return F."""
+    return int(getattr(config.model, scalable_sizes(config).ffn_width))
+
+
+def width_ratio(config: Config) -> float:
+    """Return w = F/E."""
+    return ffn_width(config) / _width(config)
+
+
+def _width(config: Config) -> int:
+    return int(getattr(config.model, scalable_sizes(config).width))
+
+
+def resized(config: Config, *, more_layers: int = 0, more_width: int = 0) -> Config:
+    """Return a configuration with more layers in every stack, and F larger by multiples of E.
+
+    Scores that the recipe expects are left out: they are those of the sizes before.
+
+    Raises:
+        ConfigError: sizes that the system does not allow.
+    """
+    values = config.model_dump(mode="json", exclude_none=True)
+    values.pop("expect", None)
+    for key, count in layer_counts(config).items():
+        values["model"][key] = count + more_layers
+    name = scalable_sizes(config).ffn_width
+    values["model"][name] = ffn_width(config) + more_width * _width(config)
+    return build_config(values, system_configs(), where="the scaled sizes")
