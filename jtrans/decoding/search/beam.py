@@ -72,7 +72,7 @@ def beam_search(
 
 
 def _choice(options: SearchOptions, rules: TokenRules) -> Choice:
-    if rules.required:
+    if rules.required is not None:
         return RequiredPhrases(options, rules.required, rules.limit)
     return DiverseGroups(options) if options.diverse_groups > 1 else Choice(options)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from jtrans.data.batch import Ids
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
-from jtrans.decoding.search.phrases import Phrases, PhraseTable, block_phrases
+from jtrans.decoding.search.phrases import Phrases, block_phrases, phrase_table
 from jtrans.models.base import State
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
@@ -51,7 +51,7 @@ class TokenRules:
         phrases: of each translation; None for no sentence.
 
     Attributes:
-        required: the required phrases.
+        required: the required phrases; None without any.
     """
 
     def __init__(
@@ -71,15 +71,15 @@ class TokenRules:
         ]
         given = phrases or ()
         continued = next((each.continued for each in given if each.continued), frozenset())
-        self.required = PhraseTable([each.required for each in given], continued, device)
-        self._forbidden = PhraseTable([each.forbidden for each in given], continued, device)
+        self.required = phrase_table([each.required for each in given], continued, device)
+        self._forbidden = phrase_table([each.forbidden for each in given], continued, device)
         self._forced = torch.tensor(rows, dtype=torch.int64, device=device)  # [B, longest]
 
     @property
     def needs_prefix(self) -> bool:
         """Whether `apply` depends on the tokens of the hypotheses so far."""
         options = self.options
-        return options.no_repeat_ngram > 0 or options.max_repeats > 0 or bool(self._forbidden)
+        return options.no_repeat_ngram > 0 or options.max_repeats > 0 or self._forbidden is not None
 
     def apply(
         self, log_probs: Tensor, step: int, active: Tensor, prefix: Tensor, *, is_last: bool
@@ -97,7 +97,7 @@ class TokenRules:
         required = [*self._required(log_probs, step, active, is_last=is_last)]
         if self.options.no_repeat_ngram or self.options.max_repeats:
             self._block_repetitions(log_probs, prefix, active)
-        if self._forbidden:
+        if self._forbidden is not None:
             block_phrases(log_probs, prefix, active, self._forbidden)
         if step < self.options.min_length:
             log_probs[..., EOS] = -math.inf
@@ -109,14 +109,14 @@ class TokenRules:
     def _block_repetitions(self, log_probs: Tensor, prefix: Tensor, active: Tensor) -> None:
         """Exclude repetitions, but no token that a required phrase goes on with."""
         token, log_prob = torch.empty(0), torch.empty(0)
-        if self.required:
+        if self.required is not None:
             token = self.required.next_tokens(self.required.match(prefix, active), active)
             log_prob = log_probs.gather(-1, token)
         if self.options.no_repeat_ngram:
             block_repeated_ngrams(log_probs, prefix, self.options.no_repeat_ngram)
         if self.options.max_repeats:
             block_loops(log_probs, prefix, self.options.max_repeats)
-        if self.required:
+        if self.required is not None:
             log_probs.scatter_(-1, token, log_prob)
 
     def _required(

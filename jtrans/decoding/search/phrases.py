@@ -91,10 +91,6 @@ class PhraseTable:
         )
         self._ends_within_word[sorted(continued)] = True
 
-    def __bool__(self) -> bool:
-        """Whether there is any phrase."""
-        return self.tokens.numel() > 0
-
     def match(self, sequences: Tensor, active: Tensor) -> Matches:
         """Find the phrases of some sentences.
 
@@ -140,6 +136,13 @@ class PhraseTable:
         token = phrases.gather(-1, matches.begun[..., None])[..., 0]
         is_possible = (matches.begun > 0) | matches.at_word[..., None]
         return token.masked_fill(matches.contained | ~is_possible, PAD)
+
+
+def phrase_table(
+    phrases: Sequence[Sequence[Ids]], continued: frozenset[int], device: torch.device
+) -> PhraseTable | None:
+    """Return the table of some phrases, see `PhraseTable`; None if there are none."""
+    return PhraseTable(phrases, continued, device) if any(phrases) else None
 
 
 def block_phrases(log_probs: Tensor, prefix: Tensor, active: Tensor, table: PhraseTable) -> None:
