@@ -13,8 +13,8 @@ from jtrans.cli.options import (
     CHECKPOINT,
     JSON,
     LANGUAGES,
-    PRECISION,
-    PRECISIONS,
+    SEARCH_PRECISION,
+    SEARCH_PRECISIONS,
     SETTINGS,
     VALID,
     WORKERS,
@@ -158,7 +158,7 @@ def decode(
         "Tokens of every source and target.", shown=f"{LENGTH}; {QUICK_LENGTH} with --quick", min=4
     ),
     device: str | None = device_option(),
-    precision: str = PRECISION,
+    precision: str = SEARCH_PRECISION,
     quick: bool = flag("--quick", f"Less than {SEARCH_SECONDS:g} s for each row, shorter lines."),
     as_json: bool = JSON,
 ) -> None:
@@ -174,7 +174,7 @@ def decode(
 
       jtrans bench decode --run @last --json
     """
-    check_choice("--precision", precision, PRECISIONS)
+    check_choice("--precision", precision, SEARCH_PRECISIONS)
     if run_name and (recipe or set_):
         raise usage_error("--run comes without --recipe and --set", "leave one of them out")
     name = run_name or recipe or DECODED

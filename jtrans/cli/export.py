@@ -143,19 +143,8 @@ def _describe(made: Export) -> None:
 
 
 def _print(check: ExportCheck) -> None:
-    comparison = check.comparison
-    columns = ["", "BLEU", "same", "sentences/s", "faster"]
-    plain, other = comparison.plain, comparison.other
-    rows = [
-        [plain.name, f"{plain.bleu:.2f}", "", f"{plain.sentences_per_second:,.1f}", ""],
-        [
-            other.name,
-            f"{other.bleu:.2f}",
-            f"{comparison.same:.1%}",
-            f"{other.sentences_per_second:,.1f}",
-            f"{plain.seconds / max(other.seconds, 1e-9):.2f}x",
-        ],
-    ]
-    console.print_table(columns, rows, right=columns[1:])
+    from jtrans.decoding.comparison import COLUMNS
+
+    console.print_table(COLUMNS, check.comparison.rows(), right=COLUMNS[1:])
     difference = f"{check.difference:.1g}"
     print(f"log-probabilities in equal translations differ by at most {difference}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SEARCH, MACHINE = "Search", "Machine"
 PRECISIONS = ("auto", "fp32", "bf16")
+SEARCH_PRECISIONS = (*PRECISIONS, "int8")
 # How the values of parameters are completed, by the form of the value in the help.
 COMPLETIONS: dict[str | None, Callable[..., list[str]]] = {
     "RUN": completion.runs,
@@ -93,6 +94,9 @@ CHECKPOINT = option("Checkpoint to use.", "best|last|average|STEP", panel=SEARCH
 BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
 BATCH_TOKENS = option("Source tokens in a batch.", None, "1024", MACHINE, min=1)
 PRECISION = option("auto, fp32 or bf16.", panel=MACHINE, default="auto")
+SEARCH_PRECISION = option(
+    "auto, fp32, bf16, or int8 weights (on a CPU).", panel=MACHINE, default="auto"
+)
 JSON = flag("--json", "Print one JSON object on stdout.")
 SETTINGS = option("Change a setting; may repeat.", "KEY=VALUE", names=["--set"])
 DEVICE = device_option(MACHINE)
@@ -203,7 +207,7 @@ class DecodingOptions:
     )
     batch_tokens: int | None = BATCH_TOKENS
     device: str | None = DEVICE
-    precision: str = PRECISION
+    precision: str = SEARCH_PRECISION
 
     def choices(self, extras: TranslationExtras | None = None, **search: Any) -> DecodingChoices:
         """Return the choices that the options make, with extras and further search options.
@@ -213,7 +217,7 @@ class DecodingOptions:
         """
         from jtrans.decoding.options import DecodingChoices, TranslationExtras
 
-        check_choice("--precision", self.precision, PRECISIONS)
+        check_choice("--precision", self.precision, SEARCH_PRECISIONS)
         search |= {
             "beam": self.beam,
             "length_penalty": self.length_penalty,

@@ -25,6 +25,7 @@ from jtrans.cli.options import (
 )
 from jtrans.cli.translate_options import (
     AlignmentOptions,
+    CheckOptions,
     ConstraintOptions,
     DemandOptions,
     SampledOptions,
@@ -84,6 +85,7 @@ def translate(
     demands: DemandOptions,
     sampled: SampledOptions,
     aligned: AlignmentOptions,
+    checked: CheckOptions,
     workers: int = option(
         "Processes on a CPU; each loads the models.", "N", default=1, panel=MACHINE, min=1
     ),
@@ -123,6 +125,9 @@ def translate(
     choices = replace(choices, scores=as_json or n_best > 1)
     choices.check(opened)
     check_engine(opened, choices)
+    if checked.check:
+        checked.compare(opened, choices)
+        return
     source = LineInput(input_file)
     files = demands.read(source.total)
     if shard:

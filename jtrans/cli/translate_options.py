@@ -1,16 +1,24 @@
-"""Options of `jtrans translate` alone: constraints of the search, sampling, word alignments."""
+"""Options of `jtrans translate` alone: constraints, sampling, word alignments, the check."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.cli.options import SEARCH, flag, option, option_group
-from jtrans.errors import DecodingError
+import typer
+
+from jtrans.cli import console
+from jtrans.cli.options import SEARCH, data_option, flag, option, option_group
+from jtrans.errors import EXIT_CHECK_FAILED, DecodingError
 
 if TYPE_CHECKING:
     from jtrans.cli.line_constraints import ConstraintFiles
-    from jtrans.decoding.options import SamplingOptions, TranslationExtras
+    from jtrans.decoding.options import DecodingChoices, SamplingOptions, TranslationExtras
+    from jtrans.exports import Translatable
 
+CHECK, CHECK_SPLIT = "Check", "valid"
 SAMPLING, ATTENTION = "Sampling", "Attention to the source"
 CONSTRAINTS = "Constraints, line by line"
 
@@ -220,3 +228,55 @@ class AlignmentOptions:
                 kind="decoding.option",
             )
         return extras
+
+
+@option_group
+class CheckOptions:
+    """What a precision costs."""
+
+    check: bool = flag(
+        "--check",
+        "Translate nothing: compare --precision with fp32 on the run's valid split (BLEU, "
+        "translations, speed); exit code 4 if BLEU falls by more than 0.2.",
+        CHECK,
+    )
+    data: Path | None = data_option(CHECK)
+
+    def compare(self, runs: Sequence[Translatable], choices: DecodingChoices) -> None:
+        """Show what the precision costs.
+
+        Raises:
+            DecodingError: there is nothing to compare.
+            Exit: with code 4, if it costs too much.
+        """
+        from jtrans.runs import Run
+
+        own = [run for run in runs if isinstance(run, Run)]
+        if len(own) < len(runs) or choices.precision in ("auto", "fp32"):
+            raise DecodingError(
+                "--check compares another precision with fp32",
+                where="--check",
+                hint="add --precision int8 or bf16; for CTranslate2: jtrans export --check",
+                kind="decoding.option",
+            )
+        from jtrans.analysis.study.load import open_corpus
+
+        corpus = open_corpus(own[0], self.data)
+        text = corpus.raw_lines(CHECK_SPLIT, "source"), corpus.references(CHECK_SPLIT)
+
+        from jtrans.decoding.comparison import COLUMNS, compare_ways
+        from jtrans.decoding.translator import Translator
+
+        result = compare_ways(
+            ("fp32", Translator.load(own, replace(choices, precision="fp32"))),
+            (choices.precision, Translator.load(own, choices)),
+            *text,
+            console.TerminalProgress(),
+        )
+        console.print_table(COLUMNS, result.rows(), right=COLUMNS[1:])
+        if not result.is_held:
+            console.warn(
+                f"{choices.precision} loses {result.lost:.2f} BLEU on {CHECK_SPLIT}, "
+                f"more than {result.may_lose}"
+            )
+            raise typer.Exit(EXIT_CHECK_FAILED)

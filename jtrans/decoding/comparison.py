@@ -18,6 +18,7 @@ from jtrans.progress import Progress
 MOST_LOST = 0.2  # BLEU that another way of computing the same model may cost
 PIECE_LINES = 128
 WARM_UP_LINES = 4
+COLUMNS = ["", "BLEU", "same", "sentences/s", "faster"]
 
 
 @dataclass
@@ -77,6 +78,21 @@ class Comparison:
     def is_held(self) -> bool:
         """Whether no more BLEU is lost than allowed."""
         return self.lost <= self.may_lose
+
+    def rows(self) -> list[list[str]]:
+        """Return the numbers as rows of a table with the `COLUMNS`."""
+        plain, other = self.plain, self.other
+        speedup = f"{plain.seconds / max(other.seconds, 1e-9):.2f}x"
+        return [
+            [plain.name, f"{plain.bleu:.2f}", "", f"{plain.sentences_per_second:,.1f}", ""],
+            [
+                other.name,
+                f"{other.bleu:.2f}",
+                f"{self.same:.1%}",
+                f"{other.sentences_per_second:,.1f}",
+                speedup,
+            ],
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers."""

@@ -15,6 +15,7 @@ import torch
 
 from jtrans.errors import ConfigError, name_hint
 from jtrans.nn.cpu import matmul_backend
+from jtrans.nn.cpu.fixed_linear import has_int8
 from jtrans.nn.cpu.malloc import keep_freed_memory
 from jtrans.nn.gpu.operator import missing_triton
 
@@ -84,7 +85,19 @@ def resolve_device(name: str | None = None) -> torch.device:
 
 
 def resolve_precision(device: torch.device, precision: str) -> str:
-    """Return ``fp32`` or ``bf16``; ``auto`` means bf16 on a GPU that has it, else fp32."""
+    """Return ``fp32``, ``bf16`` or ``int8``; ``auto`` means bf16 on a GPU that has it, else fp32.
+
+    Raises:
+        ConfigError: ``int8`` on another device than a CPU, or without kernels for it.
+    """
+    if precision == "int8" and (device.type != "cpu" or not has_int8()):
+        reason = "this torch has no kernels for it" if device.type == "cpu" else f"not on {device}"
+        raise ConfigError(
+            f"weights in int8 are for searching on a CPU: {reason}",
+            where="--precision",
+            hint="--precision bf16, or add --device cpu",
+            kind="config.value",
+        )
     if precision != "auto":
         return precision
     return "bf16" if device.type == "cuda" and has_fast_bf16(device) else "fp32"
@@ -105,9 +118,20 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:
-    """Return the context in which a forward pass runs in `precision`."""
+    """Return the context in which a forward pass runs in `precision`.
+
+    Raises:
+        ConfigError: ``int8``, which prepared forms of models are for.
+    """
     if precision == "fp32":
         return contextlib.nullcontext()
+    if precision == "int8":
+        raise ConfigError(
+            "weights in int8 are for searching only",
+            where="--precision",
+            hint="--precision fp32",
+            kind="config.value",
+        )
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from plugins.command_line import Jtrans
-from plugins.random_runs import MakeRun
+from plugins.random_runs import MakeRun, RunOn
 
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding.comparison import Comparison
 from jtrans.decoding.translator import Translator
 
 SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
@@ -217,3 +219,31 @@ def test_a_device_is_written_to_as_it_is(jtrans: Jtrans, make_run: MakeRun, sour
     null = Path("/dev/null")
     assert jtrans("translate", make_run(), "-i", source, "-o", null).code == 0
     assert not null.is_file()
+
+
+def test_what_int8_weights_cost_is_compared_with_fp32(
+    jtrans: Jtrans, corpus: PreparedCorpus, run_on: RunOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_on(corpus).folder
+    options = ["--precision", "int8", "--check", "--data", corpus.folder]
+    monkeypatch.setattr(Comparison, "is_held", True)
+    result = jtrans("translate", run, *options)
+    assert result.code == 0
+    rows = [line.split()[0] for line in result.out.splitlines()]
+    assert rows == ["BLEU", "fp32", "int8"]
+    monkeypatch.setattr(Comparison, "is_held", False)
+    result = jtrans("translate", run, *options)
+    assert result.code == 4
+    assert "int8 loses" in result.err and "more than 0.2" in result.err
+
+
+def test_int8_weights_translate_every_line(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
+    result = jtrans("translate", make_run(), "-i", source, "--precision", "int8")
+    assert result.code == 0 and len(result.out.splitlines()) == 4
+
+
+@pytest.mark.parametrize("precision", ["auto", "fp32"])
+def test_a_check_needs_another_precision(jtrans: Jtrans, make_run: MakeRun, precision: str) -> None:
+    result = jtrans("translate", make_run(), "--check", "--precision", precision)
+    assert result.code == 2
+    assert "add --precision int8 or bf16" in result.err

@@ -7,6 +7,7 @@ from typing import Any
 
 from jtrans.decoding.half_precision import HalfPrecision
 from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.int8 import with_int8_weights
 from jtrans.decoding.prepared.joint import prepare_reformer
 from jtrans.decoding.prepared.transformer import prepare_transformer
 from jtrans.models.base import TranslationModel
@@ -31,10 +32,12 @@ def prepared(model: TranslationModel, precision: str = "fp32") -> Searchable:
 
     Args:
         model: in evaluation mode; later changes of its weights may have no effect on the form.
-        precision: ``fp32``, that of the model's weights, or ``bf16``.
+        precision: ``fp32``, that of the model's weights; ``bf16``; or ``int8``, weights only.
     """
     form = FORMS.get(type(model))
     found = form(model, precision) if form else None
     if found is not None:
         return found
-    return model if precision == "fp32" else HalfPrecision(model)
+    if precision == "int8":
+        return with_int8_weights(model)
+    return HalfPrecision(model) if precision == "bf16" else model

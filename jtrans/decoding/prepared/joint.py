@@ -27,7 +27,7 @@ from jtrans.decoding.prepared.slots import Slots, slot_bias, take_slots
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.models.reformer import JointLayer, Reformer
 from jtrans.nn.attention import MultiHeadAttention
-from jtrans.nn.cpu.fixed_linear import FixedLinear
+from jtrans.nn.cpu.fixed_linear import FixedLinear, input_type, product_type
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.reduction import AttentionReduction
 from jtrans.nn.residual import Residual
@@ -126,7 +126,8 @@ class PreparedReformer:
         model: a Reformer in evaluation mode, in float32 or float64.
         precision: ``bf16``: products of the joint layers are in bfloat16, all else is in float32: the
             cache, the encoder, the Reduction, the logits. Rounding the last two as well would
-            change twice as many translations (measured on small trained models).
+            change twice as many translations (measured on small trained models). ``int8``: the
+            same layers have int8 weights.
     """
 
     is_joint = True
@@ -140,7 +141,7 @@ class PreparedReformer:
         self.width = model.config.grid_width
         self.is_sum = model.config.grid == "sum"
         self.dtype = model.output.weight.dtype
-        product = torch.bfloat16 if precision == "bf16" else self.dtype
+        product = product_type(precision, self.dtype)
         self.layers = [_Layer(layer, product) for layer in model.layers]  # type: ignore[arg-type]
         self.first = _FirstInput(model.layers[0], model.config.width, self.is_sum)  # type: ignore[arg-type]
         self.reduction = _Reduction(model)
@@ -242,7 +243,7 @@ class _Layer:
     """
 
     def __init__(self, layer: JointLayer, dtype: torch.dtype) -> None:
-        self.dtype = dtype
+        self.products, self.dtype = dtype, input_type(dtype)
         residuals = residuals_of(layer)
         self.norms = [residual.norm for residual in residuals]
         self.is_pre = residuals[0].pre_norm
@@ -279,8 +280,8 @@ class _Layer:
         weight, bias = scaled_queries(attention)
         out = attention.out
         return (
-            FixedLinear(*with_norm(weight, bias, norm), self.dtype),
-            FixedLinear(out.weight, out.bias, self.dtype),
+            FixedLinear(*with_norm(weight, bias, norm), self.products),
+            FixedLinear(out.weight, out.bias, self.products),
         )
 
     def _feed_forward(
@@ -288,8 +289,8 @@ class _Layer:
     ) -> tuple[FixedLinear, FixedLinear]:
         inner, outer = block.inner, block.outer
         return (
-            FixedLinear(*with_norm(inner.weight, inner.bias, norm), self.dtype),
-            FixedLinear(outer.weight, outer.bias, self.dtype),
+            FixedLinear(*with_norm(inner.weight, inner.bias, norm), self.products),
+            FixedLinear(outer.weight, outer.bias, self.products),
         )
 
 

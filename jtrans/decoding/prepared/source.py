@@ -26,7 +26,7 @@ from torch import Tensor
 from jtrans.decoding.prepared.target import keep_sentences, weights_of
 from jtrans.models.base import Memory
 from jtrans.nn.attention import CrossAttention
-from jtrans.nn.cpu.fixed_linear import FixedLinear
+from jtrans.nn.cpu.fixed_linear import FixedLinear, input_type
 
 
 class SourceState(Protocol):
@@ -46,24 +46,25 @@ class SourceAttentions:
 
     Args:
         attentions: of the layers.
-        dtype: the precision in which to compute.
+        products: the type of the products; of those with int8, the merged ones are in float32.
     """
 
-    def __init__(self, attentions: list[CrossAttention], dtype: torch.dtype) -> None:
+    def __init__(self, attentions: list[CrossAttention], products: torch.dtype) -> None:
         self.heads = H = attentions[0].heads
         E = attentions[0].out.out_features
-        self.width, self.dtype = E, dtype
+        self.width, self.dtype = E, input_type(products)
+        dtype = self.dtype
         scale = (E // H) ** -0.5
         key_values = [a.key_value.weight for a in attentions]  # [2E, memory]
         biases = [a.key_value.bias for a in attentions]
         no_key_bias = [torch.cat([torch.zeros_like(b[:E]), b[E:]]) for b in biases]
-        self.keys_values = FixedLinear(torch.cat(key_values), torch.cat(no_key_bias), dtype)
+        self.keys_values = FixedLinear(torch.cat(key_values), torch.cat(no_key_bias), products)
         weights = [a.query.weight.detach() * scale for a in attentions]
         query_biases = [a.query.bias.detach() * scale for a in attentions]
         outs = [a.out.weight.detach() for a in attentions]
         queries = zip(weights, query_biases, strict=True)
-        self.queries = [FixedLinear(weight, bias, dtype) for weight, bias in queries]
-        self.outs = [FixedLinear(a.out.weight, a.out.bias, dtype) for a in attentions]
+        self.queries = [FixedLinear(weight, bias, products) for weight, bias in queries]
+        self.outs = [FixedLinear(a.out.weight, a.out.bias, products) for a in attentions]
         # the same by heads, [L * H, D, E], and what goes with them
         self.by_head = torch.stack(weights).view(len(weights) * H, -1, E).to(dtype)
         out = torch.stack(outs).view(len(outs), E, H, -1)  # [L, E, H, D]

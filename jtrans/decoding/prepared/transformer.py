@@ -31,7 +31,7 @@ from jtrans.models.transformer import (
     TransformerDecoder,
     TransformerDecoding,
 )
-from jtrans.nn.cpu.fixed_linear import FixedLinear
+from jtrans.nn.cpu.fixed_linear import FixedLinear, input_type, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.nn.device import autocast
 
@@ -73,19 +73,20 @@ class PreparedDecoder:
 
     Args:
         decoder: of any class.
-        precision: ``fp32``, that of the weights, or ``bf16``.
+        precision: ``fp32``, that of the weights, ``bf16``, or ``int8`` weights.
     """
 
     def __init__(self, decoder: TransformerDecoding, precision: str) -> None:
         weight = decoder.target_embedding.tokens.weight
-        self.dtype = dtype = torch.bfloat16 if precision == "bf16" else weight.dtype
+        self.products = products = product_type(precision, weight.dtype)
+        self.dtype = input_type(products)
         modules: list[DecoderLayer] = list(decoder.layers)  # type: ignore[arg-type]
         self.embedding = PreparedEmbedding(decoder.target_embedding)
-        self.layers = [DecoderWeights(layer, dtype) for layer in modules]
+        self.layers = [DecoderWeights(layer, products) for layer in modules]
         self.stack = stack_of(decoder.stack, len(modules))
-        self.sources = SourceAttentions([layer.cross_attention for layer in modules], dtype)
+        self.sources = SourceAttentions([layer.cross_attention for layer in modules], products)
         self.norm = None if decoder.norm is None else Norm(decoder.norm)
-        self.output = FixedLinear(decoder.output.weight, decoder.output.bias, dtype)
+        self.output = FixedLinear(decoder.output.weight, decoder.output.bias, products)
 
     def begin(self, memory: Memory, beam: int) -> PreparedState:
         """Return the state of B x beam empty prefixes."""
@@ -134,7 +135,7 @@ class PreparedTransformer:
     Args:
         model: in evaluation mode.
         decoder: its decoder.
-        precision: ``fp32``, that of the weights, or ``bf16``.
+        precision: ``fp32``, that of the weights, ``bf16``, or ``int8`` weights.
     """
 
     is_joint = False
@@ -149,12 +150,12 @@ class PreparedTransformer:
         # on a GPU the model's own encoder has kernels for attention
         if isinstance(model, Transformer) and self.device.type == "cpu":
             self.embedding = PreparedEmbedding(model.source_embedding)
-            self.encoder = PreparedEncoder(model.encoder, self.decoder.dtype)
+            self.encoder = PreparedEncoder(model.encoder, self.decoder.products)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Compute all that depends on the source alone."""
         if self.encoder is None:
-            with autocast(self.device, self.precision):
+            with autocast(self.device, "bf16" if self.precision == "bf16" else "fp32"):
                 return self.model.encode(source, source_mask)
         return Memory(self.encoder(self.embedding.sentence(source), source_mask), source_mask)
 

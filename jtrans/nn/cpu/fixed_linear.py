@@ -5,9 +5,17 @@ it writes the product: for 80 to 5,000 rows of 256 to 1,024 features that is 10 
 MKL, and in bfloat16 as much faster than laying them out at every call. With 5 rows, where reading
 the weights takes the time, MKL took 3.96 ms for those of 6 Transformer decoder layers, and packed
 weights 2.12.
+
+In int8 a weight is a whole number of -127 to 127 times a scale for each output feature, and the
+input is rounded to 256 levels at every call, between the least and the greatest of all its rows.
 """
 
 from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,25 +30,37 @@ class FixedLinear:
     Args:
         weight: W, [out, in].
         bias: b, [out].
-        dtype: of the product.
+        dtype: of the product; ``torch.qint8``: of the weights, all else is float32.
+
+    Attributes:
+        dtype: of input and output.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
-        self.weight = weight.detach().to(dtype).contiguous()
-        self.bias = None if bias is None else bias.detach().to(dtype)
-        self.dtype = dtype
+        self.dtype = input_type(dtype)
+        self.weight = weight.detach().to(self.dtype).contiguous()
+        self.bias = None if bias is None else bias.detach().to(self.dtype)
+        self.is_int8 = dtype == torch.qint8
+        if self.is_int8:
+            self.weight = packed_int8(self.weight, self.bias)
+            self.is_packed = False
+            return
         self.is_packed = is_packable(self.weight)
         if self.is_packed:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, None)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x W^T + b, [n, in] -> [n, out]."""
+        if self.is_int8:
+            return self._int8(torch.ops.quantized.linear_dynamic, x)
         if self.is_packed:
             return self._packed(x, "none")
         return F.linear(x.to(self.dtype), self.weight, self.bias)
 
     def relu(self, x: Tensor) -> Tensor:
         """Return the same after a ReLU, [n, in] -> [n, out]."""
+        if self.is_int8:
+            return self._int8(torch.ops.quantized.linear_relu_dynamic, x)
         if self.is_packed:
             return self._packed(x, "relu")
         return F.linear(x.to(self.dtype), self.weight, self.bias).relu_()
@@ -58,6 +78,42 @@ class FixedLinear:
         return torch.ops.mkldnn._linear_pointwise.default(  # type: ignore[no-any-return]
             x.to(self.dtype), self.weight, self.bias, function, [], ""
         )
+
+    def _int8(self, product: Callable[..., Tensor], x: Tensor) -> Tensor:
+        return product(x.to(self.dtype), self.weight, has_narrow_sums())
+
+
+def product_type(precision: str, dtype: torch.dtype) -> torch.dtype:
+    """Return the type of products in a precision: ``fp32`` stands for that of the weights."""
+    return {"bf16": torch.bfloat16, "int8": torch.qint8}.get(precision, dtype)
+
+
+def input_type(dtype: torch.dtype) -> torch.dtype:
+    """Return the type of the inputs of products of a type."""
+    return torch.float32 if dtype == torch.qint8 else dtype
+
+
+def packed_int8(weight: Tensor, bias: Tensor | None) -> Any:
+    """Round weights to int8, [out, in], and lay them out for torch's kernels."""
+    scale = weight.abs().amax(1).clamp_min(torch.finfo(weight.dtype).tiny) / 127
+    zeros = torch.zeros(len(weight), dtype=torch.int64)
+    with warnings.catch_warnings():  # from 2.12 on torch announces an end of quantised tensors
+        warnings.simplefilter("ignore", UserWarning)
+        rounded = torch.quantize_per_channel(weight, scale, zeros, 0, torch.qint8)
+        return torch.ops.quantized.linear_prepack(rounded, bias)
+
+
+@functools.cache
+def has_narrow_sums() -> bool:
+    """Return whether products of int8 are added in 16 bits here, so that inputs must be smaller."""
+    ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
+    known = ask()  # missing in older versions of torch
+    return not any(known.get(name) for name in ("avx512_vnni", "avx_vnni", "amx_int8"))
+
+
+def has_int8() -> bool:
+    """Return whether this torch has kernels for int8 weights."""
+    return torch.backends.quantized.engine != "none"
 
 
 def is_packable(weight: Tensor) -> bool:

@@ -1,0 +1,39 @@
+"""Linear maps with int8 weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jtrans.errors import ConfigError
+from jtrans.nn.cpu.fixed_linear import FixedLinear, has_narrow_sums
+from jtrans.nn.device import autocast, resolve_precision
+
+
+@given(st.integers(1, 40), st.integers(1, 70), st.integers(0, 99))
+@settings(max_examples=10, deadline=None)
+def test_a_product_is_off_by_no_more_than_its_roundings(rows: int, width: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    x, weight, bias = torch.randn(rows, width), torch.randn(9, width), torch.randn(9)
+    weight[4] = 0.0
+    linear = FixedLinear(weight, bias, torch.qint8)
+    exact = F.linear(x, weight, bias)
+    levels = 127 if has_narrow_sums() else 255
+    step = (x.max().clamp_min(0) - x.min().clamp_max(0)) / levels
+    scale = weight.abs().amax(1) / 127
+    # each input is off by up to one level, each weight by half a step
+    most = step * weight.abs().sum(1) + 0.5 * scale * (x.abs() + step).sum(1, keepdim=True) + 1e-4
+    assert ((linear(x) - exact).abs() <= most).all()
+    assert ((linear.relu(x) - exact.relu()).abs() <= most).all()
+    assert ((linear.add_to(exact.clone(), x) - 2 * exact).abs() <= most).all()
+
+
+def test_int8_is_for_searching_on_a_cpu() -> None:
+    assert resolve_precision(torch.device("cpu"), "int8") == "int8"
+    with pytest.raises(ConfigError, match="not on cuda"):
+        resolve_precision(torch.device("cuda"), "int8")
+    with pytest.raises(ConfigError, match="for searching only"):
+        autocast(torch.device("cpu"), "int8")
