@@ -25,6 +25,7 @@ def _seeded() -> None:
 pytest_plugins = [
     "plugins.folders",
     "plugins.installed_systems",
+    "plugins.pictures",
     "plugins.random_runs",
     "plugins.small_corpus",
     "plugins.tagging_system",

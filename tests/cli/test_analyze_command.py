@@ -30,6 +30,7 @@ FIGURES = {
 }
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_the_next_command_quotes_names(jtrans: Jtrans, runs: list[Path], tmp_path: Path) -> None:
     (tmp_path / "a b").symlink_to(runs[0])
     result = jtrans("analyze", "length", tmp_path / "a b", "--out", tmp_path / "out")
@@ -50,6 +51,7 @@ def test_figures_are_printed_and_written_to_the_first_run(
     assert written == sorted(f"test.{name}.{end}" for name in FIGURES[what] for end in endings)
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_json_gives_the_numbers_and_the_files(jtrans: Jtrans, runs: list[Path]) -> None:
     result = jtrans("analyze", "length", *runs, "--json", "--out", "here", "--split", "valid")
     content = json.loads(result.out)
@@ -62,6 +64,7 @@ def test_json_gives_the_numbers_and_the_files(jtrans: Jtrans, runs: list[Path]) 
     assert content["files"][0].startswith("here/valid.")
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_edges_and_quantiles_choose_the_bins(jtrans: Jtrans, runs: list[Path]) -> None:
     edges = json.loads(jtrans("analyze", "frequency", runs[0], "--edges", "6,8", "--json").out)
     assert [item["bins"] for item in edges["results"]] == [["0–6", "7–8", ">8"]] * 2
@@ -86,6 +89,7 @@ def test_alignments_are_written_and_measured_against_gold(
     assert jtrans("analyze", "alignment", *runs).out == result.out
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_weights_of_layers_are_shown_where_a_system_learns_them(
     jtrans: Jtrans, runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +110,7 @@ def test_weights_of_layers_are_shown_where_a_system_learns_them(
     assert "Weights of earlier layers" in page and "one: encoder, weights" in page
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_a_system_without_attention_maps_has_no_alignments(
     jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +128,7 @@ def test_a_system_without_attention_maps_has_no_alignments(
     assert "AER" not in (runs[0] / "reports/report.html").read_text("utf-8")
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_systems_are_compared(jtrans: Jtrans, runs: list[Path], corpus: PreparedCorpus) -> None:
     lines = corpus.raw_lines("test", "target")
     Path("perfect.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -158,6 +164,7 @@ def test_bad_input_is_refused(
     assert not (runs[0] / "reports").exists()
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 @pytest.mark.parametrize("line", ["a d@@ o@@ g", "\u2581a \u2581dog", "a dog&apos;s &apos;"])
 def test_pieces_and_escapes_in_a_file_are_refused_unless_told(
     jtrans: Jtrans, runs: list[Path], line: str

@@ -37,6 +37,7 @@ def test_attention_of_a_typed_sentence_is_drawn_and_printed(
     assert 'id="attention-data"' in (folder / "attention.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_attention_of_lines_of_the_split_is_one_json_object(
     jtrans: Jtrans, runs: list[Path]
 ) -> None:
@@ -83,6 +84,7 @@ def test_bad_input_for_attention_is_refused(
     assert not (runs[1] / "reports").exists()
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_the_report_is_written_to_the_first_run(jtrans: Jtrans, runs: list[Path]) -> None:
     result = jtrans("analyze", "report", *runs)
     page = runs[0] / "reports" / "report.html"
@@ -92,6 +94,7 @@ def test_the_report_is_written_to_the_first_run(jtrans: Jtrans, runs: list[Path]
     assert "paired bootstrap" in result.out
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_the_report_opens_in_a_browser_when_asked(
     jtrans: Jtrans, runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,7 +24,7 @@ JOINT = {"system": "reformer-base", "layers": 1, "width": 8, "ffn_width": 16, "h
 
 
 class MakeRun(Protocol):
-    """Writes a run with random weights, changed by `edit`, and returns its folder."""
+    """Writes a run with random weights and returns its folder."""
 
     def __call__(
         self,
@@ -34,7 +33,6 @@ class MakeRun(Protocol):
         weights_seed: int = 1,
         config: dict[str, Any] | None = None,
         pipeline: TextPipeline | None = None,
-        edit: Callable[[Any], None] = lambda model: None,
         **facts: Any,
     ) -> Path: ...
 
@@ -45,38 +43,46 @@ class RunOn(Protocol):
     def __call__(self, corpus: PreparedCorpus, name: str = "run", **more: Any) -> Run: ...
 
 
+def write_run(
+    folder: Path,
+    *,
+    weights_seed: int = 1,
+    config: dict[str, Any] | None = None,
+    pipeline: TextPipeline | None = None,
+    **facts: Any,
+) -> Path:
+    """Write a run with random weights; `facts` go to its run.json."""
+    import safetensors.torch
+    import torch
+
+    values = {"model": TRANSFORMER, "decoding": {"max_length": "S+3"}, **(config or {})}
+    resolved = build_config(values, system_configs(), where="test")
+    if pipeline is None:
+        source, target = (
+            Vocabulary.build(dict.fromkeys(words, 9)) for words in (WORDS, TARGET_WORDS)
+        )
+        pipeline = TextPipeline.whitespace("de", "en", source, target)
+    run = Run.create(folder, resolved, pipeline, {"parameters": 1234, **facts})
+    torch.manual_seed(weights_seed)
+    sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
+    weights = build_model(resolved.model, *sizes)
+    with run.new_checkpoint(10) as checkpoint:
+        safetensors.torch.save_model(weights, str(checkpoint / "model.safetensors"))
+    run.set_pointers(last="step-00000010", best="step-00000010")
+    return run.folder
+
+
+def facts_of(corpus: PreparedCorpus) -> dict[str, Any]:
+    """Return what the run.json of a run says that was trained on a corpus."""
+    return {"data": str(corpus.folder), "train": corpus.info["splits"]["train"]}
+
+
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
     """Make runs in the folder of the test."""
 
-    def make(
-        name: str = "run",
-        *,
-        weights_seed: int = 1,
-        config: dict[str, Any] | None = None,
-        pipeline: TextPipeline | None = None,
-        edit: Callable[[Any], None] = lambda model: None,
-        **facts: Any,
-    ) -> Path:
-        import safetensors.torch
-        import torch
-
-        values = {"model": TRANSFORMER, "decoding": {"max_length": "S+3"}, **(config or {})}
-        resolved = build_config(values, system_configs(), where="test")
-        if pipeline is None:
-            source, target = (
-                Vocabulary.build(dict.fromkeys(words, 9)) for words in (WORDS, TARGET_WORDS)
-            )
-            pipeline = TextPipeline.whitespace("de", "en", source, target)
-        run = Run.create(tmp_path / name, resolved, pipeline, {"parameters": 1234, **facts})
-        torch.manual_seed(weights_seed)
-        sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
-        weights = build_model(resolved.model, *sizes)
-        edit(weights)
-        with run.new_checkpoint(10) as folder:
-            safetensors.torch.save_model(weights, str(folder / "model.safetensors"))
-        run.set_pointers(last="step-00000010", best="step-00000010")
-        return run.folder
+    def make(name: str = "run", **more: Any) -> Path:
+        return write_run(tmp_path / name, **more)
 
     return make
 
@@ -86,8 +92,7 @@ def run_on(make_run: MakeRun) -> RunOn:
     """Make runs on prepared corpora."""
 
     def make(corpus: PreparedCorpus, name: str = "run", **more: Any) -> Run:
-        facts = {"data": str(corpus.folder), "train": corpus.info["splits"]["train"]}
-        return Run.open(make_run(name, pipeline=corpus.pipeline, **facts, **more))
+        return Run.open(make_run(name, pipeline=corpus.pipeline, **facts_of(corpus), **more))
 
     return make
 

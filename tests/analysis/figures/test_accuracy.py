@@ -96,17 +96,17 @@ def test_bins_sum_to_the_overall_accuracy(study: Study) -> None:  # Q4
 
 
 def test_all_hits_give_one_and_empty_bins_no_data(  # Q3
-    study: Study, monkeypatch: pytest.MonkeyPatch
+    fresh_study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from jtrans.decoding import teacher_forcing
     from jtrans.decoding.teacher_forcing import TeacherForcedScores
 
     def all_hit(*_: object, **__: object) -> list[TeacherForcedScores]:
-        ids = study.subjects[0].run_members[0].reference_ids
+        ids = fresh_study.subjects[0].run_members[0].reference_ids
         return [TeacherForcedScores([0.0] * len(s), [True] * len(s)) for s in ids]
 
     monkeypatch.setattr(teacher_forcing, "teacher_forced_scores", all_hit)
-    found = [*position_figures(study), frequency_figures(study)[0]]
+    found = [*position_figures(fresh_study), frequency_figures(fresh_study)[0]]
     for figure in _figures(found).values():
         for series in figure.series:
             for count, value in zip(figure.counts, series.values, strict=True):

@@ -83,38 +83,46 @@ READER = """
   seen.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   seen.wide = getComputedStyle(document.querySelector("svg.wide")).display;
   seen.narrow = getComputedStyle(document.querySelector("#length svg.narrow")).display;
-  document.body.dataset.seen = JSON.stringify(seen);
+  parent.document.body.dataset["at" + innerWidth] = JSON.stringify(seen);
 })();
 </script>
 """
 
 
-@pytest.fixture
-def report(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page with a reader in it; random weights write long translations."""
-    monkeypatch.setattr("jtrans.analysis.report.explorer.MOST_PIECES", 200)
-    path = tmp_path / "read.html"
-    path.write_text(page(gather(study, Silent())).replace("</body>", READER + "</body>"), "utf-8")
-    return path
-
-
-def _browse(path: Path, profile: Path, *options: str) -> tuple[dict[str, Any], str]:
-    """Return what the reader saw, and what the browser logged."""
+def _browse(
+    text: str, widths: tuple[int, ...], folder: Path, *options: str
+) -> tuple[dict[int, dict[str, Any]], str]:
+    """Return what a page's script saw in windows of these widths, and what the browser logged."""
+    frames = (
+        f'<iframe style="width: {width}px; height: 900px; border: 0" '
+        f'srcdoc="{html.escape(text)}"></iframe>'
+        for width in widths
+    )
+    path = folder / "frames.html"
+    path.write_text("".join(frames), encoding="utf-8")
+    options = (*OPTIONS, *options, "--window-size=1300,1000")
     done = subprocess.run(
-        [str(CHROMIUM), *OPTIONS, *options, f"--user-data-dir={profile}", "--dump-dom", str(path)],
+        [str(CHROMIUM), *options, f"--user-data-dir={folder}/profile", "--dump-dom", str(path)],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
-    found = re.search(r'data-seen="([^"]*)"', done.stdout)
-    assert found is not None, done.stderr
-    return json.loads(html.unescape(found[1])), done.stderr
+    written = re.findall(r'data-at(\d+)="([^"]*)"', done.stdout)
+    seen = {int(width): json.loads(html.unescape(content)) for width, content in written}
+    assert seen.keys() == set(widths), done.stderr
+    return seen, done.stderr
 
 
-def test_the_explorer_answers_to_a_hover_without_errors(report: Path, tmp_path: Path) -> None:
-    seen, log = _browse(report, tmp_path / "profile", "--window-size=1100,900")
+def test_the_explorer_answers_to_a_hover_without_errors_however_wide_the_window(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # random weights write long translations
+    monkeypatch.setattr("jtrans.analysis.report.explorer.MOST_PIECES", 200)
+    text = page(gather(study, Silent())).replace("</body>", READER + "</body>")
+    both, log = _browse(text, (500, 1100), tmp_path)
     assert "CONSOLE" not in log
+    narrow, seen = both[500], both[1100]
     assert seen["chosen"]
     assert "after reading <s>" in seen["corner"]
     assert seen["inside"] != seen["corner"]
@@ -130,15 +138,8 @@ def test_the_explorer_answers_to_a_hover_without_errors(report: Path, tmp_path: 
     assert set(seen["each"]) == {*seen["views"], "decoder.cross", "decoder.self", "encoder.self"}
     assert all("%" in text for text in seen["each"].values())
     assert (seen["wide"], seen["narrow"]) == ("block", "none")
-
-
-def test_a_narrow_window_shows_narrow_charts_and_does_not_scroll_sideways(
-    report: Path, tmp_path: Path
-) -> None:
-    seen, log = _browse(report, tmp_path / "profile", "--window-size=500,900")
-    assert "CONSOLE" not in log
-    assert (seen["wide"], seen["narrow"]) == ("none", "block")
-    assert seen["overflow"] <= 0
+    assert (narrow["wide"], narrow["narrow"]) == ("none", "block")
+    assert narrow["overflow"] <= 0  # it does not scroll sideways
 
 
 # Runs in a window as wide as a phone or a desktop: what is too wide, touches, or cannot be read.
@@ -202,7 +203,7 @@ addEventListener("load", () => {
     if (contrast < 4.5) pale.add(node.tagName + "." + node.getAttribute("class") + contrast);
   }
   seen.pale = Array.from(pale);
-  parent.document.body.dataset.seen = JSON.stringify(seen);
+  parent.document.body.dataset["at" + innerWidth] = JSON.stringify(seen);
 });
 </script>
 """
@@ -234,14 +235,12 @@ def test_no_word_script_or_name_widens_the_page_or_hides_a_number(
 ) -> None:
     text = page(gather(hostile, Silent())).replace("</body>", MEASURE + "</body>")
     assert len(text.encode()) < 600_000
-    for width in (390, 1200):
-        frame = tmp_path / f"{width}.html"
-        style = f"width: {width}px; height: 900px; border: 0"
-        frame.write_text(f'<iframe style="{style}" srcdoc="{html.escape(text)}">', "utf-8")
-        for scheme in ([], ["--force-dark-mode"]):
-            profile = tmp_path / f"profile-{width}-{len(scheme)}"
-            seen, log = _browse(frame, profile, "--window-size=1300,1000", *scheme)
-            assert "CONSOLE" not in log
+    for number, scheme in enumerate([(), ("--force-dark-mode",)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        both, log = _browse(text, (390, 1200), folder, *scheme)
+        assert "CONSOLE" not in log
+        for width, seen in both.items():
             assert seen["width"] == width
             assert seen["overflow"] <= 0
             assert seen["cut"] == []

@@ -24,6 +24,12 @@ from jtrans.text.pipeline import TextPipeline
 LINES = [1, 4]
 
 
+@pytest.fixture
+def study(fresh_study: Study) -> Study:
+    """A study whose runs keep no attention yet."""
+    return fresh_study
+
+
 def _explain(study: Study, subject: int = 1) -> list[dict[str, object]]:
     member = study.subjects[subject].run_members[0]
     return [asdict(item) for item in explain_lines(member, LINES)]

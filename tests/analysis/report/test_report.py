@@ -52,6 +52,7 @@ def _explorer_data(html: str) -> dict[str, list[dict[str, list[dict[str, object]
     return data
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_one_page_holds_everything(study: Study, tmp_path: Path) -> None:
     study.runs[0].log({"event": "validation", "update": 5, "valid_loss": 2.0, "bleu": 1.5})
     path, data = write_report(study, tmp_path / "out", Silent())
@@ -93,10 +94,11 @@ def test_every_item_is_a_file_too(study: Study, tmp_path: Path) -> None:
     assert "one" in (tmp_path / "test.scores.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_a_second_report_loads_no_model_and_draws_nothing(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fresh_study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, _ = write_report(study, tmp_path, Silent())
+    path, _ = write_report(fresh_study, tmp_path, Silent())
     first = path.read_bytes()
 
     def refuse(*_: object) -> NoReturn:
@@ -105,10 +107,11 @@ def test_a_second_report_loads_no_model_and_draws_nothing(
     monkeypatch.setattr(Member, "translator", property(refuse))
     monkeypatch.setattr("jtrans.analysis.output.files.draw", refuse)
     monkeypatch.setattr("jtrans.analysis.report.scores.score_subjects", refuse)
-    path, _ = write_report(_again(study), tmp_path, Silent())
+    path, _ = write_report(_again(fresh_study), tmp_path, Silent())
     assert path.read_bytes() == first
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_a_missing_picture_is_drawn_again(study: Study, tmp_path: Path) -> None:
     write_report(study, tmp_path, Silent())
     (tmp_path / "test.position.png").unlink()
