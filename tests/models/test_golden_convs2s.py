@@ -7,25 +7,28 @@ inputs and what the original computes from them, in float32.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 from numpy.typing import NDArray
-from plugins.folders import GOLDEN_SYSTEMS, needs_golden_systems
+from plugins.folders import needs_golden_systems
+from plugins.golden_systems import (
+    OUR_ORDER,
+    Golden,
+    golden_folders,
+    in_their_order,
+    open_golden,
+    our_ids,
+)
 from torch import Tensor
 
 from jtrans.models.convs2s import ConvS2S
 from jtrans.models.systems import Convs2sConfig
 
-OUR_IDS = torch.tensor([3, 0, 1, 2])  # of the original's unused, <pad>, </s>, <unk>
-OUR_ORDER = [1, 2, 3, 0]  # the original's rows of <pad>, </s>, <unk> and the unused one
 FIRST_POSITION = 2  # the row of the first word in the original's position tables
 
 pytestmark = needs_golden_systems
@@ -33,51 +36,18 @@ pytestmark = needs_golden_systems
 
 def folders() -> list[Path]:
     """Return the folders of models of this kind."""
-    if not GOLDEN_SYSTEMS.is_dir():
-        return []
-    paths = sorted(GOLDEN_SYSTEMS.glob("*/config.json"))
-    contents = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    return [
-        path.parent
-        for path, content in zip(paths, contents, strict=True)
-        if content.get("model") == "fconv"
-    ]
+    return golden_folders(lambda content: content.get("model") == "fconv")
 
 
-@dataclass(frozen=True)
-class Golden:
-    """A model with the original's weights, and what the original computes from them."""
-
-    model: ConvS2S
-    sources: list[list[int]]
-    targets: list[list[int]]
-    expected: dict[str, NDArray[np.float32]]
-    greedy: dict[str, Any]
+def build(content: dict[str, Any]) -> ConvS2S:
+    sizes = content["source_dictionary_size"], content["target_dictionary_size"]
+    return ConvS2S(config_of(content), *sizes)
 
 
 @pytest.fixture(scope="module", params=folders(), ids=lambda folder: folder.name)
-def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
-    folder = request.param
-    content, inputs, greedy = (
-        json.loads((folder / name).read_text(encoding="utf-8"))
-        for name in ("config.json", "inputs.json", "expected_incremental.json")
-    )
-    sizes = content["source_dictionary_size"], content["target_dictionary_size"]
-    model = ConvS2S(config_of(content), *sizes)
-    model.load_state_dict(
-        our_weights(model, safetensors.torch.load_file(folder / "weights.safetensors"))
-    )
-    with np.load(folder / "expected.npz") as arrays:
-        expected = dict(arrays)
-    sources, targets = ([our_ids(ids) for ids in inputs[side]] for side in ("source", "target"))
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield Golden(model.eval(), sources, targets, expected, greedy)
-    torch.set_float32_matmul_precision(before)
-
-
-def our_ids(ids: list[int]) -> list[int]:
-    return [int(OUR_IDS[i]) if i < len(OUR_IDS) else i for i in ids]
+def golden(request: pytest.FixtureRequest) -> Iterator[Golden[ConvS2S]]:
+    with open_golden(request.param, build, our_weights) as opened:
+        yield opened
 
 
 def config_of(content: dict[str, Any]) -> Convs2sConfig:
@@ -144,10 +114,6 @@ def close(ours: Tensor, theirs: NDArray[np.float32]) -> None:
     torch.testing.assert_close(ours, torch.from_numpy(theirs), rtol=0.0, atol=2e-5)
 
 
-def in_their_order(logits: Tensor) -> Tensor:
-    return logits[..., [*OUR_IDS.tolist(), *range(4, logits.shape[-1])]]
-
-
 def padded(sentences: list[list[int]]) -> Tensor:
     tensors = [torch.tensor(ids) for ids in sentences]
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
@@ -158,7 +124,7 @@ def test_there_are_models_to_compare_with() -> None:
 
 
 def test_keys_values_and_logits_of_a_padded_batch_are_those_of_the_original(
-    golden: Golden,
+    golden: Golden[ConvS2S],
 ) -> None:
     source, target_in = padded(golden.sources), padded([[1, *ids[:-1]] for ids in golden.targets])
     with torch.inference_mode():
@@ -178,7 +144,7 @@ def their_ids(ids: list[int]) -> Tensor:
     return torch.tensor([OUR_ORDER[i] if i < len(OUR_ORDER) else i for i in ids])
 
 
-def test_attention_maps_add_up_to_that_of_the_original(golden: Golden) -> None:
+def test_attention_maps_add_up_to_that_of_the_original(golden: Golden[ConvS2S]) -> None:
     depth = len(golden.model.layers)
     width = golden.expected["source_mask"].shape[1]
     for i, (source, target) in enumerate(zip(golden.sources, golden.targets, strict=True)):
@@ -188,7 +154,7 @@ def test_attention_maps_add_up_to_that_of_the_original(golden: Golden) -> None:
         close(total / depth, theirs)
 
 
-def test_greedy_steps_are_those_of_the_original(golden: Golden) -> None:
+def test_greedy_steps_are_those_of_the_original(golden: Golden[ConvS2S]) -> None:
     for i, source in enumerate(golden.sources):
         ids = torch.tensor([source])
         with torch.inference_mode():

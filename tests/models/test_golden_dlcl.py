@@ -7,26 +7,29 @@ inputs and what the original computes from them, in float32.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 from numpy.typing import NDArray
-from plugins.folders import GOLDEN_SYSTEMS, needs_golden_systems
+from plugins.folders import needs_golden_systems
+from plugins.golden_systems import (
+    OUR_ORDER,
+    Golden,
+    golden_folders,
+    in_their_order,
+    open_golden,
+    our_ids,
+)
 from torch import Tensor
 
 from jtrans.models.deep import Dlcl
 from jtrans.models.systems import DlclConfig
 from jtrans.nn.combination import LayerCombination
 
-OUR_IDS = torch.tensor([3, 0, 1, 2])  # of the original's unused, <pad>, </s>, <unk>
-OUR_ORDER = [1, 2, 3, 0]  # the original's rows of <pad>, </s>, <unk> and the unused one
 MODELS = ("dlcl_transformer", "simple_dlcl_transformer")
 NORMS = {False: "post", True: "pre"}
 
@@ -45,50 +48,20 @@ def is_built(settings: dict[str, Any]) -> bool:
 
 def folders() -> list[Path]:
     """Return the folders of models that can be built."""
-    if not GOLDEN_SYSTEMS.is_dir():
-        return []
-    paths = []
-    for path in sorted(GOLDEN_SYSTEMS.glob("*/config.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content.get("model") in MODELS and is_built(content["settings"]):
-            paths.append(path.parent)
-    return paths
+    return golden_folders(
+        lambda content: content.get("model") in MODELS and is_built(content["settings"])
+    )
 
 
-@dataclass(frozen=True)
-class Golden:
-    """A model with the original's weights, and what the original computes from them."""
-
-    model: Dlcl
-    sources: list[list[int]]
-    targets: list[list[int]]
-    expected: dict[str, NDArray[np.float32]]
-    greedy: dict[str, Any]
+def build(content: dict[str, Any]) -> Dlcl:
+    config = config_of(content["settings"])
+    return Dlcl(config, content["source_dictionary_size"], content["target_dictionary_size"])
 
 
 @pytest.fixture(scope="module", params=folders(), ids=lambda folder: folder.name)
-def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
-    folder = request.param
-    content, inputs, greedy = (
-        json.loads((folder / name).read_text(encoding="utf-8"))
-        for name in ("config.json", "inputs.json", "expected_incremental.json")
-    )
-    config = config_of(content["settings"])
-    model = Dlcl(config, content["source_dictionary_size"], content["target_dictionary_size"])
-    model.load_state_dict(
-        our_weights(model, safetensors.torch.load_file(folder / "weights.safetensors"))
-    )
-    with np.load(folder / "expected.npz") as arrays:
-        expected = dict(arrays)
-    sources, targets = ([our_ids(ids) for ids in inputs[side]] for side in ("source", "target"))
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield Golden(model.eval(), sources, targets, expected, greedy)
-    torch.set_float32_matmul_precision(before)
-
-
-def our_ids(ids: list[int]) -> list[int]:
-    return [int(OUR_IDS[i]) if i < len(OUR_IDS) else i for i in ids]
+def golden(request: pytest.FixtureRequest) -> Iterator[Golden[Dlcl]]:
+    with open_golden(request.param, build, our_weights) as opened:
+        yield opened
 
 
 def config_of(settings: dict[str, Any]) -> DlclConfig:
@@ -166,12 +139,7 @@ def close(ours: Tensor, theirs: NDArray[np.float32]) -> None:
     torch.testing.assert_close(ours, torch.from_numpy(theirs), rtol=0.0, atol=1e-5)
 
 
-def in_their_order(logits: Tensor) -> Tensor:
-    """Return columns in the original's order, [..., V]."""
-    return torch.cat([logits[..., OUR_IDS], logits[..., 4:]], dim=-1)
-
-
-def test_the_logits_are_those_of_the_original(golden: Golden) -> None:
+def test_the_logits_are_those_of_the_original(golden: Golden[Dlcl]) -> None:
     for i, (source, target) in enumerate(zip(golden.sources, golden.targets, strict=True)):
         ids, target_in = torch.tensor([source]), torch.tensor([[1, *target[:-1]]])
         with torch.inference_mode():
@@ -184,7 +152,7 @@ def test_the_logits_are_those_of_the_original(golden: Golden) -> None:
         close(scores, golden.expected["token_logprob"][i, :T])
 
 
-def test_what_every_layer_reads_is_what_it_reads_in_the_original(golden: Golden) -> None:
+def test_what_every_layer_reads_is_what_it_reads_in_the_original(golden: Golden[Dlcl]) -> None:
     combined: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
     owners: dict[str, Any] = {"encoder": golden.model.encoder, "decoder": golden.model}
     for name, owner in owners.items():
@@ -222,7 +190,7 @@ class Recorded(torch.nn.Module):
         return out  # type: ignore[no-any-return]
 
 
-def test_greedy_steps_are_those_of_the_original(golden: Golden) -> None:
+def test_greedy_steps_are_those_of_the_original(golden: Golden[Dlcl]) -> None:
     for i, source in enumerate(golden.sources):
         ids = torch.tensor([source])
         with torch.inference_mode():
