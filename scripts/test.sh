@@ -16,4 +16,5 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} GOMP_SPINCOUNT=1000
 run ruff check .
 run ruff format --check --quiet .
 run mypy # the package, scripts and tests
-run python -m pytest -n 2 "$@"
+# worksteal: tests of a module, which share fixtures, run in one process until the other is idle
+run python -m pytest -n 2 --dist worksteal "$@"
