@@ -125,6 +125,7 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--input", "missing.de"], "no such file: missing.de"),
     (["--input", "utf16.de"], "UTF-16"),
     (["--input", "latin.de"], "not UTF-8"),
+    (["--input", "zero.de"], "zero byte in line 2"),
     (["--input", "bad.jsonl", "--input-format", "jsonl"], "line 2 of bad.jsonl"),
     (["--input", "deep.jsonl", "--input-format", "jsonl"], "not valid JSON (too many brackets)"),
     (["--input", "half.jsonl", "--input-format", "jsonl"], "line 1 of half.jsonl is not text"),
@@ -146,6 +147,7 @@ def test_bad_input_is_refused_and_nothing_is_written(
     run = make_run()
     (tmp_path / "source.de").write_text(SOURCE, encoding="utf-8")
     (tmp_path / "utf16.de").write_bytes(SOURCE.encode("utf-16"))
+    (tmp_path / "zero.de").write_bytes(b"hund\nein\0hund\n")
     (tmp_path / "latin.de").write_bytes("schön\n".encode("latin-1"))
     (tmp_path / "bad.jsonl").write_text('{"source": "hund"}\n{"text": "hund"}\n', encoding="utf-8")
     (tmp_path / "half.jsonl").write_text('{"source": "a \\ud800"}\n', encoding="utf-8")

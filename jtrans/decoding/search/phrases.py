@@ -91,16 +91,19 @@ class PhraseTable:
         )
         self._ends_within_word[sorted(continued)] = True
 
-    def match(self, sequences: Tensor, active: Tensor) -> Matches:
+    def match(self, sequences: Tensor, active: Tensor, *, only_end: bool = False) -> Matches:
         """Find the phrases of some sentences.
 
         Args:
             sequences: tokens, [A, n, t].
             active: the sentences by number, [A].
+            only_end: whether no sequence contains a phrase, so that its end alone is looked at.
         """
-        A, n, t = sequences.shape
         phrases, length = self.tokens[active], self.length[active][:, None]  # [A, P, L], [A, 1, P]
         P, L = phrases.shape[1:]
+        if only_end:  # a phrase can have begun within L - 1 tokens; one before them begins a word
+            sequences = sequences[..., -L:]
+        A, n, t = sequences.shape
         if t == 0:
             begun = length.new_zeros(A, n, P)
             return Matches((length == 0).expand(A, n, P), begun, begun.new_ones(A, n) > 0)
@@ -108,14 +111,17 @@ class PhraseTable:
         begins_word = ~F.pad(within[..., :-1], (1, 0))
         windows = F.pad(sequences, (0, L - 1), value=PAD).unfold(-1, L, 1)  # [A, n, t, L]
         same = windows[:, :, :, None] == phrases[:, None, None]  # [A, n, t, P, L]
-        is_whole = (same | (phrases == PAD)[:, None, None]).all(-1) & begins_word[..., None]
         last = slice(max(0, t - L + 1), t)  # where a phrase can have begun that goes on
         is_begun = (same[:, :, last] | (windows == PAD)[:, :, last, None]).all(-1)
         is_begun &= begins_word[:, :, last, None]
         left = torch.arange(t, 0, -1, device=sequences.device)[last]  # tokens from there
         is_begun &= left[:, None] < length[:, :, None]
         begun = F.pad(is_begun * left[:, None], (0, 0, 1, 0)).amax(2)
-        return Matches(is_whole.any(2) | (length == 0), begun, ~within[..., -1])
+        contained = (length == 0).expand(A, n, P)
+        if not only_end:
+            is_whole = (same | (phrases == PAD)[:, None, None]).all(-1) & begins_word[..., None]
+            contained = contained | is_whole.any(2)
+        return Matches(contained, begun, ~within[..., -1])
 
     def ends_within_word(self, tokens: Tensor) -> Tensor:
         """Return whether each token ends within a word."""
@@ -154,7 +160,7 @@ def block_phrases(log_probs: Tensor, prefix: Tensor, active: Tensor, table: Phra
         active: the sentences by number, [A].
         table: the forbidden phrases.
     """
-    matches = table.match(prefix, active)
+    matches = table.match(prefix, active, only_end=True)
     is_almost_whole = matches.begun == table.length[active][:, None] - 1
     token = table.next_tokens(matches, active)
     log_probs.scatter_(-1, token.where(is_almost_whole, PAD), -math.inf)
