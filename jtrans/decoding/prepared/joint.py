@@ -124,8 +124,8 @@ class PreparedReformer:
 
     Args:
         model: a Reformer in evaluation mode, in float32 or float64.
-        precision: ``bf16``: products of the joint layers are in bfloat16, all else is in float32: the
-            cache, the encoder, the Reduction, the logits. Rounding the last two as well would
+        precision: ``bf16``: products of the joint layers are in bfloat16, all else is in float32:
+            the cache, the encoder, the Reduction, the logits. Rounding the last two as well would
             change twice as many translations (measured on small trained models). ``int8``: the
             same layers have int8 weights.
     """
