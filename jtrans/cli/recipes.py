@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 from jtrans.cli import completion, console
@@ -119,17 +120,32 @@ def _sections(text: str) -> tuple[list[str], dict[str, dict[str, str]]]:
     return head, sections
 
 
+def expected_scores(text: str) -> list[str]:
+    """Return the scores that a recipe was verified with, and where these are from, as lines."""
+    from jtrans.config.schema import ExpectBand
+
+    bands = tomllib.loads(text).get("expect", {}) if "[expect]" in text else {}
+    return [ExpectBand.model_validate(band).describe(split) for split, band in bands.items()]
+
+
 def _list(*, as_json: bool) -> None:
     from jtrans.config import recipe_names
 
+    texts = {name: recipe_text(name) for name in recipe_names()}
     entries = [
-        {"name": name, "description": description(recipe_text(name))} for name in recipe_names()
+        {"name": name, "description": description(text), "verified": expected_scores(text)}
+        for name, text in texts.items()
     ]
     if as_json:
         console.print_json({"recipes": entries})
         return
-    console.print_table(["recipe", "description"], [list(entry.values()) for entry in entries])
-    console.next_step(f"jtrans recipes {entries[0]['name']}")
+    columns, rows = ["recipe", "description"], [[name, description(texts[name])] for name in texts]
+    verified = ["; ".join(expected_scores(text)) for text in texts.values()]
+    if any(verified):
+        columns.append("verified")
+        rows = [[*row, scores] for row, scores in zip(rows, verified, strict=True)]
+    console.print_table(columns, rows)
+    console.next_step(f"jtrans recipes {rows[0][0]}")
 
 
 def _copy(name: str, destination: Path) -> Path:

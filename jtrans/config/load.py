@@ -22,6 +22,8 @@ from jtrans.errors import ConfigError, name_hint
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHARED = "_shared"  # the folder of RECIPES with settings shared by several recipes
+# settings that leave a recipe what it is: its expected scores hold with any of their values
+SAME_RECIPE = {"training.seed", "training.precision", "training.deterministic"}
 _log = logging.getLogger(__name__)
 # Old names of keys, so that old files and runs can still be read.
 RENAMED = {
@@ -71,6 +73,9 @@ def load_config(
 ) -> Config:
     """Load a recipe or a TOML file.
 
+    The scores that a file expects are kept only as long as no setting of it is changed, apart
+    from the seed and the precision.
+
     Args:
         name: a recipe's name or a path ending in .toml.
         systems: the configuration class of each system (`models.zoo.system_configs`).
@@ -85,12 +90,15 @@ def load_config(
     base = values.pop("extends", None)
     if base is not None:
         inherited, more = _read_base(path, str(base))
+        inherited.pop("expect", None)  # of other settings
         values, files = merge_values(inherited, values), [*more, path]
     origins: dict[str, str] = {}
     parsed = [_parse_override(override) for override in overrides]
     given = [(key, value) for key, value in (options or {}).items() if value is not None]
     origins |= dict.fromkeys(set_values(values, parsed, "--set"), "from --set")
     origins |= dict.fromkeys(set_values(values, given, "an option"), "from an option")
+    if set(origins) - SAME_RECIPE and not any(key.startswith("expect.") for key in origins):
+        values.pop("expect", None)
     return build_config(
         values, systems, where=str(path), origins=lambda: [origins, key_lines(files)]
     )

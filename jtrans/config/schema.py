@@ -343,11 +343,26 @@ class DecodingConfig(ConfigSection):
 
 
 class ExpectBand(ConfigSection):
-    """The band within which a score of this recipe is expected."""
+    """The band within which a score of this recipe is expected, and what it rests on."""
 
     metric: Literal["bleu", "chrf", "ter", "multi-bleu"]
     low: float
     high: float
+    seeds: Count | None = None  # runs that the band was made from
+    minutes: Annotated[float, Field(gt=0.0)] | None = None  # of training, a run
+    machine: Text | None = None  # that they were trained on
+    results: Text | None = None  # the folder of their results in the repository
+
+    def describe(self, split: str) -> str:
+        """Return the band and its origin in a line, such as ``test bleu 30.1 to 31.2, 3 seeds``."""
+        parts = [
+            f"{split} {self.metric} {self.low:g} to {self.high:g}",
+            f"{self.seeds} seeds" if self.seeds else "",
+            f"{self.minutes:.0f} min" if self.minutes else "",
+            self.machine or "",
+            self.results or "",
+        ]
+        return ", ".join(filter(None, parts))
 
 
 class Config(ConfigSection):

@@ -213,12 +213,9 @@ def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> No
         print(note)
     for summary in summaries:
         for split in experiment.splits:
-            band = summary.band(split, "multi-bleu")
+            band = summary.expected(split, experiment.name)
             if band is not None:
-                print(
-                    f"band of {summary.row.name}: {split} = "
-                    f'{{ metric = "multi-bleu", low = {band[0]}, high = {band[1]} }}'
-                )
+                print(f"[expect] of {summary.row.recipe}: {split} = {band}")
     write_json(out / f"{experiment.name}.json", as_json(experiment, summaries))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,6 +57,23 @@ class RowSummary:
         half = quantile * spread * math.sqrt(1 + 1 / count)
         mean = self.mean(split, metric)
         return math.floor(10 * (mean - half)) / 10, math.ceil(10 * (mean + half)) / 10
+
+    def expected(self, split: str, experiment: str) -> str | None:
+        """Return the line of `[expect]` of the row's recipe, as TOML; None without a band."""
+        band = self.band(split, PAPER_BLEU)
+        if band is None:
+            return None
+        first, minutes = self.results[0], [own.training["minutes"] for own in self.results]
+        values = {
+            "metric": PAPER_BLEU,
+            "low": band[0],
+            "high": band[1],
+            "seeds": len(self.results),
+            "minutes": max(0.1, round(float(np.mean(minutes)), 1)),
+            "machine": f"{first.machine['processor']}, {first.machine['device']}",
+            "results": f"data/benchmarks/reproduction/{experiment}.{first.task}",
+        }
+        return "{ " + ", ".join(f"{key} = {json.dumps(own)}" for key, own in values.items()) + " }"
 
     def published(self, split: str) -> float | None:
         """Return the paper's BLEU of a split."""
@@ -120,10 +138,18 @@ def cells(experiment: Experiment, summary: RowSummary) -> list[str]:
         published = summary.published(split)
         ours = summary.mean(split, PAPER_BLEU)
         line.append(_spread(summary.values(split, PAPER_BLEU), 2))
-        line.append("" if published is None else f"{published:.2f} ({ours - published:+.2f})")
+        line.append(_beside(ours, published, is_subset=results[0].data["is_subset"]))
         line.append(_spread(summary.values(split, BLEU), 2))
         line.append(_verdict(summary.verdicts.get(split)))
     return line
+
+
+def _beside(ours: float, published: float | None, *, is_subset: bool) -> str:
+    """Return the published score, with the difference where both rest on the same data."""
+    if published is None:
+        return ""
+    shown = f"{published:.2f}"
+    return f"{shown} (all data)" if is_subset else f"{shown} ({ours - published:+.2f})"
 
 
 def _mean(values: Sequence[float], digits: int) -> str:

@@ -6,6 +6,7 @@ import json
 import tomllib
 from pathlib import Path
 
+import pytest
 from plugins.command_line import Jtrans
 
 from jtrans.config import load_config, recipe_names
@@ -22,6 +23,36 @@ def test_the_list_as_json_has_names_and_descriptions(jtrans: Jtrans) -> None:
     entries = json.loads(jtrans("recipes", "--json").out)["recipes"]
     assert [entry["name"] for entry in entries] == recipe_names()
     assert all(entry["description"] for entry in entries)
+
+
+def test_verified_recipes_say_where_and_by_which_results(
+    jtrans: Jtrans, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    band = '{ metric = "bleu", low = 30.1, high = 31.2, seeds = 3, minutes = 12, results = "a" }'
+    verified = tmp_path / "recipes" / "mine" / "small.toml"
+    verified.parent.mkdir(parents=True)
+    text = f'# Mine.\n\n[model]\nsystem = "transformer"\n\n[expect]\ntest = {band}\n'
+    verified.write_text(text, encoding="utf-8")
+    monkeypatch.setattr("jtrans.config.load.RECIPES", tmp_path / "recipes")
+    [entry] = json.loads(jtrans("recipes", "--json").out)["recipes"]
+    assert entry["verified"] == ["test bleu 30.1 to 31.2, 3 seeds, 12 min, a"]
+    assert entry["verified"][0] in jtrans("recipes").out
+
+
+def test_expected_scores_hold_for_other_seeds_but_not_for_other_settings(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    band = '{ metric = "bleu", low = 1.0, high = 2.0 }'
+    path.write_text(f'[model]\nsystem = "transformer"\n[expect]\ntest = {band}\n', "utf-8")
+    child = tmp_path / "child.toml"
+    child.write_text('extends = "mine.toml"\n[training]\nl2 = 0.5\n', "utf-8")
+
+    def expected(file: Path, *overrides: str) -> bool:
+        return bool(load_config(str(file), system_configs(), overrides=overrides).expect)
+
+    assert expected(path)
+    assert expected(path, "training.seed=7")
+    assert not expected(path, "training.max_updates=7")
+    assert not expected(child)
 
 
 def test_a_recipe_is_printed_complete(jtrans: Jtrans) -> None:

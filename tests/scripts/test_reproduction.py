@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from plugins.small_corpus import make_nouns
 
 from jtrans.config import find_config, load_config
+from jtrans.config.schema import ExpectBand
 from jtrans.models.zoo import build_model, system_configs
 from scripts.reproduction import command
 from scripts.reproduction.catalogue import Row, experiment_names, find_experiment, task_pairs
@@ -247,5 +249,9 @@ def test_a_band_covers_the_seeds_it_is_made_from(done: Path) -> None:
         band = summary.band("test", "chrf")
         assert band is not None
         assert all(band[0] <= value <= band[1] for value in summary.values("test", "chrf"))
+        line = tomllib.loads(f"test = {summary.expected('test', 'demo')}")["test"]
+        expected = ExpectBand.model_validate(line)
+        assert (expected.low, expected.high) == summary.band("test", "multi-bleu")
+        assert expected.seeds == 2
     single = RowSummary(Row("x", "x"), summary.results[:1], {})
     assert single.band("test", "chrf") is None
