@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.queues import SimpleQueue
 from typing import TypeVar
 
 from jtrans.errors import WorkError
@@ -38,6 +39,7 @@ def run_jobs(
     *,
     workers: int,
     hint: str = "run again with --workers 1: it continues where this stopped",
+    begins_anew: bool = False,
 ) -> Iterator[Iterator[Result]]:
     """Yield the results of `function` for all jobs, in order; the processes end with the block.
 
@@ -46,6 +48,7 @@ def run_jobs(
         jobs: taken one by one as needed, so that they need not all fit into memory.
         workers: number of processes; 1 runs the jobs in this one.
         hint: what to do when a worker dies.
+        begins_anew: start workers that inherit nothing, as GPUs demand.
 
     Raises:
         WorkError: a worker process died.
@@ -56,9 +59,13 @@ def run_jobs(
     # Forked workers start at once and need no importable main module. That is safe as long as
     # this process has not computed anything with torch, whose threads a copy would lack. Elsewhere
     # forking is unsafe or not available, and the platform's default is used.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+    inherited = "fork" if sys.platform == "linux" else None
+    context = multiprocessing.get_context("spawn" if begins_anew else inherited)
+    numbers = context.SimpleQueue()
+    for number in range(workers):
+        numbers.put(number)
     pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+        workers, mp_context=context, initializer=_begin, initargs=(os.getpid(), numbers)
     )
     try:
         yield _results(pool, function, jobs, ahead=AHEAD * workers)
@@ -84,7 +91,16 @@ def _results(
         yield waiting.popleft().result()
 
 
-def _begin(parent: int) -> None:
+def worker_number() -> int:
+    """Return the number of this worker process, from 0; in other processes 0."""
+    return _own_number[0]
+
+
+_own_number = [0]
+
+
+def _begin(parent: int, numbers: SimpleQueue[int]) -> None:
+    _own_number[0] = numbers.get()
     # Ctrl-C reaches the whole process group: only the parent reacts, and ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

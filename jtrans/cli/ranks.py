@@ -22,7 +22,7 @@ def count_processes(processes: int | None, gpus: str | None, device: str | None)
     if processes is not None and gpus is not None:
         raise usage_error("--processes is for the CPU, --gpus for GPUs", "leave one of them out")
     if gpus is not None:
-        return _count_gpus(gpus, device)
+        return count_gpus(gpus, device, instead="--processes N")
     if processes is not None and device not in (None, "auto", "cpu"):
         raise usage_error(
             f"--processes computes on the CPU, not on {device}", "use --gpus N for GPUs"
@@ -30,7 +30,17 @@ def count_processes(processes: int | None, gpus: str | None, device: str | None)
     return processes
 
 
-def _count_gpus(gpus: str, device: str | None) -> int:
+def count_gpus(gpus: str, device: str | None, *, instead: str) -> int:
+    """Return the number of GPUs that ``--gpus`` asks for.
+
+    Args:
+        gpus: its value.
+        device: that of ``--device``.
+        instead: what to give in its place on a machine without any.
+
+    Raises:
+        ConfigError: they are not there, or both options exclude each other.
+    """
     import torch
 
     if device not in (None, "auto", "cuda"):
@@ -43,7 +53,7 @@ def _count_gpus(gpus: str, device: str | None) -> int:
         raise ConfigError(
             f"this machine has {here} GPUs" if here else "this machine has no GPU",
             where=f"--gpus {gpus}",
-            hint="--gpus all takes those that are there" if here else "--processes N uses the CPU",
+            hint="--gpus all takes those that are there" if here else f"{instead} uses the CPU",
             kind="config.absent-device",
         )
     return count

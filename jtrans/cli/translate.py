@@ -28,6 +28,7 @@ from jtrans.cli.translate_options import (
     CheckOptions,
     ConstraintOptions,
     DemandOptions,
+    ProcessOptions,
     SampledOptions,
 )
 from jtrans.errors import CorpusError
@@ -86,9 +87,7 @@ def translate(
     sampled: SampledOptions,
     aligned: AlignmentOptions,
     checked: CheckOptions,
-    workers: int = option(
-        "Processes on a CPU; each loads the models.", "N", default=1, panel=MACHINE, min=1
-    ),
+    processes: ProcessOptions,
     engine: str = option(
         "ctranslate2: with an export of the run (jtrans export).",
         "torch|ctranslate2",
@@ -128,6 +127,7 @@ def translate(
     if checked.check:
         checked.compare(opened, choices)
         return
+    gpus = processes.devices(decoding.device)
     source = LineInput(input_file)
     files = demands.read(source.total)
     if shard:
@@ -140,7 +140,8 @@ def translate(
         is_json_input=input_format == "jsonl",
         as_json=as_json,
         n_best=n_best,
-        workers=workers,
+        workers=processes.workers,
+        gpus=gpus,
     )
     work.check_input()
     links = aligned.alignments_file
@@ -169,6 +170,7 @@ class _Work:
     as_json: bool
     n_best: int
     workers: int
+    gpus: Sequence[str]
 
     def check_input(self) -> None:
         """Refuse bad lines and constraints of a file before a model is loaded."""
@@ -252,7 +254,12 @@ class _Work:
                 number += len(items)
 
         with translate_pieces(
-            self.runs, self.choices, pieces(), workers=self.workers, progress=counted
+            self.runs,
+            self.choices,
+            pieces(),
+            workers=self.workers,
+            gpus=self.gpus,
+            progress=counted,
         ) as results:
             for piece in results:
                 items = waiting.popleft()
@@ -262,9 +269,10 @@ class _Work:
 
     def _piece_lines(self) -> int:
         """Return the lines of a piece of a file, so that all workers have pieces."""
-        if self.workers == 1 or self.source.total is None:
+        workers = max(self.workers, len(self.gpus))
+        if workers == 1 or self.source.total is None:
             return PIECE_LINES
-        return min(PIECE_LINES, max(32, self.source.total // (4 * self.workers)))
+        return min(PIECE_LINES, max(32, self.source.total // (4 * workers)))
 
     def _items(self, lines: Sequence[str], first: int) -> list[_Item]:
         if not self.is_json_input:

@@ -1,4 +1,4 @@
-"""Options of `jtrans translate` alone: constraints, sampling, word alignments, the check."""
+"""Options of `jtrans translate` alone: of the search, of attention, the check, processes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.options import SEARCH, data_option, flag, option, option_group
-from jtrans.errors import EXIT_CHECK_FAILED, DecodingError
+from jtrans.cli.options import MACHINE, SEARCH, data_option, flag, option, option_group
+from jtrans.errors import EXIT_CHECK_FAILED, DecodingError, usage_error
 
 if TYPE_CHECKING:
     from jtrans.cli.line_constraints import ConstraintFiles
@@ -280,3 +280,30 @@ class CheckOptions:
                 f"more than {result.may_lose}"
             )
             raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+@option_group
+class ProcessOptions:
+    """How many processes translate."""
+
+    workers: int = option(
+        "Processes on a CPU; each loads the models.", "N", default=1, panel=MACHINE, min=1
+    )
+    gpus: str | None = option(
+        "Translate on so many GPUs, each with a process of its own.", "N|all", "1", MACHINE
+    )
+
+    def devices(self, device: str | None) -> list[str]:
+        """Return the GPUs to use, by name; none without ``--gpus``.
+
+        Raises:
+            ConfigError: they are not there, or other options exclude them.
+        """
+        if self.gpus is None:
+            return []
+        if self.workers > 1:
+            raise usage_error("--workers is for the CPU, --gpus for GPUs", "leave one of them out")
+        from jtrans.cli.ranks import count_gpus
+
+        count = count_gpus(self.gpus, device, instead="--workers N")
+        return [f"cuda:{number}" for number in range(count)]

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jtrans.decoding.engines.open import open_translator
 from jtrans.decoding.lines.constraints import Constraints
@@ -21,7 +21,7 @@ from jtrans.errors import ConfigError
 from jtrans.exports import Translatable
 from jtrans.nn.device import resolve_device
 from jtrans.progress import Progress, Silent
-from jtrans.workers import available_cpus, run_jobs
+from jtrans.workers import available_cpus, run_jobs, worker_number
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ def translate_pieces(
     pieces: Iterable[Piece],
     *,
     workers: int = 1,
+    gpus: Sequence[str] = (),
     progress: Progress = Silent(),
 ) -> Iterator[Iterator[TranslatedPiece]]:
     """Yield the translations of all pieces, in order; the processes end with the block.
@@ -64,6 +65,7 @@ def translate_pieces(
         decoding: the user's choices.
         pieces: taken one by one as needed.
         workers: number of processes, which share the processors. Each loads the models.
+        gpus: devices, each with a process of its own; none for `workers` on the CPU.
         progress: receives the progress within a piece, if there is one process.
 
     Raises:
@@ -71,6 +73,18 @@ def translate_pieces(
         JtransError: a run cannot be used.
         WorkError: a process died.
     """
+    if len(gpus) > 1:
+        with run_jobs(
+            _Worker(runs, decoding, devices=tuple(gpus)),
+            pieces,
+            workers=len(gpus),
+            hint="fewer --gpus, or a lower --batch-tokens; with --output, the same command goes on",
+            begins_anew=True,
+        ) as results:
+            yield results
+        return
+    if gpus:
+        decoding = replace(decoding, device=gpus[0])
     if workers <= 1:
         translator = open_translator(runs, decoding)
         yield map(functools.partial(_translate, translator, progress=progress), pieces)
@@ -87,18 +101,30 @@ def translate_pieces(
 
 @dataclass(frozen=True)
 class _Worker:
-    """Translates in a worker process, which loads the models with its first piece."""
+    """Translates in a worker process, which loads the models with its first piece.
+
+    Args:
+        runs: the models.
+        decoding: the user's choices.
+        threads: of each process; None for torch's own choice.
+        devices: of each process; none for that of `decoding`.
+    """
 
     runs: Sequence[Translatable]
     decoding: DecodingChoices
-    threads: int
+    threads: int | None = None
+    devices: tuple[str, ...] = ()
 
     def __call__(self, piece: Piece) -> TranslatedPiece:
         if not _translators:
             import torch
 
-            torch.set_num_threads(self.threads)
-            _translators.append(open_translator(self.runs, self.decoding))
+            if self.threads is not None:
+                torch.set_num_threads(self.threads)
+            decoding = self.decoding
+            if self.devices:
+                decoding = replace(decoding, device=self.devices[worker_number()])
+            _translators.append(open_translator(self.runs, decoding))
         return _translate(_translators[0], piece)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 from plugins.command_line import Jtrans
 from plugins.random_runs import MakeRun, RunOn
 
+from jtrans.cli.translate_options import ProcessOptions
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding import parallel
 from jtrans.decoding.comparison import Comparison
 from jtrans.decoding.translator import Translator
+from jtrans.workers import run_jobs
 
 SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
 
@@ -161,6 +165,54 @@ def test_several_processes_give_what_one_gives(
     assert together.code == 0
     assert together.out == alone.out
     assert "160 lines" in together.err
+
+
+def test_each_gpu_has_a_process_and_the_order_is_kept(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, source = make_run(), tmp_path / "many.de"
+    source.write_text(SOURCE * 40, encoding="utf-8")
+    alone = jtrans("translate", run, "-i", source)
+    monkeypatch.setattr(ProcessOptions, "devices", lambda *_: ["cpu", "cpu:0"])
+    # forked, which is quicker, and safe without a GPU
+    forked = functools.partial(run_jobs, begins_anew=False)
+    monkeypatch.setattr(parallel, "run_jobs", lambda *a, begins_anew, **b: forked(*a, **b))
+    together = jtrans("translate", run, "-i", source, "--gpus", "2")
+    assert together.code == 0
+    assert together.out == alone.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gpus", "2"], "this machine has no GPU (--gpus 2)"),
+        (["--gpus", "all"], "hint: --workers N uses the CPU"),
+        (["--gpus", "0"], "--gpus must be a number or all, not 0"),
+        (["--gpus", "1", "--workers", "2"], "--workers is for the CPU, --gpus for GPUs"),
+        (["--gpus", "1", "--device", "cpu"], "--gpus 1 excludes --device cpu"),
+    ],
+)
+def test_gpus_that_are_not_there_are_refused(
+    jtrans: Jtrans,
+    make_run: MakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    message: str,
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    result = jtrans("translate", make_run(), *options, stdin=b"hund\n")
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+
+
+def test_more_gpus_than_there_are_are_refused(
+    jtrans: Jtrans, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    result = jtrans("translate", make_run(), "--gpus", "3", stdin=b"hund\n")
+    assert (result.code, result.out) == (2, "")
+    assert "this machine has 2 GPUs (--gpus 3)" in result.err
 
 
 def test_the_parts_of_a_file_join_to_the_whole(
