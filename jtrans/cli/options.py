@@ -92,7 +92,7 @@ def device_option(panel: str | None = None) -> Any:
 
 CHECKPOINT = option("Checkpoint to use.", "best|last|average|STEP", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
-BATCH_TOKENS = option("Source tokens in a batch.", None, "1024", MACHINE, min=1)
+BATCH_TOKENS = option("Source tokens in a batch.", None, "1024 or more", MACHINE, min=1)
 PRECISION = option("auto, fp32 or bf16.", panel=MACHINE, default="auto")
 SEARCH_PRECISION = option(
     "auto, fp32, bf16, or int8 weights (on a CPU).", panel=MACHINE, default="auto"

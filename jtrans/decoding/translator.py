@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from jtrans.data.batch import Ids, padded
-from jtrans.decoding.batches import BATCH_TOKENS, by_length
+from jtrans.decoding.batches import BATCH_TOKENS, by_length, default_batch_tokens
 from jtrans.decoding.halving import in_halves
 from jtrans.decoding.lines.attended import AttentionReader
 from jtrans.decoding.lines.constraints import (
@@ -184,7 +184,7 @@ class Translator:
         _check_ensemble(runs)
         device = resolve_device(decoding.device)
         models = [load_model(run, decoding.checkpoint, device) for run in runs]
-        batch_tokens = decoding.batch_tokens or BATCH_TOKENS
+        batch_tokens = decoding.batch_tokens or default_batch_tokens(device)
         precision = resolve_precision(device, decoding.precision)
         sides = [run.pipeline.source for run in runs]
         others = sides[1:] if any(side != sides[0] for side in sides) else []

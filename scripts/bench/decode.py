@@ -26,10 +26,11 @@ def decode_jtrans(data: Path, batch: int, sentences: int) -> Task:
     from jtrans.data.batch import padded
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.decoding.options import SearchOptions
+    from jtrans.decoding.prepared.choose import prepared
     from jtrans.decoding.search.beam import beam_search
 
     corpus = PreparedCorpus.open(data)
-    model = jtrans_transformer(len(corpus.pipeline.target.vocabulary)).eval()
+    model = prepared(jtrans_transformer(len(corpus.pipeline.target.vocabulary)).eval())
     store = corpus.pairs(SPLIT).source
     sources = sorted((store[i] for i in range(sentences)), key=len)
     options = SearchOptions(beam=BEAM, max_length=str(STEPS))
@@ -37,7 +38,8 @@ def decode_jtrans(data: Path, batch: int, sentences: int) -> Task:
     def work(number: int) -> Amounts:
         for first in range(0, sentences, batch):
             ids, mask = padded(sources[first : first + batch], torch.device("cpu"))
-            beam_search([model], ids, mask, options)
+            with torch.inference_mode():
+                beam_search([model], ids, mask, options)
         return {"sentences": sentences}
 
     return Task(work)

@@ -122,15 +122,16 @@ def prepare(system: str) -> Task:
 
     def decode() -> Amounts:
         from jtrans.decoding.options import SearchOptions
+        from jtrans.decoding.prepared.choose import prepared
         from jtrans.decoding.search.beam import beam_search
 
         # every hypothesis has LENGTH tokens: a few updates teach some systems to end at once
         options = SearchOptions(beam=BEAM, max_length=str(LENGTH), min_length=LENGTH - 1)
-        model.eval()
+        form = prepared(model.eval())
         for name, sentences in (("decoding", BATCH), ("decoding_single", 1)):
             (batch,) = batches([sentences], seed=0)
             start = time.process_time()
-            beam_search([model], batch.source, batch.source_mask, options)
+            beam_search([form], batch.source, batch.source_mask, options)
             rates[name] = sentences / (time.process_time() - start)
         return dict(rates)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from jtrans.decoding import translator
 from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.translator import translate_ids
 from jtrans.errors import WorkError
@@ -136,6 +137,22 @@ def check_bf16_decoding(scale: Scale) -> list[Row]:
     return rows
 
 
+def check_prepared_forms(scale: Scale) -> list[Row]:
+    """Compare a search with a prepared form with one with its model: the same translations."""
+    rows = []
+    options = SearchOptions(beam=3, max_length="9", min_length=5)
+    for system in ("transformer", "dlcl"):
+        model = make_model(system, scale.widths[0], scale).eval().requires_grad_(False)
+        batch = _pairs(scale).batch(np.arange(3), scale.device)
+        best = [
+            [each[0] for each in beam_search([form], batch.source, batch.source_mask, options)]
+            for form in (model, prepared(model))
+        ]
+        error = max(abs(a.score - b.score) for a, b in zip(*best, strict=True))
+        rows.append({"check": f"{system}: prepared", "error": error, "ok": error < 1e-3})
+    return rows
+
+
 def check_little_memory(scale: Scale) -> list[Row]:
     """Search with too little memory: in halves with the same tokens, at last a refusal."""
     model = make_model("reformer-fast", scale.widths[0], scale).eval().requires_grad_(False)
@@ -192,5 +209,11 @@ def _pairs(scale: Scale) -> Pairs:
 
 def devices(scale: Scale) -> list[Row]:
     """Run every check but that of dropout, which compiles."""
-    checks = (check_second_gpu, check_waiting, check_bf16_decoding, check_little_memory)
+    checks = (
+        check_second_gpu,
+        check_waiting,
+        check_bf16_decoding,
+        check_prepared_forms,
+        check_little_memory,
+    )
     return [row for check in checks for row in check(scale)]

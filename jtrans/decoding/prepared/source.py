@@ -28,6 +28,8 @@ from jtrans.models.base import Memory
 from jtrans.nn.attention import CrossAttention
 from jtrans.nn.cpu.fixed_linear import FixedLinear, input_type
 
+MOST_MERGED = 2**19  # numbers of a layer's merged matrices of keys: 2 MiB of float32
+
 
 class SourceState(Protocol):
     """Keys and values of all layers for the sentences of a batch."""
@@ -93,12 +95,18 @@ class SourceAttentions:
 def is_merged(sentences: int, length: int, heads: int, width: int) -> bool:
     """Return whether products with the merged matrices are less work.
 
-    Measured on one busy core, E 256 and H 4, merged and plain in microseconds: one sentence of 15
-    tokens 20 and 80, of 60 tokens 38 and 83; 16 sentences of 15 tokens 263 and 510, of 30 tokens
-    414 and 477, of 60 tokens 1178 and 642.
+    Every step reads two of H*S x E numbers for each sentence. Measured on one busy core, E 256 and
+    H 4, merged and plain in microseconds:
+
+        tokens        15           30           60
+        1 sentence    20    80     23    77     38    83
+        16           263   510    414   477   1178   642
+        64          2022  2171   3306  2515   6151  3348
     """
-    most = width // 2 if sentences > 1 else 2 * width
-    return heads * length <= most
+    columns = heads * length
+    if sentences == 1:
+        return columns <= 2 * width
+    return columns <= width // 2 and sentences * columns * width <= MOST_MERGED
 
 
 class MergedSource:

@@ -165,6 +165,8 @@ class PreparedTransformer:
 
     def step(self, token: Tensor, state: PreparedState) -> Tensor:
         """Read one more token of each hypothesis, [N] -> [N, E]."""
+        if self.device.type != "cpu":
+            return self.decoder.step(token, state)
         with mkl_for_tiny_products():
             return self.decoder.step(token, state)
 
