@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,7 @@ from jtrans.files import file_digest, read_json, whole_folder, write_json, write
 from jtrans.runs import RUNS, Checkpoint, Run, find_run
 from jtrans.text.pipeline import TextPipeline
 
+_log = logging.getLogger(__name__)
 FORMAT = 1
 FACTS, SEAL, CARD = "export.json", "sha256.json", "README.md"
 FOLDER = "exports"  # of a run: the export to each program, by its name
@@ -169,16 +171,18 @@ def new_export(
     folder: Path,
     program: str,
     run: Run,
-    checkpoint: Checkpoint,
+    selector: str,
     systems: Mapping[str, type[SystemConfig]],
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield an empty folder for the files of `program`, and the facts; both may be added to.
 
     The folder becomes `folder`, and replaces an earlier export there, when the block succeeds.
+    `selector` is the checkpoint of the run, such as ``best``.
 
     Raises:
-        CheckpointError: `folder` holds something that is no export.
+        CheckpointError: there is no such checkpoint, or `folder` holds something that is no export.
     """
+    checkpoint = run.checkpoint(selector)
     is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not is_free and not Export.exists(folder):
         raise CheckpointError(
@@ -193,6 +197,7 @@ def new_export(
             "program": program,
             "run": run.name,
             "checkpoint": checkpoint.name,
+            "selector": selector,
         }
         yield temporary, facts
         run.pipeline.save(temporary / "pipeline.json")
@@ -257,7 +262,17 @@ def find_export(name: str, program: str) -> Export:
             hint=f"make it: jtrans export {name} --to {program}",
             kind="export.missing",
         )
-    return Export.open(folder, program)
+    export = Export.open(folder, program)
+    selector = export.facts.get("selector")
+    if selector in ("best", "last"):
+        now, held = run.checkpoint(selector).name, export.facts["checkpoint"]
+        if now != held:
+            _log.warning(
+                "the export holds %s, and the %s checkpoint of the run is %s by now: "
+                "jtrans export %s --to %s renews it",
+                *(held, selector, now, name, program),
+            )
+    return export
 
 
 def import_extra(module: str, extra: str) -> Any:

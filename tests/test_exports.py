@@ -20,7 +20,7 @@ from jtrans.runs import Run
 def export(make_run: MakeRun) -> Export:
     run = Run.open(make_run())
     folder = default_folder(run, "other")
-    made = new_export(folder, "other", run, run.checkpoint(), system_configs())
+    made = new_export(folder, "other", run, "best", system_configs())
     with made as (temporary, facts):
         (temporary / "weights").mkdir()
         (temporary / "weights" / "model.bin").write_bytes(bytes(range(200)))
@@ -36,6 +36,20 @@ def test_an_export_keeps_what_decoding_needs(export: Export) -> None:
     assert export.checkpoint().name == "step-00000010"
     assert find_export(str(run.folder), "other") == export
     assert find_export(str(export.folder), "other") == export
+
+
+def test_an_export_that_the_run_has_left_behind_is_said_so(
+    export: Export, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run.open(export.folder.parents[1])
+    find_export(str(run.folder), "other")
+    assert caplog.text == ""
+    shutil.copytree(
+        run.checkpoints_folder / "step-00000010", run.checkpoints_folder / "step-00000020"
+    )
+    run.set_pointers(best="step-00000020")
+    assert find_export(str(run.folder), "other").facts["checkpoint"] == "step-00000010"
+    assert "the best checkpoint of the run is step-00000020 by now" in caplog.text
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -65,7 +79,7 @@ def test_work_that_fails_leaves_nothing(make_run: MakeRun, tmp_path: Path) -> No
     out = tmp_path / "out"
     with (
         pytest.raises(ValueError, match="stop"),
-        new_export(out, "other", run, run.checkpoint(), system_configs()) as (temporary, _),
+        new_export(out, "other", run, "best", system_configs()) as (temporary, _),
     ):
         (temporary / "model.bin").write_bytes(b"half")
         raise ValueError("stop")

@@ -55,13 +55,12 @@ def export_to_ctranslate2(
     """
     import_extra("ctranslate2", PROGRAM)
     check_system(run)
-    opened = run.checkpoint(checkpoint)
     model = load_model(run, checkpoint, torch.device("cpu"))
     assert isinstance(model, Transformer)
     spec = transformer_spec(model, run.pipeline)
     spec.validate()
     spec.optimize(quantization=quantization)
-    with new_export(folder, PROGRAM, run, opened, system_configs()) as (temporary, facts):
+    with new_export(folder, PROGRAM, run, checkpoint, system_configs()) as (temporary, facts):
         spec.save(str(temporary))
         facts |= {
             "system": model.config.system,

@@ -59,8 +59,7 @@ def export_to_onnx(run: Run, folder: Path, *, checkpoint: str = "best") -> Expor
     check_traceable(model)
     longest = min(model.longest or POSITIONS, POSITIONS)
     prepare_tables(model, longest)
-    opened = run.checkpoint(checkpoint)
-    with new_export(folder, PROGRAM, run, opened, system_configs()) as (temporary, facts):
+    with new_export(folder, PROGRAM, run, checkpoint, system_configs()) as (temporary, facts):
         state = trace(model, len(run.pipeline.source.vocabulary), temporary)
         facts |= {
             "system": model.config.system,
