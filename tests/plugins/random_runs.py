@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ JOINT = {"system": "reformer-base", "layers": 1, "width": 8, "ffn_width": 16, "h
 
 
 class MakeRun(Protocol):
-    """Writes a run with random weights and returns its folder."""
+    """Writes a run with random weights, which `edit` may change, and returns its folder."""
 
     def __call__(
         self,
@@ -33,6 +34,7 @@ class MakeRun(Protocol):
         weights_seed: int = 1,
         config: dict[str, Any] | None = None,
         pipeline: TextPipeline | None = None,
+        edit: Callable[[Any], None] = lambda model: None,
         **facts: Any,
     ) -> Path: ...
 
@@ -49,9 +51,10 @@ def write_run(
     weights_seed: int = 1,
     config: dict[str, Any] | None = None,
     pipeline: TextPipeline | None = None,
+    edit: Callable[[Any], None] = lambda model: None,
     **facts: Any,
 ) -> Path:
-    """Write a run with random weights; `facts` go to its run.json."""
+    """Write a run with random weights, which `edit` may change; `facts` go to its run.json."""
     import safetensors.torch
     import torch
 
@@ -66,6 +69,7 @@ def write_run(
     torch.manual_seed(weights_seed)
     sizes = len(pipeline.source.vocabulary), len(pipeline.target.vocabulary)
     weights = build_model(resolved.model, *sizes)
+    edit(weights)
     with run.new_checkpoint(10) as checkpoint:
         safetensors.torch.save_model(weights, str(checkpoint / "model.safetensors"))
     run.set_pointers(last="step-00000010", best="step-00000010")

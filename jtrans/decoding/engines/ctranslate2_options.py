@@ -15,7 +15,7 @@ from jtrans.exports import Export, Translatable
 
 PROGRAM = "ctranslate2"
 QUANTIZATIONS = ("int8", "float16", "bfloat16")  # the types of exported weights, beside float32
-COMPUTE_TYPES = {"auto": "default", "fp32": "float32", "bf16": "bfloat16"}
+COMPUTE_TYPES = {"auto": "default", "fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 _FOLLOWED = {
     "SearchOptions": (
         *("beam", "length_penalty", "max_length", "nbest", "min_length"),
