@@ -4,7 +4,8 @@ The plain form is the block's `forward`, its equation. Fast forms give the same 
 
 * `KERNELS`: by device, replacements of ``block(x)``;
 * `IN_BLOCKS`: by device, replacements of a block together with the layer norm before it and the
-  residual around it, in training, for a block of positions at a time in a CPU's cache.
+  residual around it, for a block of positions at a time in a CPU's cache: in training, and without
+  gradients on large grids, whose hidden layers and attention weights would not fit into memory.
 
 The plain form is used for every block and device without a fast one, and always while attention is
 recorded. `Residual` calls `compute` and `form_in_blocks`, joint models call `reduce`; a system that
@@ -66,6 +67,7 @@ SAVING = {
 }
 
 _NO_FORMS: dict[Block, Form] = {}
+LARGE = 16_384  # positions of a grid, from which on blocks save memory and cost no time
 WIDE = 256  # from this width on, products are most of the work even in bf16
 
 _PLAIN: ContextVar[bool] = ContextVar("plain_forms", default=False)
@@ -112,8 +114,12 @@ def form_in_blocks(
         has_norm: whether a norm comes before the block, whose result is recomputed.
         arguments: the further arguments of the block.
     """
-    if not torch.is_grad_enabled() or arguments.get("cache") is not None:
+    if arguments.get("cache") is not None:
         return None  # called at every step of a search: the cheapest tests come first
+    if not torch.is_grad_enabled():
+        if not is_large(x):
+            return None
+        saves_memory = True
     table = SAVING if saves_memory else IN_BLOCKS
     form = table.get(x.device.type, _NO_FORMS).get(type(block))  # type: ignore[arg-type]
     if form is None or _must_be_plain():
@@ -134,14 +140,19 @@ def reduce(
 
 
 def pays_in_blocks(x: Tensor, *, saves_memory: bool = False, has_norm: bool = True) -> bool:
-    """Return whether training in blocks is as fast as the plain form, or needed to save memory.
+    """Return whether blocks are as fast in training as the plain form, or needed to save memory.
 
     In bf16 products are so fast that in narrow models recomputation costs 10 to 30 % of the
     time (measured at widths 128 and 64).
     """
-    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+    if torch.compiler.is_compiling():
         return False
     return saves_memory or not has_norm or product_dtype(x) == x.dtype or x.shape[-1] >= WIDE
+
+
+def is_large(x: Tensor) -> bool:
+    """Return whether `x` is a grid, [B, T, S, E], of many positions."""
+    return x.dim() == 4 and x.shape[:-1].numel() >= LARGE
 
 
 def _must_be_plain() -> bool:

@@ -185,8 +185,6 @@ def test_blocks_are_taken_where_they_are_as_fast_or_asked_for(
     x = torch.ones(1, 2, 3, width)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
         assert pays_in_blocks(x, saves_memory=saves_memory) is expected
-        with torch.no_grad():
-            assert not pays_in_blocks(x, saves_memory=True)
 
 
 def test_blocks_are_not_used_with_a_cache_while_recording_or_without_a_gradient() -> None:
@@ -197,6 +195,24 @@ def test_blocks_are_not_used_with_a_cache_while_recording_or_without_a_gradient(
         assert form_in_blocks(block, x) is None
     with torch.no_grad():
         assert form_in_blocks(block, x) is None
+
+
+@pytest.mark.parametrize("name", [name for name, case in cases(0.0).items() if len(case[1]) == 4])
+@torch.no_grad()
+def test_large_grids_are_computed_in_blocks_without_a_gradient(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block, shape, arguments, axes = cases(0.0)[name]
+    wrapper = Residual(E, SharedDropout(0.0, axes), pre_norm=True)
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    assert form_in_blocks(block, x, **arguments) is None
+    expected = wrapper(x, block, **arguments)
+    monkeypatch.setattr(blocks, "ROWS", 7)
+    monkeypatch.setattr(fast, "LARGE", x.shape[:-1].numel())
+    assert form_in_blocks(block, x, **arguments) is not None
+    torch.testing.assert_close(wrapper(x, block, **arguments), expected)
+    reduction, norm = AttentionReduction(E), nn.LayerNorm(E)
+    torch.testing.assert_close(reduce(norm, reduction, x, None), reduction(norm(x), None))
 
 
 @pytest.mark.parametrize("saves_memory", [False, True])
