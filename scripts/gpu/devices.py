@@ -7,6 +7,7 @@ are made up, and what needs a GPU says so.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from unittest import mock
@@ -20,6 +21,7 @@ from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.beam import beam_search
+from jtrans.decoding.search.phrases import Phrases
 from jtrans.decoding.translator import translate_ids
 from jtrans.errors import WorkError
 from jtrans.models.base import TranslationModel
@@ -153,6 +155,37 @@ def check_prepared_forms(scale: Scale) -> list[Row]:
     return rows
 
 
+def check_search_rules(scale: Scale) -> list[Row]:
+    """Search by every rule on the device and on the CPU, in float64: the same tokens."""
+    rules: dict[str, dict[str, int]] = {
+        "groups": {"beam": 4, "diverse_groups": 2},
+        "no loops": {"max_repeats": 1},
+        "no repeated n-grams": {"no_repeat_ngram": 2},
+        "phrases": {"max_repeats": 1},
+    }
+    rows = []
+    model = make_model("transformer", scale.widths[0], scale).eval().requires_grad_(False).double()
+    on_cpu = copy.deepcopy(model).cpu()
+    batch = _pairs(scale).batch(np.arange(3), scale.device)
+    for name, chosen in rules.items():
+        options = SearchOptions(max_length="9", min_length=5, **chosen)  # type: ignore[arg-type]
+        phrases = [Phrases([[4, 5], [6]], [[7]], frozenset([8]))] * 3 if name == "phrases" else None
+        found = [
+            beam_search(
+                [each],
+                batch.source.to(each.device),
+                batch.source_mask.to(each.device),
+                options,
+                phrases=phrases,
+            )
+            for each in (model, on_cpu)
+        ]
+        tokens = [[[h.tokens for h in own] for own in results] for results in found]
+        same = tokens[0] == tokens[1]
+        rows.append({"check": f"search rules, {name}", "error": float(not same), "ok": same})
+    return rows
+
+
 def check_little_memory(scale: Scale) -> list[Row]:
     """Search with too little memory: in halves with the same tokens, at last a refusal."""
     model = make_model("reformer-fast", scale.widths[0], scale).eval().requires_grad_(False)
@@ -214,6 +247,7 @@ def devices(scale: Scale) -> list[Row]:
         check_waiting,
         check_bf16_decoding,
         check_prepared_forms,
+        check_search_rules,
         check_little_memory,
     )
     return [row for check in checks for row in check(scale)]

@@ -239,8 +239,11 @@ def test_an_interrupted_translation_is_continued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run, output, links = make_run(), tmp_path / "out.en", tmp_path / "links"
-    whole = jtrans("translate", run, "-i", source).out
-    options = ["-i", source, "-o", output, "--alignments-file", links]
+    phrases = tmp_path / "phrases"
+    phrases.write_text("dog\n\nfast\nman\n", encoding="utf-8")
+    options = ["-i", source, "--phrases", phrases]
+    whole = jtrans("translate", run, *options).out
+    options += ["-o", output, "--alignments-file", links]
     monkeypatch.setattr("jtrans.cli.translate.PIECE_LINES", 1)
     calls = []
 
