@@ -71,6 +71,16 @@ def tiny(*more: str) -> list[str]:
     return ["bench", "train", "--device", "cpu", "--quick", *sizes, *more]
 
 
+@pytest.fixture
+def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure memory on few positions, and train for a moment."""
+    from jtrans.bench import train  # it loads torch
+
+    monkeypatch.setitem(train.MEMORY_POSITIONS, "cpu", 2_000)
+    monkeypatch.setattr("jtrans.cli.bench.QUICK_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("little_work")
 def test_training_is_measured_on_the_built_in_corpus(jtrans: Jtrans, tmp_path: Path) -> None:
     result = jtrans(*tiny("--json"))
     assert result.code == 0
@@ -85,6 +95,7 @@ def test_training_is_measured_on_the_built_in_corpus(jtrans: Jtrans, tmp_path: P
     assert list(tmp_path.glob("jtrans-*")) == []
 
 
+@pytest.mark.usefixtures("little_work")
 def test_training_on_ones_own_corpus_shows_a_table_and_leaves_it_alone(
     jtrans: Jtrans, corpus: PreparedCorpus
 ) -> None:

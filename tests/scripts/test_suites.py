@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jtrans.bench import train
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
@@ -27,6 +28,11 @@ from scripts.bench import (
 from scripts.readme import tables
 
 SIZES = ["model.width=16", "model.ffn_width=32", "model.heads=2"]
+SHALLOW = {
+    "reformer-base": [*SIZES, "model.layers=1"],
+    "reformer-fast": [*SIZES, "model.layers=1", "model.prenet_layers=1"],
+    "transformer": [*SIZES, "model.encoder_layers=1", "model.decoder_layers=1"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +83,16 @@ def test_decoding_of_joint_models_counts_sentences_and_compares_within_rounds(
 
 @pytest.mark.parametrize("system", suite_joint.SYSTEMS)
 def test_all_variants_count_real_positions_and_the_tokens_of_as_many_pairs(
-    system: str, corpus: PreparedCorpus
+    system: str, corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reference = suite_joint.train_reference(system, corpus.folder, 128, SIZES, 32)
-    options: dict[str, Any] = {"data": corpus.folder, "tokens": 128, "settings": SIZES}
-    ours = suite_joint.train_jtrans(system, precision="bf16", **options)
-    plain = suite_joint.train_jtrans("transformer", precision="fp32", **options)
+    monkeypatch.setattr(suite_joint, "MEMORY_POSITIONS", 2_000)
+    monkeypatch.setitem(train.MEMORY_POSITIONS, "cpu", 2_000)
+    reference = suite_joint.train_reference(system, corpus.folder, 128, SHALLOW[system], 32)
+    options: dict[str, Any] = {"data": corpus.folder, "tokens": 128}
+    ours = suite_joint.train_jtrans(system, settings=SHALLOW[system], precision="bf16", **options)
+    plain = suite_joint.train_jtrans(
+        "transformer", settings=SHALLOW["transformer"], precision="fp32", **options
+    )
     pairs = corpus.pairs("train")
     S, T = pairs.source.lengths, pairs.target.lengths
     ratio = (S * T).sum() / T.sum()
@@ -210,7 +220,7 @@ def test_what_a_recipe_learns_becomes_a_row_and_is_not_trained_twice(
     names = ["demo/transformer-small", "demo/transformer"][accuracy is not None :]
     for _ in range(2):
         for name in names:
-            suite_learn.learn("letters", name, corpus.folder, runs, path, 0.02, restart=False)
+            suite_learn.learn("letters", name, corpus.folder, runs, path, 0.005, restart=False)
         rows.append(json.loads(path.read_text(encoding="utf-8"))["rows"])
     assert [row["recipe"] for row in rows[0]] == sorted(names)
     assert rows[0] == rows[1] and all(row["updates"] for row in rows[0])
@@ -229,7 +239,7 @@ def test_recipes_that_start_from_other_runs_come_last() -> None:
 def test_the_grids_of_convolution_and_of_attention_are_measured(
     recipe: str, corpus: PreparedCorpus
 ) -> None:
-    settings = ["model.width=16", "model.ffn_width=32"]
+    settings = ["model.width=16", "model.ffn_width=32", "model.layers=2"]
     task = grid.train_recipe(
         recipe, data=corpus.folder, tokens=128, precision="fp32", settings=settings
     )
