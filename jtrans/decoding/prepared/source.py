@@ -140,7 +140,8 @@ class MergedSource:
     def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
         """Return x plus the attention of y to the source, [B, beam, E]."""
         bias, keys, values = self._layers[layer]
-        scores = torch.baddbmm(bias, y.to(keys.dtype), keys)  # [B, beam, H * S]
+        y = y if y.dtype == keys.dtype else y.to(keys.dtype)
+        scores = torch.baddbmm(bias, y, keys)  # [B, beam, H * S]
         B, beam, columns = scores.shape
         weights = weights_of(scores.view(B, beam, self.heads, columns // self.heads))
         weights = weights.view(B, beam, columns)

@@ -55,7 +55,7 @@ class FixedLinear:
             return self._int8(torch.ops.quantized.linear_dynamic, x)
         if self.is_packed:
             return self._packed(x, "none")
-        return F.linear(x.to(self.dtype), self.weight, self.bias)
+        return F.linear(self._input(x), self.weight, self.bias)
 
     def relu(self, x: Tensor) -> Tensor:
         """Return the same after a ReLU, [n, in] -> [n, out]."""
@@ -63,7 +63,7 @@ class FixedLinear:
             return self._int8(torch.ops.quantized.linear_relu_dynamic, x)
         if self.is_packed:
             return self._packed(x, "relu")
-        return F.linear(x.to(self.dtype), self.weight, self.bias).relu_()
+        return F.linear(self._input(x), self.weight, self.bias).relu_()
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """Return residual + x W^T + b; the residual, [n, out], may be overwritten."""
@@ -71,16 +71,20 @@ class FixedLinear:
             # measured: converting first is faster than adding two types
             return residual.add_(self(x).to(residual.dtype))
         return torch.ops.mkldnn._linear_pointwise.binary(  # type: ignore[no-any-return]
-            x.to(self.dtype), residual, self.weight, self.bias, "add"
+            self._input(x), residual, self.weight, self.bias, "add"
         )
+
+    def _input(self, x: Tensor) -> Tensor:
+        """Return x in the precision of the product; a conversion to its own type takes time too."""
+        return x if x.dtype == self.dtype else x.to(self.dtype)
 
     def _packed(self, x: Tensor, function: str) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise.default(  # type: ignore[no-any-return]
-            x.to(self.dtype), self.weight, self.bias, function, [], ""
+            self._input(x), self.weight, self.bias, function, [], ""
         )
 
     def _int8(self, product: Callable[..., Tensor], x: Tensor) -> Tensor:
-        return product(x.to(self.dtype), self.weight, has_narrow_sums())
+        return product(self._input(x), self.weight, has_narrow_sums())
 
 
 def product_type(precision: str, dtype: torch.dtype) -> torch.dtype:
