@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import safetensors.torch
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plugins.rank_processes import run_ranks
+from plugins.rank_processes import run_ranks, start_ranks
 from torch import Tensor
 
 from jtrans.config import Config, build_config
@@ -24,10 +27,13 @@ from jtrans.errors import JtransError
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
 from jtrans.training import micro_batches
+from jtrans.training.distributed import watchdog
 from jtrans.training.distributed.dealing import deal
+from jtrans.training.distributed.group import Group
 from jtrans.training.distributed.place import place_of_process
 from jtrans.training.objective import batch_loss
 from jtrans.training.session import train
+from jtrans.training.updates import MicroBatch
 
 # Adam divides by the size of a gradient: where it is 0 but for rounding, so are its steps not
 NESTEROV = {"name": "nesterov", "momentum": 0.9}
@@ -229,3 +235,68 @@ def test_dealing_gives_every_sentence_to_one_rank_and_equal_costs(
     per_sentence = np.concatenate([np.full(size, cost) for size, cost in sizes])
     most = max(sum(int(per_sentence[part].sum()) for part in own) for own in dealt)
     assert most <= 1.25 * sum(costs) / ranks + max(cost for _, cost in sizes)
+
+
+def fail_in(update: int, fail: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let rank 1 call `fail` when it begins to compute its share of an update."""
+    original = Group.begin_micro_batch
+
+    def begin(self: Group, seed: int, number: int, indices: MicroBatch) -> None:
+        original(self, seed, number, indices)
+        if self.rank == 1 and number == update:
+            fail()
+
+    monkeypatch.setattr(Group, "begin_micro_batch", begin)
+
+
+def test_the_death_of_a_rank_is_named_and_costs_no_whole_update(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_config(max_updates=6)
+
+    def one_rank(_: int) -> int:
+        return train(config, data=corpus.folder, run=tmp_path / "run").update
+
+    with monkeypatch.context() as patch:
+        fail_in(4, lambda: os.kill(os.getpid(), signal.SIGKILL), patch)
+        ranks, results = start_ranks(2, one_rank)
+        rank, fault = results.get()
+        for process in ranks:
+            process.join()
+    assert rank == 0
+    assert f"rank 1 (process {ranks[1].pid} on" in fault
+    assert "has died" in fault
+    assert [checkpoint.name for checkpoint in Run(tmp_path / "run").checkpoints()] == [
+        "step-00000004"
+    ]
+    train_in(2, config, corpus, tmp_path / "run")
+    train_in(2, config, corpus, tmp_path / "whole")
+    folders = [Run(tmp_path / name).checkpoint("last").folder for name in ("run", "whole")]
+    for file in ("model.safetensors", "state.safetensors"):
+        assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes()
+
+
+def test_a_stuck_rank_says_where_it_is_and_ends_all(
+    make_config: Any,
+    corpus: PreparedCorpus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watchdog, "PULSE_SECONDS", 0.2)
+
+    def wait() -> None:
+        watchdog.STUCK_SECONDS = 1.0  # in this process
+        time.sleep(60.0)
+
+    fail_in(1, wait, monkeypatch)
+
+    def one_rank(_: int) -> int:
+        return train(make_config(), data=corpus.folder, run=tmp_path / "run").update
+
+    ranks, results = start_ranks(2, one_rank)
+    rank, fault = results.get()
+    for process in ranks:
+        process.join()
+    assert (rank, ranks[1].exitcode) == (0, 1)
+    assert "rank 1 is stuck" in fault
+    assert "time.sleep(60.0)" in fault  # its stack

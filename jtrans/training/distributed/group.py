@@ -8,10 +8,6 @@ decides what comes next, all ranks know. Results of collectives are the same bit
 from __future__ import annotations
 
 import contextlib
-import datetime
-import functools
-import itertools
-import os
 import pickle
 import random
 import socket
@@ -23,16 +19,15 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import PrefixStore, Store
-from torch.distributed.rendezvous import rendezvous
 from torch.nn import Parameter
 
 from jtrans.errors import ConfigError, JtransError
 from jtrans.nn.device import resolve_device
 from jtrans.training.distributed.dealing import deal
+from jtrans.training.distributed.meeting import meet
 from jtrans.training.distributed.place import Place, place_of_process
 from jtrans.training.distributed.ranks import LostRankError, OtherRankError, Ranks
-from jtrans.training.distributed.watchdog import STUCK_SECONDS, WAITING, Failure, Watchdog
+from jtrans.training.distributed.watchdog import WAITING, Failure, Watchdog
 from jtrans.training.updates import MicroBatch
 
 Value = TypeVar("Value")
@@ -86,15 +81,14 @@ class Group(Ranks):
         is_gpu = resolve_device(own).type == "cuda"
         if is_gpu:
             torch.cuda.set_device(resolve_device(own))
-        _meet(place, "cpu:gloo,cuda:nccl" if is_gpu else "gloo")
+        name = meet(place, "cpu:gloo,cuda:nccl" if is_gpu else "gloo")
         # objects and agreements stay on the CPU, where a dead rank is noticed at once
         self._control = dist.new_group(backend="gloo") if is_gpu else dist.group.WORLD
         self._used: list[bool] | None = None  # parameters with a gradient on any rank
         self._time = 0.0
         self._stops = False
         self._is_lost = False
-        self.watchdog: Watchdog | None = None
-        self.watchdog = Watchdog(self.rank, self.count, self.from_first(os.urandom(8).hex()))
+        self.watchdog = Watchdog(self.rank, self.count, name)
         self.watchdog.start()
 
     def leave(self) -> None:
@@ -269,35 +263,3 @@ class Group(Ranks):
                 hint="the same command continues from the last checkpoint",
             ) from error
         self.doing("computing")
-
-
-_TRAININGS = itertools.count()  # of this process: each needs words of its own in the store
-
-
-@functools.cache
-def _store() -> Store:
-    timeout = datetime.timedelta(seconds=2 * STUCK_SECONDS)
-    store: Store = next(iter(rendezvous("env://", timeout=timeout)))[0]
-    return store
-
-
-def _meet(place: Place, backend: str) -> None:
-    timeout = datetime.timedelta(seconds=2 * STUCK_SECONDS)
-    try:
-        dist.init_process_group(
-            backend,
-            timeout=timeout,
-            store=PrefixStore(f"training-{next(_TRAININGS)}", _store()),
-            rank=place.rank,
-            world_size=place.count,
-        )
-    except (RuntimeError, ValueError) as error:
-        port = os.environ.get("MASTER_PORT")
-        is_taken = "EADDRINUSE" in str(error) or "in use" in str(error)
-        fault = f"port {port} is in use" if is_taken else str(error).splitlines()[0]
-        raise ConfigError(
-            f"the processes cannot meet: {fault}",
-            where=f"{os.environ.get('MASTER_ADDR')}:{port}",
-            hint="choose another --master-port, and check that all machines reach that address",
-            kind="distributed.port" if is_taken else "distributed.meeting",
-        ) from error

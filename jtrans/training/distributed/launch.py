@@ -122,6 +122,7 @@ def _environment(folder: str, processes: int) -> Iterator[None]:
     own = {LAUNCHER: f"{os.getpid()}:{folder}"}
     # each process computes with its share of the processors
     own |= {"OMP_NUM_THREADS": str(max(1, available_cpus() // processes))}
+    own |= {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # not the stacks of a connection that has ended
     if sys.platform == "linux":
         own |= {"GLOO_SOCKET_IFNAME": "lo"}  # a host's own name need not have an address
     own = {name: value for name, value in own.items() if name == LAUNCHER or name not in os.environ}

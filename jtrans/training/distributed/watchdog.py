@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import faulthandler
+import functools
 import json
 import logging
 import os
@@ -82,6 +83,7 @@ class Watchdog:
         if hasattr(signal, "SIGUSR1"):  # another rank sends it to one that is silent
             with contextlib.suppress(ValueError, RuntimeError, OSError):  # stderr is no file
                 faulthandler.register(signal.SIGUSR1)
+        self._try(self._beat)
         self._thread.start()
 
     def stop(self) -> None:
@@ -114,8 +116,9 @@ class Watchdog:
         while time.monotonic() < end:
             if (failure := self._failure()) is not None:
                 return failure.message
-            for rank, (sign, _) in self._seen.items():
-                if sign["host"] == self.host and not _is_alive(sign["pid"]):
+            for rank in range(self.count):
+                sign = self._try(functools.partial(self._sign, rank))
+                if sign and sign["host"] == self.host and not _is_alive(sign["pid"]):
                     return f"{_name(rank, sign)} has died ({_where(sign)})"
             time.sleep(0.1)
         return None
@@ -130,23 +133,36 @@ class Watchdog:
                 self._since = now
                 self._seen = {rank: (sign, now) for rank, (sign, _) in self._seen.items()}
             woken = now
-            if os.getppid() != self._parent:
-                self._parent = os.getppid()
-                os.kill(os.getpid(), signal.SIGTERM)
             self._judge_this(now)
             try:
-                self._beat()
-                self._judge_others(now)
+                if not self._is_orphan():
+                    with self._lock:
+                        self._beat()
+                    self._judge_others(now)
             except Exception as error:
-                if not self._is_ending.is_set():
+                self._is_ending.wait(1.0)  # the store may have gone with the launcher
+                if not (self._is_ending.is_set() or self._is_orphan()):
                     self._end(f"the connection to the first rank's machine is lost: {error}")
+
+    def _is_orphan(self) -> bool:
+        """Return whether the launcher is gone, after which the ranks save and end.
+
+        They still reach each other, but the store may be gone.
+        """
+        if os.getppid() != self._parent and not self.is_stopping:
+            self.is_stopping = True
+            os.kill(os.getpid(), signal.SIGTERM)
+        return os.getppid() != self._parent
 
     def _beat(self) -> None:
         self._beats += 1
         sign = {"n": self._beats, "host": self.host, "pid": os.getpid(), "doing": self._doing}
-        with self._lock:
-            self._store.set(f"sign-{self.rank}", json.dumps(sign))
-            self.is_stopping = self.is_stopping or self._store.check(["stop"])
+        self._store.set(f"sign-{self.rank}", json.dumps(sign))
+        self.is_stopping = self.is_stopping or self._store.check(["stop"])
+
+    def _sign(self, rank: int) -> dict[str, Any] | None:
+        key = f"sign-{rank}"
+        return json.loads(self._store.get(key)) if self._store.check([key]) else None
 
     def _judge_this(self, now: float) -> None:
         if self._doing == WAITING or now - self._since < STUCK_SECONDS:
@@ -158,19 +174,17 @@ class Watchdog:
 
     def _judge_others(self, now: float) -> None:
         for rank in range(self.count):
-            key = f"sign-{rank}"
             with self._lock:
-                if rank == self.rank or not self._store.check([key]):
-                    continue
-                sign = json.loads(self._store.get(key))
+                sign = self._sign(rank) if rank != self.rank else None
+            if sign is None:
+                continue
             if rank not in self._seen or self._seen[rank][0]["n"] != sign["n"]:
                 self._seen[rank] = sign, now
                 continue
             silence = now - self._seen[rank][1]
             if silence > SILENT_SECONDS:
-                if sign["host"] == self.host and hasattr(signal, "SIGUSR1"):
-                    with contextlib.suppress(OSError):
-                        os.kill(sign["pid"], signal.SIGUSR1)  # its stack, if it can
+                if sign["host"] == self.host:
+                    _end_silent(sign["pid"])
                 fault = f"gives no sign of life for {silence:.0f} s ({_where(sign)})"
                 self._end(f"{_name(rank, sign)} {fault}")
         if self._failure() is not None and not self._is_ending.wait(LEAVING_SECONDS):
@@ -207,6 +221,19 @@ def _where(sign: dict[str, Any]) -> str:
     return f"last seen {sign['doing']}"
 
 
+def _end_silent(pid: int) -> None:
+    """Kill a rank of the same launcher, which has not heard requests; first its stack, if it can.
+
+    Elsewhere than on Linux the launcher does this, some time later.
+    """
+    if _status(pid)[1:2] != [str(os.getppid())]:
+        return  # another process has its number
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGUSR1)
+        time.sleep(1.0)
+        os.kill(pid, signal.SIGKILL)
+
+
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -214,7 +241,11 @@ def _is_alive(pid: int) -> bool:
         return False
     except OSError:
         return True
-    with contextlib.suppress(OSError):  # not on Linux
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-        return status.rpartition(")")[2].split()[0] != "Z"  # dead, and not yet reaped
-    return True
+    return _status(pid)[:1] != ["Z"]  # dead, and not yet reaped
+
+
+def _status(pid: int) -> list[str]:
+    """Return state, number of the parent and more of a process; empty where /proc is missing."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return []

@@ -1,0 +1,289 @@
+"""Check training in several processes on this machine: what dies, is stopped, or is far away.
+
+    kill      random kill -9 of a rank or of all; ends byte-equal to an undisturbed run
+    silent    a rank is suspended: the others end within a minute, and all start again
+    stop      SIGINT, SIGTERM, and the death of the launcher: all save and end
+    machines  torchrun with two nodes on the loopback device, one of which dies
+    speed     2 processes of 1 thread against 1 process of 2 threads
+
+Needs the built-in corpus (`jtrans prepare grammar-de-en`), or another by `--data`. Every command
+writes one JSON object, and exits with 1 if the check failed. Processes are found in /proc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from jtrans.runs import Run
+
+TINY = {
+    "model.width": 16,
+    "model.ffn_width": 32,
+    "model.heads": 2,
+    "training.batch_tokens": 300,
+    "training.micro_batch_tokens": 100,
+    "training.validate_sentences": 4,
+    "training.validate_every": 10,
+}
+LIMIT_SECONDS = 600.0
+
+
+class Training:
+    """One start of `jtrans train`, in a session of its own."""
+
+    def __init__(self, run: Path, data: Path, *options: str, **settings: Any) -> None:
+        self.run = run
+        values = {**TINY, **settings}
+        sets = [f"--set={key}={value}" for key, value in values.items()]
+        self.arguments = ["train", "demo/transformer", "--run", str(run), "--data", str(data)]
+        self.arguments += [*sets, *options]
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the command; what it says goes to `log`."""
+        command = [sys.executable, "-m", "jtrans", *self.arguments]
+        with self.log.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def finish(self) -> None:
+        """Run the command to its end."""
+        with self.start() as process:
+            code = process.wait(LIMIT_SECONDS)
+        if code:
+            raise SystemExit(f"{self.run} ended with {code}: {self.log.read_text()}")
+
+    @property
+    def log(self) -> Path:
+        """The file of what the command says."""
+        return self.run.with_suffix(".txt")
+
+    def count(self, event: str) -> int:
+        """Count the events of a kind in the run's log."""
+        return sum(each.get("event") == event for each in Run(self.run).events())
+
+    def wait_for_start(self, starts: int, process: subprocess.Popen[bytes]) -> None:
+        """Wait until training has started more often than `starts` times, or has ended."""
+        wait_until(lambda: self.count("start") > starts or process.poll() is not None)
+
+
+def ranks_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """Return the process numbers of the ranks that a launcher has started."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            status = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(status[1]) == process.pid and status[0] != "Z":
+                command = (folder / "cmdline").read_bytes().split(b"\0")
+                found += [int(folder.name)] if b"jtrans" in command else []
+    return sorted(found)
+
+
+def wait_until(is_true: Callable[[], bool], seconds: float = LIMIT_SECONDS) -> float:
+    """Return how long it took, or fail."""
+    start = time.monotonic()
+    while not is_true():
+        if time.monotonic() - start > seconds:
+            raise SystemExit("this took too long")
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
+def are_gone(process_ids: Sequence[int]) -> bool:
+    """Return whether all of some processes have ended."""
+    return all(is_gone(each) for each in process_ids)
+
+
+def is_gone(process_id: int) -> bool:
+    """Return whether a process has ended."""
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def last_bytes(run: Path) -> dict[str, bytes]:
+    """Return the weights and the optimiser's state of the last checkpoint."""
+    folder = Run(run).checkpoint("last").folder
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.safetensors"))}
+
+
+def kill(folder: Path, data: Path, cycles: int) -> dict[str, Any]:
+    """Kill a rank, or all processes, at random times; compare with an undisturbed run."""
+    updates, draw = 8 * cycles, random.Random(1)
+    # both continue one run of one update: they compute with the same library
+    Training(folder / "first", data, "--processes=2", **{"training.max_updates": 1}).finish()
+    for name in ("whole", "broken"):
+        shutil.copytree(folder / "first", folder / name)
+    settings = {"training.max_updates": updates}
+    Training(folder / "whole", data, "--processes=2", **settings).finish()
+    options = "--processes=2", f"--max-restarts={cycles}"
+    training = Training(folder / "broken", data, *options, **settings)
+    kills = {"rank": 0, "all": 0}
+    process = training.start()
+    while sum(kills.values()) < cycles:
+        starts = training.count("start")
+        training.wait_for_start(starts, process)
+        time.sleep(draw.uniform(0.0, 2.0))
+        ranks = ranks_of(process)
+        if process.poll() is not None:
+            break
+        if len(ranks) == 2 and draw.random() < 0.75:
+            os.kill(draw.choice(ranks), signal.SIGKILL)
+            kills["rank"] += 1
+            continue
+        for number in (process.pid, *ranks):
+            os.kill(number, signal.SIGKILL)
+        process.wait()
+        kills["all"] += 1
+        process = training.start()
+    code = process.wait(LIMIT_SECONDS)
+    left = [number for number in ranks_of(process) if not is_gone(number)]
+    equal = last_bytes(folder / "whole") == last_bytes(folder / "broken")
+    return {"ok": equal and not code and not left, "kills": kills, "updates": updates}
+
+
+def silent(folder: Path, data: Path) -> dict[str, Any]:
+    """Suspend a rank: the others end within a minute, and all start again."""
+    settings = {"training.max_updates": 1_000_000}
+    training = Training(folder / "run", data, "--processes=2", **settings)
+    with training.start() as process:
+        wait_until(lambda: training.count("validation") > 0)
+        starts, stopped = training.count("start"), ranks_of(process)[1]
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            ended = wait_until(lambda: is_gone(stopped))
+            again = wait_until(lambda: training.count("start") > starts)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(LIMIT_SECONDS)
+    says = [line for line in training.log.read_text().splitlines() if "no sign of life" in line]
+    is_ok = ended < 90.0 and code == 143 and bool(says)
+    return {"ok": is_ok, "ended_seconds": ended, "again_seconds": again, "says": says}
+
+
+def stop(folder: Path, data: Path) -> dict[str, Any]:
+    """SIGTERM, and the death of the launcher: all save and end."""
+    results: dict[str, Any] = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        name = number.name
+        settings = {"training.max_updates": 1_000_000, "training.validate_every": 1_000_000}
+        training = Training(folder / name, data, "--processes=2", **settings)
+        with training.start() as process:
+            training.wait_for_start(0, process)
+            time.sleep(3.0)
+            ranks = ranks_of(process)
+            process.send_signal(number)
+            seconds = wait_until(functools.partial(are_gone, ranks))
+            code = process.wait(LIMIT_SECONDS)
+        saved = max((each.update or 0 for each in Run(folder / name).checkpoints()), default=0)
+        expected = -number if number == signal.SIGKILL else 128 + number
+        is_ok = code == expected and saved > 0
+        results[name] = {"ok": is_ok, "code": code, "update": saved, "seconds": seconds}
+    return {"ok": all(each["ok"] for each in results.values()), **results}
+
+
+def machines(folder: Path, data: Path) -> dict[str, Any]:
+    """Train on two nodes of torchrun; then one node dies."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+
+    def nodes(run: str, updates: int) -> list[subprocess.Popen[bytes]]:
+        own = Training(folder / run, data, **{"training.max_updates": updates})
+        common = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
+        common += ["--master-addr=127.0.0.1", f"--master-port={port}"]
+        started = []
+        for node in (0, 1):
+            line = [*common, f"--node-rank={node}", "-m", "--", "jtrans", *own.arguments]
+            with (folder / f"{run}-node{node}.txt").open("wb") as log:
+                started.append(
+                    subprocess.Popen(line, stdout=log, stderr=log, start_new_session=True)
+                )
+        return started
+
+    codes = [node.wait(LIMIT_SECONDS) for node in nodes("two", 20)]
+    Training(folder / "one", data, **{"training.max_updates": 20}).finish()
+    updates = [Run(folder / run).checkpoint("last").update for run in ("one", "two")]
+    first, second = nodes("lost", 1_000_000)
+    lost = Training(folder / "lost", data)
+    wait_until(lambda: Run.exists(lost.run) and lost.count("validation") > 0)
+    for number in (second.pid, *ranks_of(second)):
+        os.kill(number, signal.SIGKILL)
+    second.wait()
+    start = time.monotonic()
+    code = first.wait(LIMIT_SECONDS)
+    seconds = time.monotonic() - start
+    lines = (folder / "lost-node0.txt").read_text().splitlines()
+    says = [line for line in lines if line.startswith("error:")]
+    is_ok = codes == [0, 0] and updates == [20, 20] and code != 0 and seconds < 60 and bool(says)
+    return {"ok": is_ok, "codes": codes, "lost_seconds": seconds, "says": says}
+
+
+def speed(folder: Path, data: Path, pairs: int) -> dict[str, Any]:
+    """Compare 2 processes of 1 thread with 1 process of 2 threads, interleaved."""
+    rates: dict[str, list[float]] = {"processes": [], "threads": []}
+    common = ["train", "demo/reformer-fast", "--data", str(data)]
+    settings = {"max_updates": 200, "validate_every": 1_000_000, "validate_sentences": 0}
+    common += [f"--set=training.{key}={value}" for key, value in settings.items()]
+    for number in range(pairs):
+        for name, threads, options in (
+            ("processes", "1", ["--processes=2"]),
+            ("threads", "2", []),
+        ):
+            run = folder / f"{name}-{number}"
+            command = [sys.executable, "-m", "jtrans", *common, "--run", str(run), *options]
+            environment = {**os.environ, "OMP_NUM_THREADS": threads}
+            subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL)
+            events = [each for each in Run(run).events() if each["event"] == "train"]
+            rates[name].append(statistics.median(each["tokens_per_second"] for each in events[1:]))
+    ratios = [a / b for a, b in zip(rates["processes"], rates["threads"], strict=True)]
+    return {"ok": statistics.median(ratios) >= 1.0, "ratios": ratios, "tokens_per_second": rates}
+
+
+@contextlib.contextmanager
+def work_folder() -> Iterator[Path]:
+    """Yield a folder for runs, which stays if the check fails."""
+    folder = Path(tempfile.mkdtemp(prefix="jtrans-distributed-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def main() -> None:
+    """Run one check."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("check", choices=["kill", "silent", "stop", "machines", "speed"])
+    parser.add_argument("--data", type=Path, default=Path("data/prepared/grammar-de-en"))
+    parser.add_argument("--cycles", type=int, default=50, help="of kill")
+    parser.add_argument("--pairs", type=int, default=3, help="of speed")
+    chosen = parser.parse_args()
+    checks: dict[str, Callable[[Path], dict[str, Any]]] = {
+        "kill": lambda folder: kill(folder, chosen.data, chosen.cycles),
+        "silent": lambda folder: silent(folder, chosen.data),
+        "stop": lambda folder: stop(folder, chosen.data),
+        "machines": lambda folder: machines(folder, chosen.data),
+        "speed": lambda folder: speed(folder, chosen.data, chosen.pairs),
+    }
+    with work_folder() as folder:
+        result = checks[chosen.check](folder)
+        print(json.dumps({"check": chosen.check, **result}))
+        if not result["ok"]:
+            raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
