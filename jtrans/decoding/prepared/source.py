@@ -23,10 +23,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from jtrans.decoding.prepared.target import keep_sentences, weights_of
+from jtrans.decoding.prepared.target import attention_type, keep_sentences, weights_of
 from jtrans.models.base import Memory
 from jtrans.nn.attention import CrossAttention
-from jtrans.nn.cpu.fixed_linear import FixedLinear, input_type
+from jtrans.nn.cpu.fixed_linear import FixedLinear
 
 MOST_MERGED = 2**19  # numbers of a layer's merged matrices of keys: 2 MiB of float32
 
@@ -48,13 +48,14 @@ class SourceAttentions:
 
     Args:
         attentions: of the layers.
-        products: the type of the products; of those with int8, the merged ones are in float32.
+        products: the type of the products; beside int8, and on a CPU beside bf16, attention is in
+            float32.
     """
 
     def __init__(self, attentions: list[CrossAttention], products: torch.dtype) -> None:
         self.heads = H = attentions[0].heads
         E = attentions[0].out.out_features
-        self.width, self.dtype = E, input_type(products)
+        self.width, self.dtype = E, attention_type(products, attentions[0].out.weight.device)
         dtype = self.dtype
         scale = (E // H) ** -0.5
         key_values = [a.key_value.weight for a in attentions]  # [2E, memory]
@@ -79,6 +80,7 @@ class SourceAttentions:
         B, S, _ = memory.states.shape
         L, H = len(self.queries), self.heads
         projected = self.keys_values(memory.states.reshape(B * S, -1))  # [B * S, L * 2 * E]
+        projected = projected.to(self.dtype)
         mask = memory.mask
         bias = torch.zeros(mask.shape, dtype=self.dtype, device=mask.device)
         bias.masked_fill_(~mask, -math.inf)  # [B, S]
@@ -184,7 +186,7 @@ class PlainSource:
         """Return x plus the attention of y to the source, [B, beam, E]."""
         _, B, H, S, D = self._keys.shape
         queries = self._queries[layer](y).view(B, -1, H, D).transpose(1, 2)
-        queries = queries.reshape(B * H, -1, D)
+        queries = queries.reshape(B * H, -1, D).to(self._keys.dtype)
         scores = torch.bmm(queries, self._keys[layer].view(B * H, S, D).mT)  # [B * H, beam, S]
         if self._bias is not None:
             scores.view(B, H, -1, S).add_(self._bias)

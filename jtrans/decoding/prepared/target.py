@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from jtrans.nn.beam_cache import KeyValueCache
+from jtrans.nn.cpu.fixed_linear import input_type
 from jtrans.nn.memory import require_memory
 
 MOST_AT_ONCE = 256  # slots
@@ -104,7 +105,7 @@ class TargetSlots:
         _, B, H, beam, D = new.shape
         parts = projected.view(B, beam, 3, H, D).permute(2, 0, 3, 1, 4)  # [3, B, H, beam, D]
         new.copy_(parts[1:])
-        queries = parts[0].reshape(B * H, beam, D)
+        queries = parts[0].reshape(B * H, beam, D).to(new.dtype)
         scores = self._scores(queries, self._keys[layer], B)  # [B * H, beam, slots]
         mixed = torch.bmm(weights_of(scores), self._values[layer])
         return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B, beam, H * D)
@@ -187,6 +188,17 @@ def keep_sentences(held: Tensor, dim: int, sentences: Tensor) -> Tensor:
     moved = sentences[is_moved]
     held.index_copy_(dim, place[is_moved], held.index_select(dim, moved))
     return held.narrow(dim, 0, B)
+
+
+def attention_type(products: torch.dtype, device: torch.device) -> torch.dtype:
+    """Return the type of keys, values and attention beside products of a type.
+
+    On a CPU it is float32 at least: batches of tiny products in bfloat16 take longer there. A step
+    of 6 layers for one sentence took 3.8 ms in place of 5.7, of bfloat16 throughout.
+    """
+    if products == torch.bfloat16 and device.type == "cpu":
+        return torch.float32
+    return input_type(products)
 
 
 def weights_of(scores: Tensor) -> Tensor:

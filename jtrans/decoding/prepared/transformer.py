@@ -21,7 +21,7 @@ from jtrans.decoding.prepared.encoder import (
 )
 from jtrans.decoding.prepared.source import SourceAttentions, SourceState
 from jtrans.decoding.prepared.stack import Norm, stack_of
-from jtrans.decoding.prepared.target import TargetSlots
+from jtrans.decoding.prepared.target import TargetSlots, attention_type
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.models.deep import Dlcl
 from jtrans.models.hybrid import Hybrid
@@ -31,7 +31,7 @@ from jtrans.models.transformer import (
     TransformerDecoder,
     TransformerDecoding,
 )
-from jtrans.nn.cpu.fixed_linear import FixedLinear, input_type, product_type
+from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.nn.device import autocast
 
@@ -79,7 +79,7 @@ class PreparedDecoder:
     def __init__(self, decoder: TransformerDecoding, precision: str) -> None:
         weight = decoder.target_embedding.tokens.weight
         self.products = products = product_type(precision, weight.dtype)
-        self.dtype = input_type(products)
+        self.dtype = attention_type(products, weight.device)
         modules: list[DecoderLayer] = list(decoder.layers)  # type: ignore[arg-type]
         self.embedding = PreparedEmbedding(decoder.target_embedding)
         self.layers = [DecoderWeights(layer, products) for layer in modules]
