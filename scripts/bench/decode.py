@@ -1,9 +1,11 @@
-"""Compare decoding rates in turns: jtrans and Hugging Face's Marian of the same size.
+r"""Compare decoding rates in turns: jtrans, Hugging Face's Marian and CTranslate2.
 
-    python -m scripts.bench.decode --data data/prepared/multi30k-joint
+    python -m scripts.bench.decode --data data/prepared/multi30k-de-en
 
-Both have random weights and write exactly STEPS tokens for every sentence of the test set, so
-that they do the same work. Marian is left out if `transformers` is not installed.
+All have the same sizes and random weights, CTranslate2 those of jtrans, exported, and write exactly
+STEPS tokens for every sentence of the test set that is taken, so that they do the same work. Beside
+one process with two threads there are two with one each, which share the batches. Marian and
+CTranslate2 are left out if `transformers` or `ctranslate2` is not installed.
 """
 
 from __future__ import annotations
@@ -11,90 +13,241 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import Amounts, Task, in_turns, report, rows
+from scripts.bench.interleave import Amounts, Task, Variant, in_turns, rows, write
 from scripts.bench.peers import SIZES, jtrans_transformer, marian
 
+if TYPE_CHECKING:
+    from jtrans.text.vocabulary import Vocabulary
+
 BEAM, STEPS, SPLIT = 5, 15, "test"
+# Sentences of a round by batch size.
+SENTENCES = {1: 24, 16: 64, 64: 128}
+QUICK_SENTENCES = {1: 4, 16: 32, 64: 128}
+THREADS = 2  # of one process; several processes share them
+Ids = list[int]
 
 
-def decode_jtrans(data: Path, batch: int, sentences: int) -> Task:
-    """Return the translation of the test set by a jtrans Transformer."""
+def read_sources(data: Path, sentences: int) -> tuple[list[Ids], Vocabulary]:
+    """Return sentences spread over the lengths of the test set, and the larger vocabulary."""
+    from jtrans.data.prepared import PreparedCorpus
+
+    corpus = PreparedCorpus.open(data)
+    store = corpus.pairs(SPLIT).source
+    everything = sorted((store[i].tolist() for i in range(len(store.lengths))), key=len)
+    taken = everything[:: max(1, len(everything) // sentences)][:sentences]
+    sides = corpus.pipeline.source, corpus.pipeline.target
+    return taken, max((side.vocabulary for side in sides), key=len)
+
+
+def decode_jtrans(
+    data: Path, batch: int, sentences: int, *, precision: str = "fp32", workers: int = 1
+) -> Task:
+    """Return decoding with what `jtrans translate` searches with."""
+    if workers > 1:
+        one = functools.partial(decode_jtrans, data, batch, sentences, precision=precision)
+        return forked(one, workers)
     import torch
 
     from jtrans.data.batch import padded
-    from jtrans.data.prepared import PreparedCorpus
     from jtrans.decoding.options import SearchOptions
     from jtrans.decoding.prepared.choose import prepared
     from jtrans.decoding.search.beam import beam_search
+    from jtrans.nn.device import prepare_device
 
-    corpus = PreparedCorpus.open(data)
-    model = prepared(jtrans_transformer(len(corpus.pipeline.target.vocabulary)).eval())
-    store = corpus.pairs(SPLIT).source
-    sources = sorted((store[i] for i in range(sentences)), key=len)
-    options = SearchOptions(beam=BEAM, max_length=str(STEPS))
+    device = torch.device("cpu")
+    torch.set_num_threads(THREADS // _share[1])
+    prepare_device(device)
+    sources, vocabulary = read_sources(data, sentences)
+    model = jtrans_transformer(len(vocabulary)).eval().requires_grad_(False)
+    form = prepared(model, precision)
+    options = SearchOptions(beam=BEAM, max_length=str(STEPS), min_length=STEPS - 1)
 
     def work(number: int) -> Amounts:
-        for first in range(0, sentences, batch):
-            ids, mask = padded(sources[first : first + batch], torch.device("cpu"))
-            with torch.inference_mode():
-                beam_search([model], ids, mask, options)
-        return {"sentences": sentences}
+        with torch.inference_mode():
+            return count(
+                batches_of(sources, batch),
+                lambda part: beam_search([form], *padded(part, device), options),
+            )
 
     return Task(work)
 
 
 def decode_marian(data: Path, batch: int, sentences: int) -> Task:
-    """Return the translation of the test set by Hugging Face's Marian."""
+    """Return decoding with Hugging Face's Marian."""
     import torch
 
     from jtrans.data.batch import padded
-    from jtrans.data.prepared import PreparedCorpus
 
-    corpus = PreparedCorpus.open(data)
-    model = marian(len(corpus.pipeline.target.vocabulary)).eval()
-    store = corpus.pairs(SPLIT).source
-    sources = sorted((store[i] for i in range(sentences)), key=len)
+    torch.set_num_threads(THREADS)
+    sources, vocabulary = read_sources(data, sentences)
+    model = marian(len(vocabulary)).eval()
+
+    def search(part: Sequence[Ids]) -> None:
+        ids, mask = padded(part, torch.device("cpu"))
+        model.generate(
+            input_ids=ids,
+            attention_mask=mask.long(),
+            num_beams=BEAM,
+            min_new_tokens=STEPS,
+            max_new_tokens=STEPS,
+        )
 
     def work(number: int) -> Amounts:
-        for first in range(0, sentences, batch):
-            ids, mask = padded(sources[first : first + batch], torch.device("cpu"))
-            with torch.no_grad():
-                model.generate(
-                    input_ids=ids,
-                    attention_mask=mask.long(),
-                    num_beams=BEAM,
-                    min_new_tokens=STEPS,
-                    max_new_tokens=STEPS,
-                )
-        return {"sentences": sentences}
+        with torch.inference_mode():
+            return count(batches_of(sources, batch), search)
 
     return Task(work)
+
+
+def decode_ctranslate2(
+    data: Path, batch: int, sentences: int, *, compute_type: str, workers: int
+) -> Task:
+    """Return decoding with CTranslate2 and the exported weights."""
+    import ctranslate2
+
+    from jtrans.decoding.engines.token_names import token_names
+    from jtrans.exchange.to_ctranslate2 import transformer_spec
+    from jtrans.models.transformer import Transformer
+    from jtrans.text.pipeline import TextPipeline
+
+    sources, vocabulary = read_sources(data, sentences)
+    model = jtrans_transformer(len(vocabulary)).eval()
+    assert isinstance(model, Transformer)
+    spec = transformer_spec(model, TextPipeline.whitespace("de", "en", vocabulary, vocabulary))
+    spec.validate()
+    spec.optimize(quantization=None)
+    with tempfile.TemporaryDirectory() as folder:
+        spec.save(folder)
+        translator = ctranslate2.Translator(
+            folder,
+            "cpu",
+            compute_type=compute_type,
+            inter_threads=workers,
+            intra_threads=THREADS // workers,
+        )
+    names = token_names(vocabulary)
+    texts = [[names[token] for token in source[:-1]] for source in sources]  # it adds </s>
+
+    def work(number: int) -> Amounts:
+        results = translator.translate_batch(
+            texts,
+            max_batch_size=batch,
+            beam_size=BEAM,
+            min_decoding_length=STEPS,
+            max_decoding_length=STEPS,
+        )
+        assert all(len(result.hypotheses[0]) == STEPS for result in results)
+        return {"sentences": len(results)}
+
+    return Task(work)
+
+
+_share = (0, 1)  # the number of this worker, and how many there are
+
+
+def batches_of(sources: Sequence[Ids], batch: int) -> list[Sequence[Ids]]:
+    """Cut sentences into batches of neighbours in length, and return this worker's."""
+    number, workers = _share
+    batches = [sources[first : first + batch] for first in range(0, len(sources), batch)]
+    return batches[number::workers]
+
+
+def count(batches: Sequence[Sequence[Ids]], search: Callable[[Sequence[Ids]], object]) -> Amounts:
+    """Search for the translations of all batches, and count the sentences."""
+    for part in batches:
+        search(part)
+    return {"sentences": sum(map(len, batches))}
+
+
+def forked(variant: Variant, workers: int) -> Task:
+    """Return the work of a variant done by several processes, with a part of the threads each."""
+    connections: list[Connection[Any, Any]] = []
+    for number in range(workers):
+        ours, theirs = Pipe()
+        if os.fork() == 0:
+            for other in [*connections, ours]:
+                other.close()  # when this process's parent is gone, `recv` raises
+            _work_forked(variant, (number, workers), theirs)
+        theirs.close()
+        connections.append(ours)
+    for connection in connections:
+        connection.recv()
+
+    def work(number: int) -> Amounts:
+        for connection in connections:
+            connection.send(number)
+        return {"sentences": sum(connection.recv()["sentences"] for connection in connections)}
+
+    return Task(work)
+
+
+def _work_forked(
+    variant: Variant, share: tuple[int, int], connection: Connection[Any, Any]
+) -> None:
+    global _share
+    _share = share
+    try:
+        task = variant()
+        connection.send("ready")
+        while True:
+            connection.send(dict(task.work(connection.recv())))
+    except EOFError:
+        os._exit(0)
+    except BaseException:
+        os._exit(1)
+
+
+def variants(data: Path, batch: int, sentences: int) -> dict[str, Variant]:
+    """Return the ways of decoding that can be compared here, the first being jtrans."""
+    common = data, batch, sentences
+    found: dict[str, Variant] = {
+        "jtrans fp32, 1 x 2": functools.partial(decode_jtrans, *common),
+        "jtrans fp32, 2 x 1": functools.partial(decode_jtrans, *common, workers=2),
+        "jtrans bf16, 1 x 2": functools.partial(decode_jtrans, *common, precision="bf16"),
+        "jtrans int8, 1 x 2": functools.partial(decode_jtrans, *common, precision="int8"),
+        "jtrans int8, 2 x 1": functools.partial(
+            decode_jtrans, *common, precision="int8", workers=2
+        ),
+    }
+    if importlib.util.find_spec("transformers") is not None:
+        found["Hugging Face Marian fp32, 1 x 2"] = functools.partial(decode_marian, *common)
+    if importlib.util.find_spec("ctranslate2") is not None:
+        for compute_type in ("float32", "int8"):
+            for workers in (1, 2):
+                name = f"CTranslate2 {compute_type}, {workers} x {THREADS // workers}"
+                found[name] = functools.partial(
+                    decode_ctranslate2, *common, compute_type=compute_type, workers=workers
+                )
+    return found
 
 
 def main() -> None:
     """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="prepared, joint vocabulary")
-    parser.add_argument("--batch", type=int, default=64, help="sentences")
+    parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()
-    count, sentences = (2, 64) if chosen.quick else (5, 512 if chosen.batch > 1 else 48)
-    variants = {
-        "jtrans Transformer fp32": functools.partial(
-            decode_jtrans, chosen.data, chosen.batch, sentences
+    rounds, amounts = (2, QUICK_SENTENCES) if chosen.quick else (5, SENTENCES)
+    table: list[dict[str, Any]] = []
+    for batch, sentences in amounts.items():
+        measured = in_turns(variants(chosen.data, batch, sentences), rounds=rounds)
+        table += [{"batch": batch, **row} for row in rows(measured, "sentences")]
+    for row in table:
+        print(
+            f"{row['variant']:<34} batch {row['batch']:>2} {row['sentences_per_second']:>8.1f} "
+            "sentences/s   {median:.2f} x ({low:.2f} to {high:.2f})".format(**row["ratio"])
         )
-    }
-    if importlib.util.find_spec("transformers") is not None:
-        variants["Hugging Face Marian fp32"] = functools.partial(
-            decode_marian, chosen.data, chosen.batch, sentences
-        )
-    table = rows(in_turns(variants, rounds=count), "sentences")
-    command = f"python -m scripts.bench.decode --data {chosen.data.name} --batch {chosen.batch}"
-    settings = {"beam": BEAM, "steps": STEPS, "batch": chosen.batch}
-    report(table, "sentences", path=chosen.json, command=command, sizes=SIZES, **settings)
+    command = f"python -m scripts.bench.decode --data {chosen.data.name}"
+    settings = {"beam": BEAM, "steps": STEPS, "sizes": SIZES}
+    write(chosen.json, rows=table, command=command, **settings)
 
 
 if __name__ == "__main__":

@@ -92,6 +92,24 @@ def joint(results: dict[str, Any]) -> str:
     return f"{table(head, rows)}\n\n{note}"
 
 
+def decode(results: dict[str, Any]) -> str:
+    """Return the table of decoding beside other programs, by the size of the batch."""
+    cells = {(row["variant"], row["batch"]): row for row in results["rows"]}
+    names, batches = (list(dict.fromkeys(keys)) for keys in zip(*cells, strict=True))
+    rows = [
+        [name]
+        + [
+            "{sentences_per_second:.1f} ({ratio[median]:.2f})".format(**cells[name, batch])
+            for batch in batches
+        ]
+        for name in names
+    ]
+    head = ["sentences/s (ratio to the first), processes x threads"]
+    head += [f"batch {batch}" for batch in batches]
+    note = f"`{results['command']}`; {results['machine']}, torch {results['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
 def decode_joint(results: dict[str, Any]) -> str:
     """Return the table of decoding with the joint models against the original code's way."""
     ratio = "{median:.2f} ({low:.2f} to {high:.2f})"
@@ -369,7 +387,7 @@ TABLES = {
     "joint": joint,
     "decode_joint": decode_joint,
     "scaling": scaling,
-    "decode": rates,
+    "decode": decode,
 }
 MARKED = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from pathlib import Path
@@ -16,10 +17,12 @@ from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from scripts.bench import curves as loss_curves
 from scripts.bench import (
+    decode,
     decode_joint,
     deep_curves,
     grid,
     interleave,
+    peers,
     suite_joint,
     suite_learn,
     suite_scaling,
@@ -79,6 +82,41 @@ def test_decoding_of_joint_models_counts_sentences_and_compares_within_rounds(
     system = {"system": "s", "variant": "v", "batch": 64, **row}
     text = tables.decode_joint({"command": "c", "machine": "m", "torch": "t", "rows": [system]})
     assert "| s | v | 64 | 16.0 | 2.00 (2.00 to 2.00) | 1.00 | 0.50 | 9 |" in text
+
+
+def test_decoding_counts_sentences_in_one_process_or_several(
+    corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {**peers.SIZES, "width": 16, "ffn_width": 32, "heads": 2, "layers": 1}
+    monkeypatch.setattr(peers, "SIZES", small)
+    assert decode.decode_jtrans(corpus.folder, 2, 5).work(1) == {"sentences": 5}
+    both = decode.forked(functools.partial(counted_in, corpus.folder), 2)
+    assert [both.work(number) for number in (0, 1)] == [{"sentences": 5}] * 2
+    row = {"variant": "v", "batch": 1, "sentences_per_second": 4.0, "ratio": {"median": 1.0}}
+    other = {**row, "batch": 16, "sentences_per_second": 8.0}
+    text = tables.decode({"command": "c", "machine": "m", "torch": "t", "rows": [row, other]})
+    assert "| v | 4.0 (1.00) | 8.0 (1.00) |" in text
+
+
+def counted_in(folder: Path) -> interleave.Task:
+    """Return the counting of this worker's share of five sentences, without searching."""
+    sources, _ = decode.read_sources(folder, 5)
+    return interleave.Task(
+        lambda number: decode.count(decode.batches_of(sources, 2), lambda part: None)
+    )
+
+
+def test_decoding_with_ctranslate2_writes_as_many_tokens(
+    corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ctranslate2")
+    small = {**peers.SIZES, "width": 16, "ffn_width": 32, "heads": 2, "layers": 1}
+    monkeypatch.setattr(peers, "SIZES", small)
+    for workers in (1, 2):
+        task = decode.decode_ctranslate2(
+            corpus.folder, 2, 5, compute_type="float32", workers=workers
+        )
+        assert task.work(0) == {"sentences": 5}
 
 
 @pytest.mark.parametrize("system", suite_joint.SYSTEMS)
