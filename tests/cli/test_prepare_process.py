@@ -151,23 +151,23 @@ def test_bad_input_ends_with_2_and_a_paragraph_and_writes_nothing(
     assert names(place) == {"corpus"}
 
 
-def test_one_line_is_prepared_with_a_warning(place: Path) -> None:
+def test_one_line_is_prepared_with_a_warning(place: Path, jtrans: Jtrans) -> None:
     for language in LANGUAGES:
         path = place / f"corpus/train.{language}"
         path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n")
-    code, said = run(place, "--out", "out")
+    code, _, said = jtrans("prepare", *COMMAND, "--workers", 1, "--out", "out")
     assert code == 0
     assert "Reading      train 1 " in said and "kept 1 ·" in said
     assert "of the tokens of valid are unknown" in said
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_swapped_sides_are_warned_of(place: Path, split: str) -> None:
+def test_swapped_sides_are_warned_of(place: Path, jtrans: Jtrans, split: str) -> None:
     one, other = (place / f"corpus/{split}.{language}" for language in LANGUAGES)
     text = one.read_bytes()
     one.write_bytes(other.read_bytes())
     other.write_bytes(text)
-    code, said = run(place, "--out", "out")
+    code, _, said = jtrans("prepare", *COMMAND, "--workers", 1, "--out", "out")
     assert code == 0
     assert said.count(f"warning: the sides of {split} look swapped") == 1
     assert said.count("look swapped") == 1

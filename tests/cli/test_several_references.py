@@ -200,6 +200,7 @@ def test_runs_on_corpora_with_other_references_are_not_compared(
         assert "other and run have different references in mt08" in result.err
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_length_figures_use_all_references(
     jtrans: Jtrans, corpus: PreparedCorpus, run: Path
 ) -> None:
@@ -224,6 +225,7 @@ def test_length_figures_use_all_references(
         assert bleu["series"][0]["values"][place] == pytest.approx(value)
 
 
+@pytest.mark.usefixtures("placeholder_pictures")
 def test_the_report_uses_and_shows_all_references(
     jtrans: Jtrans, corpus: PreparedCorpus, run: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 from plugins.folders import contents
-from plugins.small_corpus import make_corpus
+from plugins.small_corpus import make_corpus, tiny_config
 from torch import Tensor
 
 from jtrans.data.prepared import PreparedCorpus
@@ -37,12 +37,17 @@ class Starts(TrainingEvents):
         self.start_event = start
 
 
-@pytest.fixture
-def source(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> Path:
-    """A run of a Transformer to start from."""
-    folder = tmp_path / "source"
-    train(make_config(max_updates=2), data=corpus.folder, run=folder)
+@pytest.fixture(scope="module")
+def _two_updates(corpus: PreparedCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "source"
+    train(tiny_config(max_updates=2), data=corpus.folder, run=folder)
     return folder
+
+
+@pytest.fixture
+def source(_two_updates: Path, tmp_path: Path) -> Path:
+    """A run of a Transformer to start from."""
+    return Path(shutil.copytree(_two_updates, tmp_path / "source"))
 
 
 def best_weights(run: Path) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from plugins.folders import contents
-from plugins.small_corpus import make_corpus
+from plugins.small_corpus import make_corpus, tiny_config
 
 from jtrans.config import build_config
 from jtrans.data.prepared import PreparedCorpus
@@ -26,12 +26,17 @@ from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.session import find_existing, make_trainer, train
 
 
-@pytest.fixture
-def run(corpus: PreparedCorpus, make_config: Any, tmp_path: Path) -> Path:
-    """A run of three updates."""
-    folder = tmp_path / "run"
-    train(make_config(max_updates=3), data=corpus.folder, run=folder)
+@pytest.fixture(scope="module")
+def _three_updates(corpus: PreparedCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    train(tiny_config(max_updates=3), data=corpus.folder, run=folder)
     return folder
+
+
+@pytest.fixture
+def run(_three_updates: Path, tmp_path: Path) -> Path:
+    """A run of three updates."""
+    return Path(shutil.copytree(_three_updates, tmp_path / "run"))
 
 
 def refusal(error: type[JtransError], run: Path, **arguments: Any) -> JtransError:
