@@ -32,8 +32,9 @@ EVERY_MODULE = textwrap.dedent("""
     warnings.simplefilter("ignore")
     import jtrans
 
+    PROGRAMS = ("__main__", "translate_onnx")
     for module in pkgutil.walk_packages(jtrans.__path__, "jtrans."):
-        if not module.name.endswith("__main__") and ".gpu." not in module.name:
+        if not module.name.endswith(PROGRAMS) and ".gpu." not in module.name:
             importlib.import_module(module.name)
 """)
 COMMAND = """

@@ -32,6 +32,7 @@ from jtrans.nn.encoder import Encoder
 from jtrans.nn.fast import reduce
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.layer import Layer
+from jtrans.nn.memory import require_memory
 from jtrans.nn.recorder import record_attention
 from jtrans.nn.reduction import AttentionReduction, MaxReduction
 from jtrans.nn.residual import Residual
@@ -201,6 +202,9 @@ class Reformer(TranslationModel):
     def _grid(self, u: Tensor, v: Tensor) -> Tensor:
         """Add or join every pair of source and target vectors: [B, S, E], [B, T, E] -> the grid."""
         u, v = u.unsqueeze(1), v.unsqueeze(2)  # [B, 1, S, E], [B, T, 1, E]
+        vectors = v.shape[0] * v.shape[1] * u.shape[2]
+        size = 2 * vectors * self.config.grid_width * u.element_size()  # before and after a block
+        require_memory(size, u.device, "the vectors of a grid")
         if self.config.grid == "sum":
             return u + v  # X_0 (docs/systems.md 2.2)
         S, T = u.shape[2], v.shape[1]

@@ -91,7 +91,7 @@ CASES: dict[str, tuple[tuple[str, ...], set[str]]] = {
         {"best", "last", "average", "50", "1200"},
     ),
     "a checkpoint": (("analyze", "length", "base", "--checkpoint", "1"), {"1200"}),
-    "options": (("translate", "base", "--check"), {"--checkpoint"}),
+    "options": (("translate", "base", "--checkp"), {"--checkpoint"}),
     "nothing": (("translate", "nobody"), set()),
 }  # fmt: skip
 

@@ -20,7 +20,8 @@ def test_the_command_refuses_what_a_cpu_cannot_hold(
     command: str,
 ) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: 400_000_000)
-    run, text = make_run(config={"model": JOINT}), tmp_path / "text"
+    wide = {**JOINT, "width": 256}
+    run, text = make_run(config={"model": wide}), tmp_path / "text"
     text.write_text("hund\n" + "hund " * 900 + "\n", encoding="utf-8")
     arguments: dict[str, tuple[object, ...]] = {
         "translate": (run, "--input", text, "--output", tmp_path / "out", "--beam", 150),

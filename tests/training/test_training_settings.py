@@ -11,8 +11,8 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, WorkError
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
-from jtrans.training import metrics as metrics_module
 from jtrans.training import trainer as trainer_module
+from jtrans.training.distributed import ranks as ranks_module
 from jtrans.training.events import TrainingEvents
 from jtrans.training.session import make_trainer, train
 from jtrans.training.trainer import Trainer
@@ -194,7 +194,7 @@ def test_a_validation_follows_the_clock(
         seconds[0] += 60.0
         return step(self, rate)
 
-    monkeypatch.setattr(metrics_module, "time", Clock())
+    monkeypatch.setattr(ranks_module, "time", Clock())
     monkeypatch.setattr(Trainer, "step", slow_step)
     config = make_config(validate_every="3 minutes", max_updates=10, validate_sentences=0)
     train(config, data=corpus.folder, run=tmp_path / "run")

@@ -29,6 +29,7 @@ from jtrans.models.reformer import JointLayer, Reformer
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.cpu.fixed_linear import FixedLinear, input_type, product_type
 from jtrans.nn.feed_forward import FeedForward
+from jtrans.nn.memory import require_memory
 from jtrans.nn.reduction import AttentionReduction
 from jtrans.nn.residual import Residual
 
@@ -139,6 +140,7 @@ class PreparedReformer:
         self.device = model.device
         self.heads = model.config.heads
         self.width = model.config.grid_width
+        self.ffn_width = model.config.ffn_width
         self.is_sum = model.config.grid == "sum"
         self.dtype = model.output.weight.dtype
         product = product_type(precision, self.dtype)
@@ -176,6 +178,7 @@ class PreparedReformer:
 
     def _column(self, block: _Block, state: JointState, v: Tensor, bias: Tensor) -> Tensor:
         """Return the hidden states of the hypotheses of a block, [n, E]."""
+        self._require_memory(block, state.beam)
         x, qkv = self._first(block, state, v)
         for number, layer in enumerate(self.layers):
             if number:
@@ -187,6 +190,13 @@ class PreparedReformer:
             x = layer.add(2, layer.source_out, x, self._along_source(block, state.beam, qkv))
             x = layer.feed_forward(3, layer.source_ffn, x)
         return self.reduction(x, block.runs, state.beam)
+
+    def _require_memory(self, block: _Block, beam: int) -> None:
+        """Refuse a block whose rows and attention weights do not fit: a long sentence alone."""
+        scores = max(run.sentences * run.length**2 for run in block.runs) * beam * self.heads
+        vectors = block.rows * (5 * self.width + self.ffn_width)
+        size = (vectors + 2 * scores) * self.dtype.itemsize  # weights beside scores
+        require_memory(size, self.device, "the rows of a step and their attention weights")
 
     def _first(self, block: _Block, state: JointState, v: Tensor) -> tuple[Tensor, Tensor]:
         """Return the grid's new columns, [rows, E], and the first queries, keys and values."""
