@@ -119,6 +119,7 @@ def test_decoding_with_ctranslate2_writes_as_many_tokens(
         assert task.work(0) == {"sentences": 5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", suite_joint.SYSTEMS)
 def test_all_variants_count_real_positions_and_the_tokens_of_as_many_pairs(
     system: str, corpus: PreparedCorpus, monkeypatch: pytest.MonkeyPatch
@@ -206,6 +207,7 @@ def test_scaling_has_a_row_for_each_length_and_a_column_for_each_width() -> None
     assert lines[3] == "| S = T = 25 | 25,256 (1.10) | 25,512 (1.10) |"
 
 
+@pytest.mark.slow
 def test_every_way_of_training_starts_on_the_same_curve(corpus: PreparedCorpus) -> None:
     settings = [*SIZES, "model.prenet_layers=1", "model.layers=1", "training.batch_tokens=64"]
     curves = {
@@ -222,6 +224,7 @@ def test_every_way_of_training_starts_on_the_same_curve(corpus: PreparedCorpus) 
         assert curve["valid_loss"] == pytest.approx(first["valid_loss"], rel=tolerance)
 
 
+@pytest.mark.slow
 def test_deep_curves_are_kept_one_by_one_and_drawn(
     corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,7 +245,7 @@ def test_deep_curves_are_kept_one_by_one_and_drawn(
     assert (tmp_path / "drawn.svg").exists() and (tmp_path / "drawn.png").exists()
 
 
-@pytest.mark.parametrize("accuracy", [None, 0.01])
+@pytest.mark.parametrize("accuracy", [None, pytest.param(0.01, marks=pytest.mark.slow)])
 def test_what_a_recipe_learns_becomes_a_row_and_is_not_trained_twice(
     accuracy: float | None,
     corpus: PreparedCorpus,
@@ -273,6 +276,7 @@ def test_recipes_that_start_from_other_runs_come_last() -> None:
         assert names[0] == corpus.first and starts == sorted(starts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", grid.RECIPES)
 def test_the_grids_of_convolution_and_of_attention_are_measured(
     recipe: str, corpus: PreparedCorpus

@@ -27,6 +27,7 @@ from jtrans.decoding.search.next_token import TokenRules, next_log_probs
 from jtrans.decoding.search.phrases import Phrases, RequiredPhrases
 from jtrans.decoding.search.trace import Hypothesis, Trace
 from jtrans.models.base import Memory, State
+from jtrans.nn.cpu.threads import threads_for
 from jtrans.text.vocabulary import EOS
 
 # Checking on a GPU whether sentences are done means waiting for it: only every few steps.
@@ -60,7 +61,9 @@ def beam_search(
     Raises:
         DecodingError: the model's probabilities are not finite.
     """
-    with torch.no_grad():
+    B, S = source.shape
+    rows = B * options.beam * (S if any(model.is_joint for model in models) else 1)
+    with torch.no_grad(), threads_for(rows, source.device):
         limits = [options.limit(length, models) for length in source_mask.sum(1).tolist()]
         rules = TokenRules(options, limits, source.device, prefixes, phrases)
         choice = _choice(options, rules)

@@ -1,0 +1,30 @@
+"""How many threads a CPU uses for products of few rows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+# Up to here sharing a product out to threads that sleep takes longer than computing it.
+FEW_ROWS = 16
+
+
+@contextlib.contextmanager
+def threads_for(rows: int, device: torch.device) -> Iterator[None]:
+    """Compute with one thread if all products have few rows, and with all threads otherwise.
+
+    Args:
+        rows: of the largest products.
+        device: where they are computed.
+    """
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1 or rows > FEW_ROWS:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
