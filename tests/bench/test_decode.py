@@ -48,7 +48,9 @@ def test_every_translation_is_as_long_as_its_source(
     assert watched.rows[-6:] == [2, 10, 10, 10, 10, 10]
 
 
-@pytest.mark.parametrize("system", ["transformer", "reformer-fast"])
+@pytest.mark.parametrize(
+    "system", ["transformer", pytest.param("reformer-fast", marks=pytest.mark.slow)]
+)
 def test_rates_and_shares_agree(system: str, make_config: Any) -> None:
     model = build_model(make_config(system).model, V, V).eval()
     measured = measure(model)

@@ -33,7 +33,9 @@ def test_real_and_padded_work_is_counted(corpus: PreparedCorpus, make_config: An
     assert apart.flops == pytest.approx(together.flops)
 
 
-@pytest.mark.parametrize("system", ["transformer", "reformer-fast"])
+@pytest.mark.parametrize(
+    "system", [pytest.param("transformer", marks=pytest.mark.slow), "reformer-fast"]
+)
 def test_a_measurement_is_of_the_whole_epoch_s_padding(
     system: str, corpus: PreparedCorpus, make_config: Any
 ) -> None:

@@ -80,6 +80,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jtrans.cli.bench.QUICK_SECONDS", 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("little_work")
 def test_training_is_measured_on_the_built_in_corpus(jtrans: Jtrans, tmp_path: Path) -> None:
     result = jtrans(*tiny("--json"))

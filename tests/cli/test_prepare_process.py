@@ -206,7 +206,7 @@ def disk(place: Path) -> Iterator[Mount]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("size", ["8k", "400k"])
+@pytest.mark.parametrize("size", [pytest.param("8k", marks=pytest.mark.slow), "400k"])
 def test_a_full_disk_ends_with_1_leaves_nothing_and_the_same_command_goes_on(
     place: Path, disk: Mount, expected: dict[str, bytes], size: Any
 ) -> None:

@@ -202,7 +202,7 @@ def as_the_script(
     return 100 * score, percent, penalty, hypothesis_length, reference_length
 
 
-@settings(max_examples=800)
+@settings(max_examples=200)
 @given(corpora(), st.booleans())
 def test_it_computes_what_the_script_computes(
     corpus: tuple[list[list[str]], list[list[list[str]]]], lowercase: bool

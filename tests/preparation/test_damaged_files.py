@@ -76,7 +76,16 @@ def work(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place / ".out.work"
 
 
-@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS.keys())
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(CUTS["empty"], marks=pytest.mark.slow),
+        CUTS["half"],
+        pytest.param(CUTS["end"], marks=pytest.mark.slow),
+        CUTS["zeros"],
+    ],
+    ids=CUTS.keys(),
+)
 def test_work_files_that_are_cut_off_are_made_again(
     place: Path, work: Path, cut: Callable[[bytes], bytes]
 ) -> None:

@@ -118,6 +118,7 @@ def kill_at_write(number: int) -> None:
     setattr(Path, "open", opened)  # noqa: B010 (a type checker would want all overloads)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
 def test_killed_at_any_write_and_run_again_it_gives_the_same_bytes(tmp_path: Path) -> None:
     options = PrepareOptions(bpe_merges=30, truecase=True)

@@ -245,7 +245,8 @@ def test_deep_curves_are_kept_one_by_one_and_drawn(
     assert (tmp_path / "drawn.svg").exists() and (tmp_path / "drawn.png").exists()
 
 
-@pytest.mark.parametrize("accuracy", [None, pytest.param(0.01, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("accuracy", [None, 0.01])
 def test_what_a_recipe_learns_becomes_a_row_and_is_not_trained_twice(
     accuracy: float | None,
     corpus: PreparedCorpus,

@@ -187,7 +187,9 @@ def test_the_gradient_of_a_sum_needs_no_dense_tensor(interpreter: Interpreter) -
 
 
 @pytest.mark.skipif("TRITON_INTERPRET" in os.environ, reason="nothing is compiled by it")
-@pytest.mark.parametrize("slot", [16, 32, 64, 128])
+@pytest.mark.parametrize(
+    "slot", [16, *(pytest.param(n, marks=pytest.mark.slow) for n in (32, 64, 128))]
+)
 def test_the_usual_tiles_compile_for_hopper(
     slot: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
