@@ -230,6 +230,7 @@ class TrainingConfig(ConfigSection):
     gradient_guard: bool = False  # drop updates of abnormal gradients (docs/systems.md 7.8)
     ema_decay: Rate = 0.0  # of the moving average of the weights that is validated; 0: off
     r_drop: Annotated[float, Field(ge=0.0)] = 0.0  # weight of R-Drop (5 is usual); 0: off
+    cutoff: Rate = 0.0  # of the tokens in R-Drop's second pass that are read as nothing; 0: off
     word_dropout: Rate = 0.0  # probability of reading <unk> in the place of a token; 0: off
     bpe_dropout: Rate = 0.0  # probability of dropping a merge (0.1 is usual); 0: off
     max_epochs: Count | None = None
@@ -286,6 +287,11 @@ class TrainingConfig(ConfigSection):
                 "the gradient guard drops updates within the steps of adam and nesterov: adafactor "
                 "cannot do that",
                 "--set training.gradient_guard=false",
+            )
+        if self.cutoff and not self.r_drop:
+            raise SettingError(
+                f"cutoff {self.cutoff:g} is for the second pass of R-Drop, but r_drop is 0",
+                "--set training.r_drop=5, or --set training.cutoff=0",
             )
         self._check_schedule()
         return self._check_window()

@@ -20,6 +20,7 @@ FIXED = (
     "training.micro_batch_overhead",
     "training.bpe_dropout",
     "training.r_drop",
+    "training.cutoff",
     "training.optimiser",
     "training.best_metric",
     "training.stop.metric",

@@ -23,7 +23,7 @@ from jtrans.nn.device import autocast
 from jtrans.nn.memory import is_out_of_memory
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.objective import Objective, batch_loss
-from jtrans.training.r_drop import r_drop_loss, repeated
+from jtrans.training.r_drop import cut_second, r_drop_loss, repeated
 from jtrans.training.updates import MicroBatch, padded_size
 
 
@@ -36,6 +36,7 @@ class GradientAccumulator:
         precision: "fp32" or "bf16".
         word_dropout: probability of each token read to become ``<unk>``.
         r_drop: the weight of R-Drop; 0 for a single pass.
+        cutoff: probability of each token of R-Drop's second pass to be read as nothing.
         on_split: called with the sentences and the padded size (joint positions, or source and
             target tokens) of each micro-batch that did not fit into memory.
         before: called with the pairs of each micro-batch before it runs.
@@ -49,6 +50,7 @@ class GradientAccumulator:
         precision: str,
         word_dropout: float = 0.0,
         r_drop: float = 0.0,
+        cutoff: float = 0.0,
         on_split: Callable[[int, int], None] = lambda sentences, size: None,
         before: Callable[[MicroBatch], None] = lambda indices: None,
     ) -> None:
@@ -57,6 +59,7 @@ class GradientAccumulator:
         self.precision = precision
         self.word_dropout = word_dropout
         self.r_drop = r_drop
+        self.cutoff = cutoff
         self.on_split = on_split
         self.before = before
         self.limits = MemoryLimits()
@@ -156,7 +159,7 @@ class GradientAccumulator:
             batch = drop_words(batch, self.word_dropout)
         passes = 1
         if self.r_drop:
-            batch, passes = repeated(batch), 2
+            batch, passes = cut_second(repeated(batch), self.cutoff), 2
         learned = {kind: batch.labels[kind] for kind in labelled}
         with autocast(self.model.device, self.precision):
             memory = self.model.encode(batch.source, batch.source_mask)

@@ -1,12 +1,15 @@
-"""R-Drop (docs/systems.md 0.6)."""
+"""R-Drop, and cutoff in its second pass (docs/systems.md 0.6)."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import torch
 from torch import Tensor
 
 from jtrans.data.batch import Batch
 from jtrans.models.base import Memory, TranslationModel
+from jtrans.nn.embedding import PADDING
 from jtrans.training.objective import Objective, in_chunks, precise
 
 
@@ -27,6 +30,23 @@ def repeated(batch: Batch) -> Batch:
         None if rows is None else torch.cat([rows, rows + batch.target_out.numel()]),
         {kind: twice(labels) for kind, labels in batch.labels.items()},
     )
+
+
+def cut_second(batch: Batch, rate: float) -> Batch:
+    """Let the second half of a batch from `repeated` read each token as nothing with `rate`.
+
+    The token cutoff of Shen et al. 2020: the vector of a token is zero, its position included
+    where positions are added to tokens, while attention still sees its place.
+    """
+    if rate == 0.0:
+        return batch
+
+    def cut(ids: Tensor) -> Tensor:
+        first, second = ids.chunk(2)
+        is_cut = torch.rand(second.shape, device=ids.device) < rate
+        return torch.cat([first, second.masked_fill(is_cut, PADDING)])
+
+    return dataclasses.replace(batch, source=cut(batch.source), target_in=cut(batch.target_in))
 
 
 def r_drop_loss(

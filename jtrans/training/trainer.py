@@ -93,6 +93,7 @@ class Trainer:
             precision=precision,
             word_dropout=training.word_dropout,
             r_drop=training.r_drop,
+            cutoff=training.cutoff,
             on_split=self._split,
             before=self._before_micro_batch,
         )

@@ -12,7 +12,11 @@ import statistics
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scripts.reproduction.catalogue import Experiment
+    from scripts.reproduction.summary import RowSummary
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = tuple(ROOT / name for name in ("README.md", "docs/benchmarks.md", "docs/reproduction.md"))
@@ -392,27 +396,45 @@ TABLES = {
 MARKED = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
+JUDGED = re.compile(r"(<!-- verdict ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 REPRODUCED = re.compile(r"(<!-- reproduction ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def reproduced_rows(experiment: Experiment, task: str) -> list[RowSummary]:
+    """Return the rows of an experiment that have results."""
+    from scripts.reproduction.results import read_results
+    from scripts.reproduction.summary import summarise
+
+    folder = ROOT / "data" / "benchmarks" / "reproduction" / f"{experiment.name}.{task}"
+    return summarise(experiment, read_results(folder))
 
 
 def reproduced(name: str, task: str) -> str:
     """Return the table of an experiment of `scripts.reproduce`, from its rows' files."""
     from scripts.reproduction.catalogue import find_experiment
-    from scripts.reproduction.results import read_results
-    from scripts.reproduction.summary import notes, summarise
+    from scripts.reproduction.summary import notes
     from scripts.reproduction.summary import table as reproduced_table
 
     experiment = find_experiment(name, task)
-    folder = ROOT / "data" / "benchmarks" / "reproduction" / f"{name}.{task}"
-    summaries = summarise(experiment, read_results(folder))
+    summaries = reproduced_rows(experiment, task)
     if not summaries:
         return "Not measured yet."
     lines = " ".join(notes(experiment, summaries))
     return f"{table(*reproduced_table(experiment, summaries))}\n\n{lines}"
 
 
+def judged(name: str, task: str) -> str:
+    """Return the verdict on an experiment, from its rows' files."""
+    from scripts.reproduction.catalogue import find_experiment
+    from scripts.reproduction.verdict import verdict
+
+    experiment = find_experiment(name, task)
+    return verdict(experiment, reproduced_rows(experiment, task))
+
+
 def rewritten(text: str) -> str:
-    """Return a page with every table between its markers regenerated."""
+    """Return a page with every table and verdict between its markers regenerated."""
+    text = JUDGED.sub(lambda match: f"{match[1]}{judged(match[2], match[3])}\n{match[4]}", text)
     text = REPRODUCED.sub(
         lambda match: f"{match[1]}{reproduced(match[2], match[3])}\n{match[4]}", text
     )

@@ -24,6 +24,8 @@ class Row:
         settings: changed in the recipe, by dotted key.
         published: by task, by split: the paper's BLEU; and its ``perplexity`` on valid.
         baseline: the row to compare with; None: the first one.
+        average: how many checkpoints are averaged; 0: as the command says.
+        run_of: the row whose runs this one scores in another way; None: it trains its own.
     """
 
     name: str
@@ -31,6 +33,8 @@ class Row:
     settings: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     baseline: str | None = None
+    average: int = 0
+    run_of: str | None = None
 
     def recipe_for(self, task: str) -> str:
         """Return the recipe's name or path for a task."""

@@ -44,7 +44,7 @@ def draw(
         progress: of the work.
         checkpoint: of every run.
     """
-    folders = [job.run_folder(row, seed) for row in rows for seed in seeds]
+    folders = dict.fromkeys(job.run_folder(row, seed) for row in rows for seed in seeds)
     runs = [Run.open(folder) for folder in folders if Run.exists(folder)]
     if not runs:
         return []

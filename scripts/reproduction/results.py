@@ -16,7 +16,8 @@ from jtrans.errors import ConfigError
 from jtrans.files import read_json, write_text
 
 FORMAT = 1
-FREE = ("training.seed",)  # what may differ between the results of a row
+# what may differ between the results of a row, as it changes no score
+FREE = ("training.seed", "training.keep.last")
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Job:
 
     def run_folder(self, row: Row, seed: int) -> Path:
         """Return the folder of a row's run."""
-        return self.out / "runs" / f"{row.name}-{seed}"
+        return self.out / "runs" / f"{row.run_of or row.name}-{seed}"
 
     def config(self, row: Row, seed: int) -> Config:
         """Return the resolved configuration of a row."""
@@ -184,7 +184,7 @@ def run_row(
             "reason": ended.reason,
             "valid_loss": min(float(event["valid_loss"]) for event in validations),
         },
-        checkpoint=choose_checkpoint(run, job.average),
+        checkpoint=choose_checkpoint(run, row.average or job.average),
         curve=[
             [event["update"], round(event["train_loss"], 4), round(event["valid_loss"], 4)]
             for event in validations

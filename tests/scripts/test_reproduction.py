@@ -15,12 +15,20 @@ from plugins.small_corpus import make_nouns
 
 from jtrans.config import find_config, load_config
 from jtrans.config.schema import ExpectBand
+from jtrans.evaluation.significance import PairedResult
 from jtrans.models.zoo import build_model, system_configs
 from scripts.reproduction import command
-from scripts.reproduction.catalogue import Row, experiment_names, find_experiment, task_pairs
+from scripts.reproduction.catalogue import (
+    Experiment,
+    Row,
+    experiment_names,
+    find_experiment,
+    task_pairs,
+)
 from scripts.reproduction.results import RowResult, read_results
 from scripts.reproduction.row import limited
 from scripts.reproduction.summary import RowSummary, summarise
+from scripts.reproduction.verdict import conclusion, verdict
 
 TINY = [
     "model.width=8",
@@ -255,3 +263,55 @@ def test_a_band_covers_the_seeds_it_is_made_from(done: Path) -> None:
         assert expected.seeds == 2
     single = RowSummary(Row("x", "x"), summary.results[:1], {})
     assert single.band("test", "chrf") is None
+
+
+def test_a_row_can_score_the_average_of_another_rows_runs(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_ = {"training.keep.last": 10}
+    recipe = "demo/transformer-small"
+    rows = [
+        Row("plain", recipe, settings_),
+        Row("average-2", recipe, settings_, run_of="plain", average=2),
+    ]
+    experiment = Experiment("pair", "A row and its average", rows, ["test"])
+    monkeypatch.setattr(command, "find_experiment", lambda name, task: experiment)
+    line = ["pair", *TASK, *place(data, tmp_path / "out"), "--seeds", 1, *settings()]
+    assert reproduce(*line, "--set", "training.validate_every=1") == 0
+    assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == ["plain-1"]
+    average, plain = read_results(tmp_path / "out" / "rows")
+    assert (average.checkpoint, plain.checkpoint) == ("average-2", "best")
+    assert average.curve == plain.curve
+
+
+def paired(system: str, difference: float, p: float) -> PairedResult:
+    return PairedResult(difference, p, samples=1000, baseline="base", system=system, metric="BLEU")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "seeds", "expected"),
+    [
+        ([paired("a", 1.0, 0.01)], 2, "No verdict: 2 of at least 3 seeds are measured."),
+        ([paired("a", 1.0, 0.01)], 3, "A gain over the baseline shows for `a`."),
+        ([paired("a", -1.0, 0.01), paired("b", -1.0, 0.01)], 3, "`a` and `b` are worse."),
+        (
+            [paired("a", 1.0, 0.01), paired("b", 0.2, 0.4)],
+            3,
+            "A gain over the baseline shows for `a`; for `b` seeds and sentences vary too much "
+            "to tell a difference.",
+        ),
+    ],
+)
+def test_a_verdict_says_what_the_tests_say(
+    pairs: list[PairedResult], seeds: int, expected: str
+) -> None:
+    assert conclusion(pairs, seeds) == expected
+
+
+def test_a_verdict_names_every_measured_row_and_those_that_are_missing(done: Path) -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    text = verdict(experiment, summarise(experiment, read_results(done / "rows")))
+    assert "`transformer-small`: " in text and "`reformer-fast`: " in text
+    assert "No verdict: 2 of at least 3 seeds" in text
+    larger = find_experiment("equal-parameters", "multi30k-de-en")
+    assert verdict(larger, []) == "Not measured yet: a verdict needs a row and its baseline."

@@ -8,13 +8,15 @@ import torch.nn.functional as F
 from jtrans.data.batch import collate
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.data.word_dropout import drop_words
+from jtrans.errors import ConfigError
 from jtrans.models.zoo import build_model
+from jtrans.nn.embedding import PADDING
 from jtrans.runs import Run
 from jtrans.text.vocabulary import EOS, UNK
 from jtrans.training import objective as objective_module
 from jtrans.training.events import TrainingEvents
 from jtrans.training.objective import Objective, batch_loss
-from jtrans.training.r_drop import r_drop_loss, repeated
+from jtrans.training.r_drop import cut_second, r_drop_loss, repeated
 from jtrans.training.session import make_trainer, train
 
 
@@ -90,10 +92,39 @@ def test_r_drop_halves_the_micro_batches_and_keeps_the_updates(
     assert sum(map(len, plans[1])) > 1.5 * sum(map(len, plans[0]))
 
 
+def test_cutoff_empties_tokens_of_the_second_pass_alone_and_predicts_them(batch: Any) -> None:
+    twice = repeated(batch)
+    cut = cut_second(twice, 0.5)
+    B = len(batch.source)
+    for name in ("source", "target_in"):
+        before, after = getattr(twice, name), getattr(cut, name)
+        changed = before != after
+        assert not changed[:B].any() and changed[B:].any()
+        assert (after[changed] == PADDING).all()
+    assert torch.equal(cut.source_mask, twice.source_mask)
+    assert torch.equal(cut.target_out, twice.target_out)
+
+
+def test_a_token_that_was_cut_off_has_neither_vector_nor_position(
+    batch: Any, corpus: PreparedCorpus, make_config: Any
+) -> None:
+    model = make_model(corpus, make_config, 0.0)
+    cut = cut_second(repeated(batch), 1.0)
+    vectors = model.target_embedding(cut.target_in)
+    assert (vectors[len(batch.source) :] == 0.0).all()
+    hidden = model.decode(cut.target_in, model.encode(cut.source, cut.source_mask))
+    assert hidden.isfinite().all()
+
+
+def test_cutoff_without_r_drop_is_refused(make_config: Any) -> None:
+    with pytest.raises(ConfigError, match="second pass of R-Drop"):
+        make_config(cutoff=0.05)
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        {"r_drop": 5.0, "word_dropout": 0.1},
+        {"r_drop": 5.0, "word_dropout": 0.1, "cutoff": 0.1},
         {"ema_decay": 0.9},
         {"optimiser": {"name": "adafactor"}, "schedule": {"name": "cosine", "warmup": 2}},
         {"best_metric": "valid-chrf", "stop": {"metric": "valid-chrf", "patience": 5}},

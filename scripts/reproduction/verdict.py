@@ -1,0 +1,111 @@
+"""In words, from the rows alone: whether each row is better than its baseline, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jtrans.evaluation.significance import PairedResult, p_text
+from scripts.reproduction.catalogue import Experiment, find_experiment
+from scripts.reproduction.summary import BLEU, RowSummary
+
+FEWEST_SEEDS = 3  # of row and baseline: with fewer, how much seeds differ is hardly known
+
+
+def verdict(experiment: Experiment, summaries: Sequence[RowSummary]) -> str:
+    """Return a paragraph for each baseline with its rows, as Markdown.
+
+    Args:
+        experiment: with all its rows; those that are missing are named.
+        summaries: of the rows that have results.
+    """
+    first = experiment.rows[0].name
+    done = {summary.row.name: summary for summary in summaries}
+    paragraphs = []
+    for name in dict.fromkeys(row.baseline or first for row in experiment.rows):
+        own = [row for row in experiment.rows if (row.baseline or first) == name != row.name]
+        rows = [done[row.name] for row in own if row.name in done]
+        if name not in done or not rows:
+            continue
+        lines = _facts(done[name], rows, experiment.splits[-1])
+        missing = [row.name for row in own if row.name not in done]
+        if missing:
+            lines.append(f"Not measured yet: {', '.join(missing)}.")
+        paragraphs.append(" ".join(lines))
+    if not paragraphs:
+        return "Not measured yet: a verdict needs a row and its baseline."
+    task = summaries[0].results[0].task
+    return "\n\n".join([*paragraphs, *_paper(experiment, task)])
+
+
+def _facts(base: RowSummary, rows: Sequence[RowSummary], split: str) -> list[str]:
+    """Return the sentences about a baseline and its rows."""
+    lines = [f"`{base.row.name}`: {_measured(base, split)}."]
+    for row in rows:
+        pair = row.verdicts.get(split)
+        if pair is None:
+            continue
+        sign = "significant" if pair.is_significant else "not significant"
+        p = p_text(pair.p_value, pair.samples)
+        lines.append(
+            f"`{row.row.name}`: {_measured(row, split)}; {pair.difference:+.2f} BLEU, {sign} ({p})."
+        )
+    fewest = min(len(each.results) for each in (base, *rows))
+    lines.append(f"**{conclusion([row.verdicts.get(split) for row in rows], fewest)}**")
+    return lines
+
+
+def conclusion(pairs: Sequence[PairedResult | None], seeds: int) -> str:
+    """Return one sentence on all comparisons with a baseline.
+
+    Args:
+        pairs: the comparisons.
+        seeds: the fewest of a row.
+    """
+    if seeds < FEWEST_SEEDS:
+        return f"No verdict: {seeds} of at least {FEWEST_SEEDS} seeds are measured."
+    known = [pair for pair in pairs if pair is not None]
+    better = [f"`{each.system}`" for each in known if each.is_significant and each.is_better]
+    worse = [f"`{each.system}`" for each in known if each.is_significant and not each.is_better]
+    open_ = [f"`{each.system}`" for each in known if not each.is_significant]
+    parts = []
+    if better:
+        parts.append(f"a gain over the baseline shows for {_listed(better)}")
+    if worse:
+        parts.append(f"{_listed(worse)} {'is' if len(worse) == 1 else 'are'} worse")
+    if open_:
+        parts.append(f"for {_listed(open_)} seeds and sentences vary too much to tell a difference")
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _measured(summary: RowSummary, split: str) -> str:
+    """Return size, score and time of a row."""
+    results = summary.results
+    spread = summary.deviation(split, BLEU)
+    score = f"{summary.mean(split, BLEU):.2f}" + ("" if spread is None else f" ± {spread:.2f}")
+    minutes = np.mean([result.training["minutes"] for result in results])
+    seeds = f"{len(results)} seed{'' if len(results) == 1 else 's'}"
+    size = f"{results[0].parameters / 1e6:.2f} M parameters"
+    return f"{size}, {score} BLEU over {seeds}, {minutes:,.0f} minutes each"
+
+
+def _paper(experiment: Experiment, task: str) -> list[str]:
+    """Return what the paper reports for the systems of an experiment about its architectures."""
+    if experiment.name != "equal-parameters":
+        return []
+    place = "iwslt14-de-en"
+    published = {
+        row.name: row.published[place]["test"] for row in find_experiment("table2", place).rows
+    }
+    base = published.pop("transformer")
+    gains = " and ".join(
+        f"{score - base:+.2f} BLEU for `{name}`" for name, score in published.items()
+    )
+    other = "" if task == place else ", another corpus and larger models"
+    return [f"Table 2 of the paper, on the complete text of {place}{other}: {gains}."]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
