@@ -171,6 +171,8 @@ class KeepConfig(ConfigSection):
     best: Count = 1
     # the consecutive validations with the best mean BLEU, so many of them; 0: none
     window: Annotated[int, Field(ge=0)] = 0
+    # of training: the first checkpoint of every so many hours stays; 0: none for its time
+    every_hours: Annotated[float, Field(ge=0.0)] = 0.0
 
 
 def _check_minutes(value: object) -> object:

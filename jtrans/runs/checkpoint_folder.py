@@ -84,8 +84,12 @@ class CheckpointFolder:
         write_json(self.checkpoints_folder / "pointers.json", {**self.pointers(), **pointers})
 
     def remove_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Delete a checkpoint's folder."""
-        shutil.rmtree(checkpoint.folder, ignore_errors=True)
+        """Delete a checkpoint's folder; the name goes first, so that no half of one is left."""
+        doomed = checkpoint.folder.with_name(f".{checkpoint.name}.removed")
+        with contextlib.suppress(OSError):
+            checkpoint.folder.rename(doomed)
+        for folder in (doomed, checkpoint.folder):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def checkpoint(self, selector: str = "best") -> Checkpoint:
         """Return a checkpoint.

@@ -11,10 +11,10 @@ No pickle: loading a checkpoint runs no code. A checkpoint's folder appears comp
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
-import logging
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType, ModuleType
 from typing import Any, Self
@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from jtrans.config import KeepConfig
 from jtrans.errors import CheckpointError, JtransError
 from jtrans.files import read_json, write_json
 from jtrans.models.base import TranslationModel
@@ -39,7 +38,6 @@ from jtrans.training.weights.window import BleuWindow
 
 FORMAT = 1
 TRAINED = "trained"  # weights in state.safetensors begin so
-_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -113,32 +111,91 @@ class TrainingState:
         return cls(**value)
 
 
-def save_checkpoint(
-    run: Run,
-    model: TranslationModel,
-    optimiser: Optimizer,
-    state: TrainingState,
-    trained: Mapping[str, Tensor] = MappingProxyType({}),
-) -> None:
-    """Write the checkpoint of `state.update` and make it the run's `last`.
+@dataclass(frozen=True)
+class Snapshot:
+    """A checkpoint in memory."""
 
-    Args:
-        run: the run.
-        model: with the weights to translate with.
-        optimiser: of the weights.
-        state: the progress of training.
-        trained: the weights to train further, where those of `model` are their moving average.
-    """
-    with run.new_checkpoint(state.update) as folder:
-        safetensors.torch.save_model(model, str(folder / WEIGHTS))
+    state: TrainingState
+    weights: Mapping[str, Tensor]  # to translate with; tied ones share their memory
+    tensors: Mapping[str, Tensor]  # of state.safetensors
+    values: Mapping[str, Any]  # of state.json
+    is_copy: bool  # whether training may go on before it is written
+
+    @classmethod
+    def of(
+        cls,
+        model: TranslationModel,
+        optimiser: Optimizer,
+        state: TrainingState,
+        trained: Mapping[str, Tensor] = MappingProxyType({}),
+        *,
+        fits: Callable[[int], bool] = lambda size: False,
+    ) -> Self:
+        """Take a snapshot.
+
+        Args:
+            model: with the weights to translate with.
+            optimiser: of the weights.
+            state: the progress of training.
+            trained: the weights to train further, where those of `model` are their moving average.
+            fits: whether there is memory to copy so many bytes. Without a copy, whose place is the
+                CPU, the snapshot is valid until the next update.
+        """
+        weights: dict[str, Tensor] = dict(model.state_dict())
         tensors = _state_tensors(model, optimiser, trained)
+        size = sum(tensor.nbytes for tensor in (*weights.values(), *tensors.values()))
+        is_copy = fits(size)
+        if is_copy:
+            weights, tensors = _copied(weights), _copied(tensors)
+        tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
         tensors["random.cpu"] = torch.get_rng_state()
         if (generator := _generator(model.device)) is not None:
             tensors[f"random.{model.device.type}"] = generator.get_rng_state(model.device)
-        safetensors.torch.save_file(tensors, folder / OPTIMISER)
         values = {"format": FORMAT, **dataclasses.asdict(state)}
-        write_json(folder / STATE, {**values, "python_random": random.getstate()})
-    point_to_checkpoints(run, state)
+        values["python_random"] = random.getstate()
+        return cls(copy.deepcopy(state), weights, tensors, values, is_copy)
+
+    def write(self, run: Run) -> None:
+        """Write the checkpoint, and make it the run's `last`."""
+        with run.new_checkpoint(self.state.update) as folder:
+            model: Any = _Holder(self.weights)  # tied weights are recognised by their memory
+            safetensors.torch.save_model(model, str(folder / WEIGHTS))
+            safetensors.torch.save_file(dict(self.tensors), folder / OPTIMISER)
+            write_json(folder / STATE, self.values)
+        point_to_checkpoints(run, self.state)
+
+
+class _Holder:
+    """What `save_model` needs of a model."""
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self._weights = weights
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the weights."""
+        return dict(self._weights)
+
+
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies on the CPU that share memory where `tensors` do."""
+    storages: dict[int, torch.UntypedStorage] = {}
+    copies = {}
+    for name, tensor in tensors.items():
+        storage = tensor.detach().untyped_storage()
+        if storage.data_ptr() not in storages:
+            is_here = storage.device.type == "cpu"
+            storages[storage.data_ptr()] = storage.clone() if is_here else storage.cpu()
+        place = storages[storage.data_ptr()]
+        empty = torch.empty(0, dtype=tensor.dtype)
+        copies[name] = empty.set_(place, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return copies
+
+
+def save_checkpoint(
+    run: Run, model: TranslationModel, optimiser: Optimizer, state: TrainingState
+) -> None:
+    """Write the checkpoint of `state.update` and make it the run's `last`."""
+    Snapshot.of(model, optimiser, state).write(run)
 
 
 def point_to_checkpoints(run: Run, state: TrainingState) -> None:
@@ -218,57 +275,6 @@ def read_state(checkpoint: Checkpoint) -> TrainingState:
         raise damaged(path, error) from error
 
 
-def remove_surplus(
-    run: Run,
-    keep: KeepConfig,
-    update: int,
-    *,
-    metric: str,
-    higher_is_better: bool,
-    needed: Collection[int] = (),
-) -> None:
-    """Delete the checkpoints up to `update`, the newest, that `keep` does not cover.
-
-    They are ranked by the validation's `metric`; those of the `needed` updates stay.
-    What cannot be read is left alone, and so is a damaged one after `update`, before which
-    training was resumed.
-    """
-    checkpoints: list[Checkpoint] = []
-    values: list[float | None] = []
-    for checkpoint in run.checkpoints():
-        is_whole = all((checkpoint.folder / name).is_file() for name in (WEIGHTS, OPTIMISER, STATE))
-        if not is_whole or (checkpoint.update or 0) > update:
-            continue
-        try:
-            state = read_state(checkpoint)
-        except CheckpointError as error:
-            _log.warning("%s (%s): left alone", error.message, error.where)
-            continue
-        value = state.validation.get(metric) if state.is_validated else None
-        values.append(-value if value is not None and higher_is_better else value)
-        checkpoints.append(checkpoint)
-    chosen = choose_checkpoints_to_keep(values, last=keep.last, best=keep.best)
-    for index, checkpoint in enumerate(checkpoints):
-        if index not in chosen and checkpoint.update not in needed:
-            run.remove_checkpoint(checkpoint)
-
-
-def choose_checkpoints_to_keep(losses: Sequence[float | None], *, last: int, best: int) -> set[int]:
-    """Choose the checkpoints to keep, as indices.
-
-    The `last` validated ones, the `best` ones, and the newest. Checkpoints saved between
-    validations serve only to resume and are not needed once there is a newer checkpoint.
-
-    Args:
-        losses: of each checkpoint, oldest first, lower is better; None without validation.
-        last: how many of the newest validated ones to keep.
-        best: how many of the best ones to keep; the older of two equal ones is better.
-    """
-    validated = [index for index, loss in enumerate(losses) if loss is not None]
-    ranked = sorted(validated, key=lambda index: (losses[index], index))
-    return {*validated[-last:], *ranked[:best], len(losses) - 1}
-
-
 def share_state(
     ranks: Ranks,
     state: TrainingState,
@@ -301,12 +307,12 @@ def _state_tensors(
     model: TranslationModel, optimiser: Optimizer, trained: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     tensors = {
-        f"{key}.{name}": value.detach().cpu().contiguous()
+        f"{key}.{name}": value.detach()
         for name, parameter in model.named_parameters()
         for key, value in optimiser.state.get(parameter, {}).items()
     }
     for name, weight in trained.items():
-        tensors[f"{TRAINED}.{name}"] = weight.detach().cpu().contiguous()
+        tensors[f"{TRAINED}.{name}"] = weight.detach()
     return tensors
 
 

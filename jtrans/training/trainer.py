@@ -29,8 +29,6 @@ from jtrans.training.checkpoint import (
     TrainingState,
     load_checkpoint,
     point_to_checkpoints,
-    remove_surplus,
-    save_checkpoint,
     share_state,
 )
 from jtrans.training.distributed.ranks import LostRankError, Ranks
@@ -42,7 +40,8 @@ from jtrans.training.objective import Objective
 from jtrans.training.optimisation.guard import GradientGuard
 from jtrans.training.optimisation.optimiser import add_l2, make_optimiser, step_unless
 from jtrans.training.optimisation.schedule import Schedule
-from jtrans.training.stopping import METRICS, Stopping, StopRequestError
+from jtrans.training.saving.writer import CheckpointWriter
+from jtrans.training.stopping import Stopping, StopRequestError
 from jtrans.training.updates import MicroBatch, UpdatePlan, padded_size
 from jtrans.training.validation import Validator
 from jtrans.training.weights.moving_average import MovingAverage
@@ -111,6 +110,7 @@ class Trainer:
         self.guard = GradientGuard(model.device) if training.gradient_guard else None
         decay = training.ema_decay
         self.average = MovingAverage(model, decay) if decay else None
+        self.writer = CheckpointWriter(run, training)
         self._set_state(TrainingState())
         self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
         self._saved_seconds = 0.0
@@ -163,19 +163,23 @@ class Trainer:
         self._exchange()
         self.metrics.start_clock()
         self._saved_seconds = self.state.seconds
-        try:
-            with memory_errors():
-                reason = self._loop()
-        except StopRequestError:
-            reason = "stopped"
-            self.save()
-        except LostRankError:
-            self.save()  # the last update is whole: the ranks part before the next
-            raise
+        with self.writer.finishing():
+            reason = self._train()
         self.metrics.log("end", time=_now(), reason=reason, seconds=self.state.seconds)
         result = self._result(reason, trained=self.state.update > first)
         self.events.end(result)
         return result
+
+    def _train(self) -> str:
+        try:
+            with memory_errors():
+                return self._loop()
+        except StopRequestError:
+            self.save()
+            return "stopped"
+        except LostRankError:
+            self.save()  # the last update is whole: the ranks part before the next
+            raise
 
     def _loop(self) -> str:
         self.model.train()
@@ -302,7 +306,7 @@ class Trainer:
         self.events.validation(row)
 
     def save(self) -> None:
-        """Save a checkpoint of the current state, and remove those no longer needed."""
+        """Save a checkpoint of the current state; most of the work is done beside training."""
         self.metrics.read()
         self._check_weights()
         self.metrics.elapse()
@@ -317,16 +321,7 @@ class Trainer:
     def _write(self) -> None:
         self.ranks.doing("saving a checkpoint")
         with self._averaged() as trained:
-            save_checkpoint(self.run, self.model, self.optimiser, self.state, trained)
-        metric = self.training.best_metric
-        remove_surplus(
-            self.run,
-            self.training.keep,
-            self.state.update,
-            metric=METRICS[metric],
-            higher_is_better=metric != "valid-loss",
-            needed=self.state.window.needed,
-        )
+            self.writer.save(self.model, self.optimiser, self.state, trained)
 
     def _averaged(self) -> contextlib.AbstractContextManager[dict[str, Tensor]]:
         """Give the model its averaged weights for a while, and yield those it is trained with."""

@@ -1,16 +1,24 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jtrans.training.checkpoint import Totals, TrainingState, choose_checkpoints_to_keep
+from jtrans.config import KeepConfig
+from jtrans.training.checkpoint import Totals, TrainingState
+from jtrans.training.saving.surplus import Saved, choose_checkpoints_to_keep
 
 losses = st.lists(st.none() | st.floats(0.0, 10.0), min_size=1, max_size=20)
+
+
+def chosen(losses: list[float | None], last: int, best: int) -> set[int]:
+    return choose_checkpoints_to_keep(
+        [Saved(loss) for loss in losses], KeepConfig(last=last, best=best)
+    )
 
 
 @given(losses=losses, last=st.integers(1, 6), best=st.integers(1, 4))
 def test_the_newest_the_last_and_the_best_are_kept(
     losses: list[float | None], last: int, best: int
 ) -> None:
-    kept = choose_checkpoints_to_keep(losses, last=last, best=best)
+    kept = chosen(losses, last, best)
     validated = [index for index, loss in enumerate(losses) if loss is not None]
     assert len(losses) - 1 in kept
     assert set(validated[-last:]) <= kept
@@ -20,11 +28,32 @@ def test_the_newest_the_last_and_the_best_are_kept(
 
 
 def test_resume_points_go_when_there_is_a_newer_checkpoint() -> None:
-    assert choose_checkpoints_to_keep([None, 3.0, None, 2.0], last=5, best=1) == {1, 3}
+    assert chosen([None, 3.0, None, 2.0], last=5, best=1) == {1, 3}
 
 
 def test_among_equally_good_checkpoints_the_older_is_the_best() -> None:
-    assert choose_checkpoints_to_keep([2.0, 2.0, 3.0, 4.0], last=1, best=1) == {0, 3}
+    assert chosen([2.0, 2.0, 3.0, 4.0], last=1, best=1) == {0, 3}
+
+
+@given(
+    steps=st.lists(st.floats(0.01, 3.0), min_size=1, max_size=40),
+    every=st.sampled_from([0.5, 1.0, 7.0]),
+)
+def test_of_every_period_the_first_checkpoint_stays_for_good(
+    steps: list[float], every: float
+) -> None:
+    keep = KeepConfig(last=1, best=1, every_hours=every)
+    hours, saved, all_hours = 0.0, list[Saved](), list[float]()
+    for step in steps:
+        hours += step
+        all_hours.append(hours)
+        saved.append(Saved(None, hours))
+        saved = [saved[index] for index in sorted(choose_checkpoints_to_keep(saved, keep))]
+    first: dict[int, float] = {}
+    for value in all_hours:
+        first.setdefault(int(value / every), value)
+    first.pop(0, None)
+    assert {each.hours for each in saved} == {*first.values(), all_hours[-1]}
 
 
 def test_a_state_comes_back_from_json_as_it_was() -> None:

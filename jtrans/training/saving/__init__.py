@@ -1,0 +1,1 @@
+"""Checkpoints on their way to disk: written beside training, and removed when they are surplus."""

@@ -1,0 +1,80 @@
+"""Which checkpoints stay: the newest, the best, one every so many hours; the others are deleted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from jtrans.config import KeepConfig
+from jtrans.errors import CheckpointError
+from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run
+from jtrans.training.checkpoint import read_state
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What decides whether a checkpoint stays."""
+
+    loss: float | None  # lower is better; None without validation
+    hours: float = 0.0  # of training before it
+
+
+def remove_surplus(
+    run: Run,
+    keep: KeepConfig,
+    update: int,
+    *,
+    metric: str,
+    higher_is_better: bool,
+    needed: Collection[int] = (),
+) -> None:
+    """Delete the checkpoints up to `update`, the newest, that `keep` does not cover.
+
+    They are ranked by the validation's `metric`; those of the `needed` updates stay.
+    What cannot be read is left alone, and so is a damaged one after `update`, before which
+    training was resumed.
+    """
+    checkpoints: list[Checkpoint] = []
+    saved: list[Saved] = []
+    for checkpoint in run.checkpoints():
+        is_whole = all((checkpoint.folder / name).is_file() for name in (WEIGHTS, OPTIMISER, STATE))
+        if not is_whole or (checkpoint.update or 0) > update:
+            continue
+        try:
+            state = read_state(checkpoint)
+        except CheckpointError as error:
+            _log.warning("%s (%s): left alone", error.message, error.where)
+            continue
+        value = state.validation.get(metric) if state.is_validated else None
+        loss = -value if value is not None and higher_is_better else value
+        saved.append(Saved(loss, state.seconds / 3600.0))
+        checkpoints.append(checkpoint)
+    chosen = choose_checkpoints_to_keep(saved, keep)
+    for index, checkpoint in enumerate(checkpoints):
+        if index not in chosen and checkpoint.update not in needed:
+            run.remove_checkpoint(checkpoint)
+
+
+def choose_checkpoints_to_keep(saved: Sequence[Saved], keep: KeepConfig) -> set[int]:
+    """Choose the checkpoints to keep, as indices.
+
+    The `keep.last` newest validated ones, the `keep.best` ones (the older of two equal ones is
+    better), the first of every `keep.every_hours` hours, and the newest. Other checkpoints without
+    a validation serve only to resume, and are not needed once there is a newer one.
+
+    Args:
+        saved: the checkpoints, oldest first.
+        keep: how many are kept.
+    """
+    losses = [each.loss for each in saved]
+    validated = [index for index, loss in enumerate(losses) if loss is not None]
+    ranked = sorted(validated, key=lambda index: (losses[index], index))
+    timed: dict[int, int] = {}  # the first of each period; the first period has nothing to keep
+    for index, each in enumerate(saved):
+        period = int(each.hours / keep.every_hours) if keep.every_hours else 0
+        timed.setdefault(period, index)
+    timed.pop(0, None)
+    return {*validated[-keep.last :], *ranked[: keep.best], *timed.values(), len(saved) - 1}

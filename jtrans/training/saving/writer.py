@@ -1,0 +1,113 @@
+"""Saves checkpoints while training goes on: a copy in memory, then a thread that writes it.
+
+Writing, hashing and syncing let go of Python's lock. One checkpoint is written at a time: saving
+the next waits. An error while writing is raised by the next save, or by the end of training.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from jtrans.config import TrainingConfig
+from jtrans.errors import JtransError
+from jtrans.models.base import TranslationModel
+from jtrans.nn.memory import available_memory
+from jtrans.runs import Run
+from jtrans.training.checkpoint import Snapshot, TrainingState
+from jtrans.training.saving.surplus import remove_surplus
+from jtrans.training.stopping import METRICS
+
+COPY_SHARE = 0.5  # of the memory that is available; the rest is left to training
+_log = logging.getLogger(__name__)
+
+
+class CheckpointWriter:
+    """Saves the checkpoints of one run, and removes those that are no longer needed."""
+
+    def __init__(self, run: Run, training: TrainingConfig) -> None:
+        self.run = run
+        self.training = training
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def save(
+        self,
+        model: TranslationModel,
+        optimiser: Optimizer,
+        state: TrainingState,
+        trained: Mapping[str, Tensor],
+    ) -> None:
+        """Save the checkpoint of `state.update`, see `Snapshot.of`.
+
+        Where memory has no room for a copy, it is written before this returns.
+
+        Raises:
+            JtransError: the checkpoint before could not be written, or this one.
+        """
+        self.wait()
+        snapshot = Snapshot.of(model, optimiser, state, trained, fits=fits_as_copy)
+        if not snapshot.is_copy:
+            self._write(snapshot)
+            return
+        # a daemon, so that Ctrl-C can end a process whose file system does not answer
+        self._thread = threading.Thread(target=self._try, args=(snapshot,), daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until the checkpoint is written.
+
+        Raises:
+            JtransError: it could not be; raised once.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        self._thread, error, self._error = None, self._error, None
+        if error is not None:
+            raise error
+
+    @contextlib.contextmanager
+    def finishing(self) -> Iterator[None]:
+        """Wait at the end of the block, also after an error, which is raised before one of writing.
+
+        Raises:
+            JtransError: the last checkpoint could not be written.
+        """
+        try:
+            yield
+        except BaseException:
+            try:
+                self.wait()
+            except JtransError as error:
+                _log.warning("the last checkpoint is lost: %s", error.message)
+            raise
+        self.wait()
+
+    def _try(self, snapshot: Snapshot) -> None:
+        try:
+            self._write(snapshot)
+        except BaseException as error:  # raised again by `wait`
+            self._error = error
+
+    def _write(self, snapshot: Snapshot) -> None:
+        snapshot.write(self.run)
+        metric = self.training.best_metric
+        remove_surplus(
+            self.run,
+            self.training.keep,
+            snapshot.state.update,
+            metric=METRICS[metric],
+            higher_is_better=metric != "valid-loss",
+            needed=snapshot.state.window.needed,
+        )
+
+
+def fits_as_copy(size: int) -> bool:
+    """Return whether memory has room for a copy of `size` bytes beside training."""
+    available = available_memory()
+    return available is None or size <= COPY_SHARE * available

@@ -1,0 +1,198 @@
+"""Checkpoints that are written beside training: their bytes, their faults, and a process killed."""
+
+import errno
+import multiprocessing
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import JtransError, WorkError
+from jtrans.models.zoo import build_model
+from jtrans.runs import Run, checkpoint_folder
+from jtrans.training import trainer as trainer_module
+from jtrans.training.checkpoint import Snapshot, TrainingState
+from jtrans.training.events import Advance, TrainingEvents
+from jtrans.training.optimisation.optimiser import make_optimiser
+from jtrans.training.saving import writer as writer_module
+from jtrans.training.session import train
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def bytes_without_times(folder: Path) -> dict[str, bytes]:
+    files = contents(folder)
+    return {name: files[name] for name in ("model.safetensors", "state.safetensors")}
+
+
+# with two names for one matrix, as with "all", safetensors orders its header at random
+@pytest.mark.parametrize("tie", ["decoder", "none"])
+def test_a_copy_is_written_as_the_model_itself_and_does_not_change_with_it(
+    tie: str, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(model={"tie": tie})
+    model = build_model(config.model, 11, 11)
+    optimiser = make_optimiser(model, config.training)
+    torch.stack([parameter.sum() for parameter in model.parameters()]).sum().backward()
+    optimiser.step()
+    state = TrainingState(update=3)
+    copied = Snapshot.of(model, optimiser, state, fits=lambda size: True)
+    Snapshot.of(model, optimiser, state).write(Run(tmp_path / "direct"))
+    optimiser.step()
+    torch.rand(1)
+    state.update = 4
+    copied.write(Run(tmp_path / "copied"))
+    folders = [Run(tmp_path / name).checkpoint("3").folder for name in ("direct", "copied")]
+    assert contents(folders[0]) == contents(folders[1])
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_run_has_the_same_bytes_whether_memory_has_room_for_copies_or_not(
+    fits: bool,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = make_config(validate_every=4, max_updates=9, ema_decay=0.9)
+    train(config, data=corpus.folder, run=tmp_path / "usual")
+    monkeypatch.setattr(writer_module, "fits_as_copy", lambda size: fits)
+    train(config, data=corpus.folder, run=tmp_path / "run")
+    run, usual = Run(tmp_path / "run"), Run(tmp_path / "usual")
+    assert run.pointers() == usual.pointers()
+    for one, other in zip(run.checkpoints(), usual.checkpoints(), strict=True):
+        assert bytes_without_times(one.folder) == bytes_without_times(other.folder)
+
+
+def test_training_goes_on_while_a_checkpoint_is_written(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write, done = threading.Event(), list[int]()
+    original = safetensors.torch.save_file
+
+    def slow(*arguments: Any, **options: Any) -> None:
+        assert may_write.wait(60.0)
+        original(*arguments, **options)
+
+    class Release(TrainingEvents):
+        def update(self, advance: Advance) -> None:
+            if advance.update == 5:  # two updates after the validation
+                done.extend(each.update or 0 for each in Run(tmp_path / "run").checkpoints())
+                may_write.set()
+
+    monkeypatch.setattr(safetensors.torch, "save_file", slow)
+    config = make_config(validate_every=3, max_updates=6)
+    train(config, data=corpus.folder, run=tmp_path / "run", events=Release())
+    assert done == []
+    assert [each.update for each in Run(tmp_path / "run").checkpoints()] == [3, 6]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, "disk.full"), (errno.EROFS, None)])
+def test_a_fault_of_writing_ends_training_at_the_next_save(
+    number: int,
+    kind: str | None,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reached = 0
+
+    class Watch(TrainingEvents):
+        def update(self, advance: Advance) -> None:
+            nonlocal reached
+            reached = advance.update
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    config = make_config(validate_every=3, max_updates=30)
+    with monkeypatch.context() as patch, pytest.raises(JtransError) as caught:
+        patch.setattr(safetensors.torch, "save_file", full)
+        train(config, data=corpus.folder, run=tmp_path / "run", events=Watch())
+    assert caught.value.kind == (kind or "disk.read-only")
+    assert reached == 6
+    assert Run(tmp_path / "run").checkpoints() == []
+    assert train(config, data=corpus.folder, run=tmp_path / "run").update == 30
+
+
+def test_the_fault_that_ends_training_hides_that_of_writing(
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Fail(TrainingEvents):
+        def update(self, advance: Advance) -> None:
+            if advance.update == 4:
+                raise WorkError("something else")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    with pytest.raises(WorkError, match="something else"):
+        config = make_config(validate_every=3)
+        train(config, data=corpus.folder, run=tmp_path / "run", events=Fail())
+    assert "the last checkpoint is lost: the disk is full" in caplog.text
+
+
+def die_in_call(number: int, owner: Any, name: str) -> None:
+    """Kill this process when it calls a function for the `number`-th time."""
+    original, calls = getattr(owner, name), iter(range(1, 10_000))
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*arguments, **options)
+
+    setattr(owner, name, call)
+
+
+@pytest.mark.parametrize(
+    ("number", "owner", "name"),
+    [
+        (3, safetensors.torch, "save_model"),
+        (8, checkpoint_folder, "file_digest"),
+        (3, Run, "set_pointers"),
+        (1, Run, "remove_checkpoint"),
+    ],
+)
+def test_a_process_killed_while_it_writes_leaves_a_run_that_continues(
+    number: int, owner: Any, name: str, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(validate_every=2, max_updates=12, keep={"last": 2, "best": 1})
+    run, whole = tmp_path / "run", tmp_path / "whole"
+
+    def train_and_die() -> None:
+        die_in_call(number, owner, name)
+        train(config, data=corpus.folder, run=run)
+
+    process = multiprocessing.get_context("fork").Process(target=train_and_die)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    Run(run).checkpoint("best").verify("model.safetensors")
+    train(config, data=corpus.folder, run=whole)
+    train(config, data=corpus.folder, run=run)
+    last = [Run(each).checkpoint("last").folder for each in (run, whole)]
+    assert bytes_without_times(last[0]) == bytes_without_times(last[1])
+    assert list((run / "checkpoints").glob(".*")) == []
+
+
+def test_a_checkpoint_by_the_clock_stays(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer_module, "SAVE_EVERY_SECONDS", 0.0)
+    keep = {"last": 1, "best": 1, "every_hours": 1e-9}
+    train(make_config(max_updates=5, keep=keep), data=corpus.folder, run=tmp_path / "run")
+    assert [each.update for each in Run(tmp_path / "run").checkpoints()] == [1, 2, 3, 4, 5]
