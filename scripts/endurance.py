@@ -5,7 +5,8 @@
 The training is that of `jtrans train`: it logs, validates, translates and saves. Every thousand
 updates the resident memory of the process, its open files and its threads are counted. A quantity
 grows if its median over the last quarter of the updates exceeds that over the second quarter by
-more than its tolerance; the first quarter fills caches. Exits with 1 if anything grows.
+more than its tolerance; the first quarter fills caches. Exits with 1 if anything grows. A signal
+ends it early, with what was sampled so far.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def growing(changes: Mapping[str, float]) -> list[str]:
 
 
 def endure(data: Path, updates: int, every: int) -> list[Sample]:
-    """Train a tiny Transformer in a temporary folder, and return the samples."""
+    """Train a tiny Transformer in a temporary folder until a signal, and return the samples."""
+    from jtrans.cli.stop_signals import StopSignals
     from jtrans.config import load_config
     from jtrans.models.zoo import system_configs
     from jtrans.training.session import train
@@ -102,8 +104,16 @@ def endure(data: Path, updates: int, every: int) -> list[Sample]:
     limits = {"max_updates": updates, "max_epochs": None, "stop": None}
     config = config.model_copy(update={"training": config.training.model_copy(update=limits)})
     sampler = Sampler(every)
-    with tempfile.TemporaryDirectory() as folder:
-        train(config, data=data, run=Path(folder) / "run", device="cpu", events=sampler)
+    with tempfile.TemporaryDirectory() as folder, StopSignals() as signals:
+        run = Path(folder) / "run"
+        train(
+            config,
+            data=data,
+            run=run,
+            device="cpu",
+            events=sampler,
+            should_stop=signals.are_set,
+        )
     return sampler.samples
 
 
@@ -118,12 +128,14 @@ def main() -> None:
     samples = endure(chosen.data, chosen.updates, chosen.every)
     changes = growth(samples)
     faults = growing(changes)
-    print(f"{chosen.updates:,} updates, growth since the second quarter: {changes}")
+    done = samples[-1].update
+    print(f"{done:,} updates, growth since the second quarter: {changes}")
     if faults:
         print(f"growing: {', '.join(faults)}")
     command = f"python -m scripts.endurance --updates {chosen.updates}"
     rows = [vars(each) for each in samples]
-    write(chosen.json, command=command, tiny=TINY, growth=changes, growing=faults, rows=rows)
+    result = {"updates": done, "growth": changes, "growing": faults, "rows": rows}
+    write(chosen.json, command=command, model=TINY, training=TRAINING, **result)
     raise SystemExit(1 if faults else 0)
 
 

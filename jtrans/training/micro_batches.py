@@ -63,6 +63,7 @@ class GradientAccumulator:
         self.on_split = on_split
         self.before = before
         self.limits = MemoryLimits()
+        self._parameters = list(model.parameters())  # walking over a small model takes its time
 
     def accumulate(
         self,
@@ -122,7 +123,7 @@ class GradientAccumulator:
         self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
     ) -> Tensor | None:
         """Return the losses of a micro-batch; None, without effect, if it does not fit."""
-        parameters = list(self.model.parameters())
+        parameters = self._parameters
         before = [parameter.grad for parameter in parameters]
         for parameter in parameters:
             parameter.grad = None  # a failed micro-batch leaves a partial gradient

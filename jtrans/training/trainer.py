@@ -82,6 +82,7 @@ class Trainer:
         self.run = run
         self.ranks = ranks or Ranks()
         self.model = model
+        self.parameters = list(model.parameters())
         self.training = training
         self.precision = precision
         self.events = events
@@ -244,7 +245,7 @@ class Trainer:
         labelled = self.accumulator.labelled(self.pairs, micro_batches)
         divisor = self.plan.divisor(micro_batches)
         losses = self.accumulator.accumulate(self.pairs, own, divisor, labelled)
-        return self.ranks.add_up(self.model.parameters(), losses)
+        return self.ranks.add_up(self.parameters, losses)
 
     def _cost(self, micro_batch: MicroBatch) -> float:
         return float(padded_size(self.pairs, micro_batch, is_joint=self.model.is_joint))
@@ -264,13 +265,13 @@ class Trainer:
             The gradient's norm before clipping, and 1 if the update was dropped, else 0, [2].
         """
         if self.training.l2:
-            add_l2(self.model.parameters(), self.training.l2)
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+            add_l2(self.parameters, self.training.l2)
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = get_total_norm(gradients)
         limit = self.training.clip_norm
         # reading the norm makes a GPU wait; scaling costs a CPU a pass over the gradient
         if limit and (norm.is_cuda or float(norm) > limit):
-            clip_grads_with_norm_(self.model.parameters(), limit, norm)
+            clip_grads_with_norm_(self.parameters, limit, norm)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         if self.guard is None:
