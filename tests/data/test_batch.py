@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jtrans.data.batch import collate, padded
 from jtrans.data.prepared import IGNORE, IdStore, ParallelIds
@@ -88,3 +90,17 @@ def test_labels_stand_beside_the_source_and_ignore_the_padding(pairs: ParallelId
 
 def test_labels_move_with_the_batch(pairs: ParallelIds) -> None:
     assert collate(labelled(pairs), [0]).to("meta").labels["pos"].device.type == "meta"
+
+
+@given(
+    sentences=st.lists(st.lists(st.integers(4, 99), min_size=1, max_size=6), min_size=1),
+    data=st.data(),
+)
+def test_sentences_of_a_split_are_padded_like_any_others(
+    sentences: list[list[int]], data: st.DataObject
+) -> None:
+    chosen = data.draw(st.lists(st.integers(0, len(sentences) - 1), min_size=1))
+    batch = collate(ParallelIds(store(sentences), store(sentences)), chosen)
+    ids, mask = padded([sentences[index] for index in chosen])
+    assert torch.equal(batch.source, ids)
+    assert torch.equal(batch.source_mask, mask)
