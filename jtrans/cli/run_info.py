@@ -54,6 +54,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "best": best if pointers.get("best") else None,
         "window": pointers.get("window"),
         "dropped": max((_number(event, "dropped") for event in events), default=0),
+        "skips": [_plain(each) for each in events if each.get("event") == "skip"],
         "splits": sum(event.get("event") == "split" for event in events),
         "checkpoints": [each.update for each in run.checkpoints()],
         "averages": sorted(
@@ -80,7 +81,7 @@ def show_run(values: Mapping[str, Any]) -> None:
 
 
 def _rows(values: Mapping[str, Any]) -> list[list[str]]:
-    from jtrans.cli.train import REASONS, window_text
+    from jtrans.cli.train import REASONS, skipped_text, window_text
     from jtrans.cli.train_table import duration
 
     best, checkpoints, restarts = values["best"], values["checkpoints"], values["restarts"]
@@ -107,6 +108,9 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         rows.append(["window", window_text(values["window"])])
     if values["dropped"]:
         rows.append(["dropped", f"{values['dropped']:,} updates of abnormal gradients"])
+    if skips := values["skips"]:
+        left_out = sum(len(each.get("sentences", ())) for each in skips if each.get("left_out"))
+        rows.append(["skipped", skipped_text(len(skips), left_out)])
     if values["splits"]:
         rows.append(["memory", f"{values['splits']:,} micro-batches did not fit and were split"])
     names = [f"{update:,}" for update in checkpoints] + values["averages"]

@@ -179,10 +179,22 @@ def _close(result: Result, next_step: str | None) -> None:
         )
     if result.dropped:
         console.talk(f"{result.dropped:,} updates of abnormal gradients were dropped")
+    if result.skipped:
+        console.talk(skipped_text(result.skipped, len(result.left_out)))
     if result.window:
         console.talk(window_text(result.window))
     if next_step:
         console.next_step(next_step)
+
+
+def skipped_text(skipped: int, left_out: int) -> str:
+    """Describe the updates of a run that were skipped."""
+    one = left_out == 1
+    sentences = f"; {left_out:,} sentence{'' if one else 's'} left out as the cause"
+    return (
+        f"{skipped:,} update{'' if skipped == 1 else 's'} skipped: loss or gradient not finite"
+        f"{sentences if left_out else ''}"
+    )
 
 
 def window_text(window: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
-from jtrans.training.events import Advance, Result, Start, TrainingEvents, Validation
+from jtrans.training.events import Advance, Result, Skip, Start, TrainingEvents, Validation
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -73,6 +73,13 @@ class TrainTable(TrainingEvents):
             "yellow",
         )
 
+    def skip(self, skip: Skip) -> None:
+        """Tell that an update was skipped, and why."""
+        left_out = "; left out from now on" if skip.left_out else ""
+        self._line(
+            f"Update {skip.update:,} skipped, {skip.fault}: {skip.describe()}{left_out}", "yellow"
+        )
+
     def validating(self, done: int, total: int | None) -> None:
         """Show how many validation sentences are translated."""
         now = time.monotonic()
@@ -94,6 +101,7 @@ class TrainTable(TrainingEvents):
         notes = f"   window {window:.2f} {best_window}" if window is not None else ""
         notes += "".join(f"   {kind} {share:.1%}" for kind, share in validation.accuracy.items())
         notes += f"   dropped {validation.dropped:,}" if validation.dropped else ""
+        notes += f"   skipped {validation.skipped:,}" if validation.skipped else ""
         self._line(
             f"{validation.epoch:>6}{validation.update:>8,}{_fitting(validation.train_loss, 2):>8}"
             f"{_fitting(validation.valid_loss, 2):>8}{perplexity:>8}{bleu:>8} {mark}"

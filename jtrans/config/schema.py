@@ -284,12 +284,6 @@ class TrainingConfig(ConfigSection):
                 "(and weight_decay 0)",
                 f"--set training.weight_decay=0 --set training.l2={self.weight_decay:g}",
             )
-        if self.gradient_guard and self.optimiser.name == "adafactor":
-            raise SettingError(
-                "the gradient guard drops updates within the steps of adam and nesterov: adafactor "
-                "cannot do that",
-                "--set training.gradient_guard=false",
-            )
         if self.cutoff and not self.r_drop:
             raise SettingError(
                 f"cutoff {self.cutoff:g} is for the second pass of R-Drop, but r_drop is 0",

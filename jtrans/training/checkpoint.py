@@ -16,6 +16,7 @@ import dataclasses
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Self
 
@@ -30,6 +31,8 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import load_weights
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run, damaged, step_name
 from jtrans.training.distributed.ranks import Ranks
+from jtrans.training.divergence.trouble import Trouble
+from jtrans.training.events import Result
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.optimisation.guard import NO_AVERAGES
 from jtrans.training.optimisation.schedule import Plateau
@@ -50,7 +53,7 @@ class Totals:
     positions: int = 0  # padded positions B x S x T
     updates: int = 0
     seconds: float = 0.0
-    unmeasured: int = 0  # tokens of dropped updates without a finite loss and gradient
+    unmeasured: int = 0  # tokens of skipped updates
     labels: dict[str, float] = field(default_factory=dict)  # the losses of labels by kind, summed
     labelled: dict[str, int] = field(default_factory=dict)  # over so many source tokens
 
@@ -94,11 +97,30 @@ class TrainingState:
     events: int = 0  # events logged so far
     splits: int = 0  # micro-batches that did not fit into memory and were split in half
     limits: MemoryLimits = field(default_factory=MemoryLimits)  # what is split beforehand
+    trouble: Trouble = field(default_factory=Trouble)  # with numbers that are not finite
 
     @property
     def is_validated(self) -> bool:
         """Return whether the current weights have been validated."""
         return self.update > 0 and self.validated == self.update
+
+    def result(self, run: Path, reason: str, first: int) -> Result:
+        """Return how training ended that began this time after `first` updates."""
+        return Result(
+            run=run,
+            reason=reason,
+            update=self.update,
+            epochs=self.epoch,
+            seconds=self.seconds,
+            trained=self.update > first,
+            best=self.best,
+            validation=self.validation,
+            splits=self.splits,
+            dropped=self.dropped,
+            skipped=self.trouble.skipped,
+            left_out=tuple(self.trouble.left_out),
+            window=self.window.pointer,
+        )
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
@@ -106,6 +128,7 @@ class TrainingState:
         value["since_log"] = Totals(**value["since_log"])
         value["since_validation"] = Totals(**value["since_validation"])
         value["limits"] = MemoryLimits(**value.get("limits", {}))
+        value["trouble"] = Trouble(**value.get("trouble", {}))
         value["plateau"] = Plateau(**value.get("plateau", {}))
         value["window"] = BleuWindow(**value.get("window", {}))
         return cls(**value)

@@ -49,9 +49,35 @@ class Validation:
     tokens_per_second: float  # of training since the last validation
     seconds: float  # of training and validation so far, over all starts
     dropped: int = 0  # updates dropped by the gradient guard so far
+    skipped: int = 0  # updates skipped so far because their loss or gradient was not finite
     window: float | None = None  # mean BLEU of the window of validations that ends with this one
     is_best_window: bool = False  # so far
     accuracy: dict[str, float] = field(default_factory=dict)  # of the labels of the source, by kind
+
+
+@dataclass(frozen=True)
+class Skip:
+    """An update was skipped: its loss or its gradient was not finite."""
+
+    update: int  # its number, counted from 1
+    fault: str  # what is not finite, such as `the loss is nan`
+    # the first module or gradient that is not finite; empty if the update, computed once more, is
+    layer: str
+    sentences: tuple[int, ...]  # indices of the training pairs it comes from, at most 100 of them
+    named: int  # how many there are
+    computed: int  # pairs of the micro-batches that they are from
+    ranks: tuple[int, ...]  # the processes that computed them
+    left_out: bool  # whether these pairs are left out from now on
+    skipped: int  # updates skipped so far
+
+    def describe(self) -> str:
+        """Return what is known of the cause, such as ``encoder.layers.0, sentence 17``."""
+        if not self.layer:
+            return "computed once more, all of it is finite"
+        shown = ", ".join(f"{index:,}" for index in self.sentences[:8])
+        rest = f" and {self.named - 8:,} others" if self.named > 8 else ""
+        which = "sentence" if self.named == 1 else "sentences"
+        return f"first in {self.layer}, {which} {shown}{rest} of train (counted from 0)"
 
 
 @dataclass(frozen=True)
@@ -69,6 +95,8 @@ class Result:
     validation: dict[str, float]  # the measurements of the last one
     splits: int = 0  # micro-batches that did not fit into memory and were split in half
     dropped: int = 0  # updates dropped by the gradient guard
+    skipped: int = 0  # updates skipped because their loss or gradient was not finite
+    left_out: tuple[int, ...] = ()  # training pairs that were the cause, as indices
     # size, updates and mean BLEU of the best window of validations; None where none is kept
     window: dict[str, Any] | None = None
 
@@ -94,6 +122,9 @@ class TrainingEvents:
             size: its padded joint positions, or source and target tokens for systems without
                 them.
         """
+
+    def skip(self, skip: Skip) -> None:
+        """An update was skipped."""
 
     def validating(self, done: int, total: int | None) -> None:
         """Some more sentences of a validation are scored, then translated."""

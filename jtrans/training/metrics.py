@@ -1,8 +1,8 @@
 """Training metrics: losses, tokens and time are summed, logged and reported as events.
 
-Losses stay tensors on the device and are read only when a number is needed, because
-reading makes a GPU wait. They are added one by one in the order of updates, so that the sums do
-not depend on when they were read: a resumed run logs the same values as an uninterrupted run.
+Losses are copied from a GPU while it goes on, because reading them at once makes it wait. They are
+added one by one in the order of updates, so that the sums do not depend on when they were read: a
+resumed run logs the same values as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -13,13 +13,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jtrans.errors import WorkError
 from jtrans.runs import Run
 from jtrans.training.checkpoint import Totals, TrainingState
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Advance, Validation
 from jtrans.training.stopping import Stopping
 from jtrans.training.tensorboard import TensorBoard
+
+
+class Reading:
+    """Numbers on their way from a GPU, which goes on meanwhile."""
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._numbers, self._is_there = numbers, None
+        if numbers.is_cuda:
+            self._numbers = numbers.to("cpu", non_blocking=True)
+            self._is_there = torch.cuda.Event()
+            self._is_there.record()
+
+    def values(self) -> list[float]:
+        """Return the numbers as soon as they are there."""
+        if self._is_there is not None:
+            self._is_there.synchronize()
+        numbers: list[float] = self._numbers.tolist()
+        return numbers
 
 
 class Metrics:
@@ -36,7 +53,7 @@ class Metrics:
         self.board: TensorBoard | None = None
         # losses, gradient norm and whether it was dropped of each update, on the device; its
         # target tokens, and its labelled source tokens
-        self._unread: list[tuple[Tensor, int, dict[str, int]]] = []
+        self._unread: list[tuple[Reading, int, dict[str, int]]] = []
         self._gradient_norm = 0.0
         self.start_clock()
 
@@ -65,7 +82,7 @@ class Metrics:
             positions: its padded joint positions.
             labelled: its labelled source tokens, by kind of label.
         """
-        self._unread.append((measured, tokens, labelled))
+        self._unread.append((Reading(measured), tokens, labelled))
         seconds = self.elapse()
         for totals in self._sums():
             totals.tokens += tokens
@@ -73,43 +90,41 @@ class Metrics:
             totals.updates += 1
             totals.seconds += seconds
 
-    def read(self) -> None:
+    def read(self, later: int = 0) -> list[tuple[int, str]]:
         """Read the losses still on the device into the sums.
 
-        Raises:
-            WorkError: a loss is not finite, and its update was not dropped.
-        """
-        if not self._unread:
-            return
-        rows = torch.stack([measured for measured, _, _ in self._unread]).tolist()
-        counts = [(tokens, labelled) for _, tokens, labelled in self._unread]
-        self._unread.clear()
-        first = self.state.update - len(rows) + 1
-        for update, (loss, nll, *labels, norm, dropped) in enumerate(rows, first):
-            tokens, labelled = counts[update - first]
-            is_finite = math.isfinite(loss) and math.isfinite(norm)
-            if not (is_finite or dropped):
-                value = norm if math.isfinite(loss) else loss
-                raise self.diverged(update, f"the loss or its gradient is {value}")
-            self.state.dropped += int(dropped)
-            for totals in self._sums():
-                if is_finite:
-                    totals.loss += loss
-                    totals.nll += nll
-                    totals.add_labels(dict(zip(labelled, labels, strict=True)), labelled)
-                else:
-                    totals.unmeasured += tokens
-            self._gradient_norm = norm if is_finite else self._gradient_norm
+        Args:
+            later: how many of the last updates to leave unread.
 
-    def diverged(self, update: int, fault: str) -> WorkError:
-        """Return the error for numbers that are not finite; no checkpoint holds such numbers."""
-        return WorkError(
-            f"training diverged: {fault} at update {update}",
-            where=str(self.run.folder),
-            hint="the same command with half the rate, --set training.learning_rate=..., "
-            "continues from the last checkpoint; with --restart it starts over",
-            kind="work.diverged",
-        )
+        Returns:
+            The updates whose loss or gradient is not finite, and what is not.
+        """
+        skipped = []
+        first = self.state.update - len(self._unread) + 1
+        count = max(0, len(self._unread) - later)
+        for update, (reading, tokens, labelled) in enumerate(self._unread[:count], first):
+            loss, nll, *labels, norm, dropped = reading.values()
+            if all(map(math.isfinite, (loss, nll, *labels, norm))):
+                self._add(loss, nll, dict(zip(labelled, labels, strict=True)), labelled)
+                self.state.dropped += int(dropped)
+                self._gradient_norm = norm
+                continue
+            self.state.trouble.skipped += 1
+            for totals in self._sums():
+                totals.unmeasured += tokens
+            faulty = [value for value in (loss, nll, *labels) if not math.isfinite(value)]
+            fault = f"the loss is {faulty[0]}" if faulty else f"the norm of the gradient is {norm}"
+            skipped.append((update, fault))
+        del self._unread[:count]
+        return skipped
+
+    def _add(
+        self, loss: float, nll: float, labels: dict[str, float], labelled: dict[str, int]
+    ) -> None:
+        for totals in self._sums():
+            totals.loss += loss
+            totals.nll += nll
+            totals.add_labels(labels, labelled)
 
     def log(self, event: str, **values: Any) -> None:
         """Write one event to the run's log, and its curves for TensorBoard, on the first rank."""
@@ -121,16 +136,17 @@ class Metrics:
             self.board.add(event, self.state.update, values)
 
     def log_updates(self, learning_rate: float) -> None:
-        """Log the sums since the last train event, and clear them."""
-        self.read()
+        """Log the sums of the updates read since the last train event, and clear them."""
         state, sums = self.state, self.state.since_log
         rates = {"tokens_per_second": sums.rate(sums.tokens)}
         if self.is_joint:
             rates["positions_per_second"] = sums.rate(sums.positions)
         if not sums.measured:
-            raise self.diverged(state.update, f"no gradient of {sums.updates} updates is finite")
+            return  # all were skipped: they are part of the next event
         if state.dropped:
             rates["dropped"] = state.dropped
+        if state.trouble.skipped:
+            rates["skipped"] = state.trouble.skipped
         for kind, loss in sums.labels.items():
             rates[f"{kind}_loss"] = loss / max(1, sums.labelled[kind])
         state.since_log = Totals()
@@ -148,7 +164,6 @@ class Metrics:
 
     def validation(self, measured: dict[str, float], *, is_best: bool) -> Validation:
         """Log a validation, clear the sums since the last one, and return it as an event."""
-        self.read()
         self.elapse()
         state, sums = self.state, self.state.since_validation
         state.since_validation = Totals()
@@ -163,6 +178,7 @@ class Metrics:
             tokens_per_second=sums.rate(sums.tokens),
             seconds=state.seconds,
             dropped=state.dropped,
+            skipped=state.trouble.skipped,
             window=state.window.newest,
             is_best_window=state.update in state.window.updates[-1:],
             accuracy={

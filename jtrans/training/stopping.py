@@ -1,4 +1,4 @@
-"""Decide when training ends and which validation is best, and estimate the remaining time."""
+"""Decide when to validate, which validation is best and when training ends."""
 
 from __future__ import annotations
 
@@ -61,6 +61,16 @@ class Stopping:
                 hint="--set training.validate_sentences=500",
                 kind="config.value",
             )
+
+    def is_validation_due(self, state: TrainingState) -> bool:
+        """Return whether to validate before the next update."""
+        every = self.training.validate_every
+        if state.update == 0 or state.is_validated:
+            return False
+        minutes = self.training.minutes_between_validations
+        if minutes is not None:
+            return state.seconds - state.validated_seconds >= 60.0 * minutes
+        return state.position == 0 if every == "epoch" else state.update % int(every) == 0
 
     def reached(self, state: TrainingState) -> str | None:
         """Return the name of the limit reached, or None."""

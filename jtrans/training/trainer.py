@@ -5,7 +5,7 @@
     resume      load the newest checkpoint and continue, bit for bit as if never interrupted
 
 Everything that determines the next step is in `TrainingState` and saved with each checkpoint.
-Reading the loss of an update makes a GPU wait, so it is delayed until it is logged.
+Reading the loss of an update makes a GPU wait, so it is read while the next one is computed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ from jtrans.training.checkpoint import (
     share_state,
 )
 from jtrans.training.distributed.ranks import LostRankError, Ranks
+from jtrans.training.divergence.batch_statistics import BatchStatistics
+from jtrans.training.divergence.random_state import RandomState
+from jtrans.training.divergence.skips import READ_LATER, DivergedError, Skips, are_finite
+from jtrans.training.divergence.trace import Attempt
+from jtrans.training.divergence.trouble import without
 from jtrans.training.events import Result, TrainingEvents
 from jtrans.training.memory import memory_errors
 from jtrans.training.metrics import Metrics
@@ -97,6 +102,8 @@ class Trainer:
             on_split=self._split,
             before=self._before_micro_batch,
         )
+        self.skips = Skips(self.accumulator, self.ranks, training.seed)
+        self.statistics = BatchStatistics(model)
         self.schedule = Schedule.from_config(training, config.model.width)
         self.stopping = Stopping(training, self.schedule)
         self.pairs = corpus.pairs("train")
@@ -157,7 +164,7 @@ class Trainer:
         """
         first = self.state.update
         if self.is_finished:
-            return self._result(str(self.stopping.reached(self.state)), trained=False)
+            return self.state.result(self.run.folder, str(self.stopping.reached(self.state)), first)
         if self.ranks.is_first:
             self.state.events = self.run.cut_log(self.state.events)
         self.metrics.log("start", time=_now(), precision=self.precision)
@@ -167,7 +174,7 @@ class Trainer:
         with self.writer.finishing():
             reason = self._train()
         self.metrics.log("end", time=_now(), reason=reason, seconds=self.state.seconds)
-        result = self._result(reason, trained=self.state.update > first)
+        result = self.state.result(self.run.folder, reason, first)
         self.events.end(result)
         return result
 
@@ -185,7 +192,7 @@ class Trainer:
     def _loop(self) -> str:
         self.model.train()
         while True:
-            if self._is_validation_due():
+            if self.stopping.is_validation_due(self.state):
                 self.validate()
             reason = self.stopping.reached(self.state)
             if reason is not None:
@@ -212,20 +219,21 @@ class Trainer:
         self._exchange()
         labelled = self.accumulator.labelled(self.pairs, micro_batches)
         rate = self.schedule.rate(state.update + 1, state.plateau.drops)
-        measured = torch.cat([losses, self.step(rate)])
+        norm, dropped = self.step(rate, losses)
         state.update += 1
         if self.average is not None:
-            self.average.update(state.update)
+            self.average.update(state.update, dropped)
         state.position += 1
         updates_per_epoch = len(self.updates)
         if state.position == updates_per_epoch:
             state.epoch, state.position, self.updates = state.epoch + 1, 0, []
         positions = self.plan.positions(micro_batches)
+        measured = torch.cat([losses, torch.stack([norm, dropped.to(norm.dtype)])])
         self.metrics.count(measured, tokens=tokens, positions=positions, labelled=labelled)
-        if state.update % LOG_EVERY == 0:
+        is_logged = state.update % LOG_EVERY == 0
+        self._read(0 if is_logged or self.model.device.type == "cpu" else READ_LATER)
+        if is_logged:
             self.metrics.log_updates(rate)
-        elif self.model.device.type == "cpu":
-            self.metrics.read()  # costs nothing here, and detects divergence at once
         self.events.update(self.metrics.advance(self.stopping, updates_per_epoch))
 
     def _begin_epoch(self) -> None:
@@ -233,7 +241,24 @@ class Trainer:
             self.pairs = self.bpe_dropout.epoch(self.state.epoch)
             is_joint = self.model.is_joint
             self.plan = UpdatePlan(self.pairs, self.training, is_joint=is_joint)
-        self.updates = self.plan.epoch(self.state.epoch)
+        updates = self.plan.epoch(self.state.epoch)
+        self.updates = without(updates, self.state.trouble.left_out)
+
+    def _read(self, later: int = 0) -> None:
+        """Read the losses of all updates but the last `later` ones, and explain those skipped.
+
+        Raises:
+            DivergedError: too many were skipped.
+        """
+        for update, fault in self.metrics.read(later):
+            skip = self.skips.explain(update, fault, self.state.trouble)
+            self.metrics.log("skip", **vars(skip))
+            self.events.skip(skip)
+            if self.state.trouble.is_repeated:
+                raise self._diverged(fault)
+
+    def _diverged(self, fault: str) -> DivergedError:
+        return self.skips.diverged(fault, self.run.folder, self.state.update)
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         """Accumulate the gradient of an update's loss over all ranks.
@@ -244,6 +269,9 @@ class Trainer:
         own = self.ranks.deal(micro_batches, self._cost)
         labelled = self.accumulator.labelled(self.pairs, micro_batches)
         divisor = self.plan.divisor(micro_batches)
+        number, random = self.state.update + 1, RandomState.of(self.model.device)
+        self.skips.remember(Attempt(number, self.pairs, own, divisor, labelled, random))
+        self.statistics.keep()
         losses = self.accumulator.accumulate(self.pairs, own, divisor, labelled)
         return self.ranks.add_up(self.parameters, losses)
 
@@ -258,11 +286,16 @@ class Trainer:
         self.state.splits += self.ranks.exchange(self.should_stop, self._splits)
         self._splits = 0
 
-    def step(self, rate: float) -> Tensor:
+    def step(self, rate: float, losses: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Clip the gradient, update the parameters and clear the gradient.
 
+        Args:
+            rate: the learning rate.
+            losses: the summed losses, [n], which must be finite, too.
+
         Returns:
-            The gradient's norm before clipping, and 1 if the update was dropped, else 0, [2].
+            The gradient's norm before clipping, [], and whether nothing was updated, [] bool:
+            because of numbers that are not finite, or of the guard.
         """
         if self.training.l2:
             add_l2(self.parameters, self.training.l2)
@@ -274,14 +307,13 @@ class Trainer:
             clip_grads_with_norm_(self.parameters, limit, norm)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        if self.guard is None:
-            dropped = torch.zeros_like(norm)
-            self.optimiser.step()
-        else:
-            dropped = self.guard.judge(norm)
-            step_unless(dropped, self.optimiser)
+        dropped = ~are_finite(norm, losses)
+        if self.guard is not None:
+            dropped = dropped | self.guard.judge(norm)
+        step_unless(dropped, self.optimiser)
+        self.statistics.restore(dropped)
         self.optimiser.zero_grad(set_to_none=True)
-        return torch.stack([norm, dropped.to(norm.dtype)])
+        return norm, dropped
 
     # Validation and checkpoints
 
@@ -289,16 +321,16 @@ class Trainer:
         """Validate the model, report the result, and save a checkpoint.
 
         Raises:
-            WorkError: training diverged.
+            DivergedError: a number is not finite.
         """
-        self.metrics.read()
+        self._read()
         self._check_weights()
         state = self.state
         with self._averaged():
             measured = self.ranks.from_first(self.validator(self.model, _ValidationProgress(self)))
         self._exchange()
         if not math.isfinite(measured["loss"]):
-            raise self.metrics.diverged(state.update, f"the validation loss is {measured['loss']}")
+            raise self._diverged(f"the validation loss is {measured['loss']}")
         is_best = self.stopping.judge(state, measured)
         state.validation, state.validated = measured, state.update
         row = self.metrics.validation(measured, is_best=is_best)
@@ -308,7 +340,7 @@ class Trainer:
 
     def save(self) -> None:
         """Save a checkpoint of the current state; most of the work is done beside training."""
-        self.metrics.read()
+        self._read()
         self._check_weights()
         self.metrics.elapse()
         if self.guard is not None:
@@ -332,38 +364,13 @@ class Trainer:
         # the loss of an update is that of the weights before it
         finite = [weight.isfinite().all() for weight in self.model.parameters()]
         if not torch.stack(finite).all():
-            raise self.metrics.diverged(self.state.update, "a weight is not finite")
-
-    def _is_validation_due(self) -> bool:
-        state, every = self.state, self.training.validate_every
-        if state.update == 0 or state.is_validated:
-            return False
-        minutes = self.training.minutes_between_validations
-        if minutes is not None:
-            return state.seconds - state.validated_seconds >= 60.0 * minutes
-        return state.position == 0 if every == "epoch" else state.update % int(every) == 0
+            raise self._diverged("a weight is not finite")
 
     def _split(self, sentences: int, size: int) -> None:
         self.state.splits += 1
         self._splits += 1
         self.metrics.log("split", sentences=sentences, size=size, splits=self.state.splits)
         self.events.split(sentences, size)
-
-    def _result(self, reason: str, *, trained: bool) -> Result:
-        state = self.state
-        return Result(
-            run=self.run.folder,
-            reason=reason,
-            update=state.update,
-            epochs=state.epoch,
-            seconds=state.seconds,
-            trained=trained,
-            best=state.best,
-            validation=state.validation,
-            splits=state.splits,
-            dropped=state.dropped,
-            window=state.window.pointer,
-        )
 
 
 class _ValidationProgress(Silent):

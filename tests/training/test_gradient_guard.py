@@ -125,7 +125,7 @@ def everything(model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> list
 @pytest.mark.parametrize(
     "device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)], ids=["cpu", "cuda"]
 )
-@pytest.mark.parametrize("name", ["adam", "nesterov"])
+@pytest.mark.parametrize("name", ["adam", "nesterov", "adafactor"])
 def test_a_dropped_update_changes_neither_parameters_nor_the_optimiser(
     name: str, device: str
 ) -> None:

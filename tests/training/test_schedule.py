@@ -158,7 +158,6 @@ def test_without_an_end_of_its_own_a_schedule_ends_with_the_updates(name: str) -
         ({"schedule": {"name": "wsd", "warmup": 9}, "max_updates": 9}, "within its warm-up"),
         ({"schedule": {"name": "cosine", "warmup": 9, "updates": 9}}, "within its warm-up"),
         ({"schedule": {"name": "noam", "updates": 9}}, "a setting of cosine and wsd"),
-        ({"optimiser": {"name": "adafactor"}, "gradient_guard": True}, "the gradient guard"),
     ],
 )
 def test_settings_that_cannot_work_together_are_refused(values: dict[str, Any], words: str) -> None:

@@ -63,9 +63,9 @@ def add_l2(parameters: Iterable[Parameter], l2: float) -> None:
 def step_unless(dropped: Tensor, optimiser: torch.optim.Optimizer) -> None:
     """Do the optimiser's step; if `dropped`, [] bool, nothing changes, its counters included.
 
-    The device decides this by itself, so that nothing waits for it.
+    A GPU decides this by itself, so that nothing waits for it; Adafactor waits for it anyway.
     """
-    if dropped.device.type not in ("cpu", "cuda"):
+    if dropped.device.type != "cuda" or isinstance(optimiser, torch.optim.Adafactor):
         if not dropped:
             optimiser.step()
         return

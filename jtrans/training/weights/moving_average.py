@@ -27,10 +27,18 @@ class MovingAverage:
         }
         self._averages = [weight.detach().clone() for weight in self._weights.values()]
 
-    def update(self, update: int) -> None:
-        """Move the averages towards the weights, after update number `update`."""
+    def update(self, update: int, dropped: Tensor) -> None:
+        """Move the averages towards the weights, after update number `update`.
+
+        If it was `dropped`, [] bool, they stay; a GPU decides this by itself.
+        """
         decay = min(self.decay, (1 + update) / (10 + update))
         weights = [weight.detach() for weight in self._weights.values()]
+        if dropped.device.type != "cpu":
+            both = zip(self._averages, weights, strict=True)
+            weights = [torch.where(dropped, average, weight) for average, weight in both]
+        elif dropped:
+            return
         torch._foreach_lerp_(self._averages, weights, 1.0 - decay)
 
     @contextlib.contextmanager

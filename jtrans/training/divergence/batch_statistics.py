@@ -1,0 +1,24 @@
+"""Moving statistics of batch normalisation, which the forward pass of a skipped update spoils."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class BatchStatistics:
+    """Those of a model: its buffers that checkpoints save. Most systems have none."""
+
+    def __init__(self, model: nn.Module) -> None:
+        saved = model.state_dict().keys()
+        self._buffers = [buffer for name, buffer in model.named_buffers() if name in saved]
+        self._kept: list[Tensor] = []
+
+    def keep(self) -> None:
+        """Note the statistics before an update."""
+        self._kept = [buffer.clone() for buffer in self._buffers]
+
+    def restore(self, dropped: Tensor) -> None:
+        """Put them back if the update is `dropped`, [] bool; a GPU decides this by itself."""
+        for buffer, kept in zip(self._buffers, self._kept, strict=True):
+            buffer.copy_(torch.where(dropped, kept, buffer))

@@ -1,0 +1,115 @@
+"""Skipped updates: those whose loss or gradient is not finite change nothing but their count.
+
+An update that is finite without a few of its sentences is their fault: they are left out from then
+on. All others are the fault of the weights or of the rate, and training goes back if there are many
+(docs/training.md).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+
+from torch import Tensor
+
+from jtrans.errors import WorkError
+from jtrans.training.distributed.ranks import Ranks
+from jtrans.training.divergence.trace import Attempt, Cause, Tracer
+from jtrans.training.divergence.trouble import Trouble
+from jtrans.training.events import Skip
+from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.updates import MicroBatch
+
+MOST_SHOWN = 100  # sentences that an event names
+READ_LATER = 1  # a GPU computes this many updates while an earlier one is looked at
+
+
+class DivergedError(WorkError):
+    """Numbers are not finite, and skipping an update does not help."""
+
+    default_kind = "work.diverged"
+
+
+class Skips:
+    """Explains the updates that were skipped.
+
+    Args:
+        accumulator: that computes them.
+        ranks: which explain them together.
+        seed: of training.
+    """
+
+    def __init__(self, accumulator: GradientAccumulator, ranks: Ranks, seed: int) -> None:
+        self.ranks = ranks
+        self.seed = seed
+        self.tracer = Tracer(accumulator, self._before)
+        self._attempts: deque[Attempt] = deque(maxlen=READ_LATER + 1)
+        self._last: Skip | None = None
+
+    def remember(self, attempt: Attempt) -> None:
+        """Note an update before it is computed."""
+        self._attempts.append(attempt)
+
+    def explain(self, update: int, fault: str, trouble: Trouble) -> Skip:
+        """Find out why an update was skipped, and note it in `trouble`; all ranks do so together.
+
+        Args:
+            update: its number, one of the last.
+            fault: what is not finite, as text.
+            trouble: of the run so far.
+        """
+        attempt = next(each for each in self._attempts if each.update == update)
+        causes = self.ranks.gather(self.tracer.trace(attempt))
+        faulty = [rank for rank, cause in enumerate(causes) if cause.layer]
+        sentences = [index for cause in causes for index in cause.sentences]
+        guilty = sentences if _are_guilty(causes) else []
+        is_left_out = trouble.blame(update, guilty, len(attempt.pairs))
+        self._last = Skip(
+            update=update,
+            fault=fault,
+            layer=causes[faulty[0]].layer if faulty else "",
+            sentences=tuple(sentences[:MOST_SHOWN]),
+            named=len(sentences),
+            computed=sum(cause.computed for cause in causes),
+            ranks=tuple(faulty),
+            left_out=is_left_out,
+            skipped=trouble.skipped,
+        )
+        return self._last
+
+    def diverged(self, fault: str, run: Path, update: int) -> DivergedError:
+        """Return the error for training that cannot go on.
+
+        Args:
+            fault: what is not finite, as text.
+            run: its folder.
+            update: the number of updates done.
+        """
+        last = self._last
+        cause = f"; update {last.update:,} was skipped: {last.describe()}" if last else ""
+        return DivergedError(
+            f"training diverged: {fault} at update {update:,}{cause}",
+            where=str(run),
+            hint="the same command with half the rate, --set training.learning_rate=..., "
+            "continues from the last checkpoint; with --restart it starts over",
+        )
+
+    def _before(self, update: int, indices: MicroBatch) -> None:
+        # the generators were seeded by the updates done before
+        self.ranks.begin_micro_batch(self.seed, update - 1, indices)
+
+
+def _are_guilty(causes: list[Cause]) -> bool:
+    """Return whether the update is finite without the sentences that are named, and not empty."""
+    is_rest_finite = all(cause.is_rest_finite for cause in causes)
+    return is_rest_finite and sum(cause.rest for cause in causes) > 0
+
+
+def are_finite(norm: Tensor, losses: Tensor | None) -> Tensor:
+    """Return whether an update can be made, [] bool; nothing waits for it.
+
+    Args:
+        norm: of the gradient, [].
+        losses: the summed losses, [n].
+    """
+    return norm.isfinite() if losses is None else norm.isfinite() & losses.isfinite().all()

@@ -1,0 +1,136 @@
+"""Which layer and which sentences made the loss or the gradient of an update not finite.
+
+The update is computed once more, with the same dropout, and its first micro-batch that is not
+finite is halved again and again. Nothing of training changes, neither weights nor random numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from jtrans.data.prepared import ParallelIds
+from jtrans.training.divergence.batch_statistics import BatchStatistics
+from jtrans.training.divergence.first_fault import FirstFault, gradient_fault
+from jtrans.training.divergence.random_state import RandomState
+from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.updates import MicroBatch
+
+MOST_PARTS = 8  # of a micro-batch that are not finite: more are no matter of single sentences
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An update as it was computed on this rank: enough to compute it once more."""
+
+    update: int  # its number, counted from 1
+    pairs: ParallelIds
+    micro_batches: Sequence[MicroBatch]
+    divisor: int
+    labelled: Mapping[str, int]
+    random: RandomState  # before it
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What is not finite in a rank's share of an update."""
+
+    layer: str  # where it is seen first; empty if all of the share is finite
+    sentences: tuple[int, ...]  # the smallest parts of micro-batches that are not finite
+    computed: int  # the sentences of the micro-batches they are from
+    is_rest_finite: bool  # whether the share is finite without them
+    rest: int  # its other sentences
+
+
+class Tracer:
+    """Finds causes.
+
+    Args:
+        accumulator: that has computed the updates.
+        before: called with the update's number and the pairs of each micro-batch before it runs.
+    """
+
+    def __init__(
+        self, accumulator: GradientAccumulator, before: Callable[[int, MicroBatch], None]
+    ) -> None:
+        self.accumulator = accumulator
+        self.before = before
+
+    def trace(self, attempt: Attempt) -> Cause:
+        """Return the cause of an update that is not finite; gradients must be cleared before."""
+        layer, sentences, computed = "", [], 0
+        is_rest_finite = True
+        with self._undisturbed(attempt):
+            for indices in attempt.micro_batches:
+                fault = self._fault(attempt, indices)
+                if fault is None:
+                    continue
+                layer, computed = layer or fault, computed + int(indices.size)
+                parts = self._narrowed(attempt, indices)
+                named = np.concatenate(parts)
+                sentences += named.tolist()
+                rest = indices[~np.isin(indices, named)]
+                is_single = all(part.size == 1 for part in parts)
+                if not is_single or (rest.size and self._fault(attempt, rest) is not None):
+                    is_rest_finite = False
+                    break
+        total = sum(int(indices.size) for indices in attempt.micro_batches)
+        return Cause(layer, tuple(sentences), computed, is_rest_finite, total - len(sentences))
+
+    def _narrowed(self, attempt: Attempt, indices: MicroBatch) -> list[MicroBatch]:
+        """Return the smallest parts of a micro-batch that are not finite.
+
+        The micro-batch is computed at most log2(B) + 1 times over, whatever there is in it.
+        """
+        parts = [indices]
+        for _ in range(math.ceil(math.log2(max(1, indices.size)))):
+            smaller: list[MicroBatch] = []
+            for part in parts:
+                halves = np.array_split(part, 2) if part.size > 1 else [part]
+                smaller += [
+                    half
+                    for half in halves
+                    if part.size == 1 or self._fault(attempt, half) is not None
+                ]
+            if not 0 < len(smaller) <= MOST_PARTS:
+                break
+            parts = smaller
+        return parts
+
+    def _fault(self, attempt: Attempt, indices: MicroBatch) -> str | None:
+        """Return where some pairs are first not finite, None if they are finite everywhere."""
+        model, first = self.accumulator.model, FirstFault()
+        with first.watching(model):
+            losses = self.accumulator.accumulate(
+                attempt.pairs, [indices], attempt.divisor, attempt.labelled
+            )
+        gradient = gradient_fault(model)
+        model.zero_grad(set_to_none=True)
+        if gradient is None and losses.isfinite().all():
+            return None
+        return first.place or ("the loss" if not losses.isfinite().all() else gradient)
+
+    @contextlib.contextmanager
+    def _undisturbed(self, attempt: Attempt) -> Iterator[None]:
+        """Compute from the state before an update, and put everything back."""
+        accumulator = self.accumulator
+        model = accumulator.model
+        own = accumulator.limits, accumulator.before, accumulator.on_split
+        random, statistics = RandomState.of(model.device), BatchStatistics(model)
+        statistics.keep()
+        accumulator.limits = copy.deepcopy(accumulator.limits)
+        accumulator.before = lambda indices: self.before(attempt.update, indices)
+        accumulator.on_split = lambda sentences, size: None
+        attempt.random.restore()
+        try:
+            yield
+        finally:
+            accumulator.limits, accumulator.before, accumulator.on_split = own
+            random.restore()
+            statistics.restore(torch.ones((), dtype=torch.bool, device=model.device))
