@@ -231,6 +231,13 @@ def read_json(path: Path) -> Any:
     return value
 
 
+def cache_folder() -> Path:
+    """Return the folder of downloads and measurements: JTRANS_CACHE, else in the user's cache."""
+    if folder := os.environ.get("JTRANS_CACHE"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jtrans"
+
+
 def text_digest(text: str) -> str:
     """Return the sha256 of a text as UTF-8."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

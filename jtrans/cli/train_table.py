@@ -31,6 +31,10 @@ class TrainTable(TrainingEvents):
         self._bar: Progress | None = None
         self._drawn_at = time.monotonic()
 
+    def measuring(self) -> None:
+        """Say why training does not begin at once."""
+        console.talk("measuring micro-batches, once for this model and machine: some seconds")
+
     def start(self, start: Start) -> None:
         """Show run, model and device."""
         state = f"continues at update {start.update:,}" if start.update else "new"

@@ -14,6 +14,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.nn.device import wait_for
 from jtrans.runs import Run
+from jtrans.training.feeding.size import largest_size
 from jtrans.training.memory import memory_errors, peak_memory
 from jtrans.training.session import make_trainer
 from jtrans.training.trainer import Trainer
@@ -63,6 +64,7 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     initialise(trainer.model, config, corpus)
     splits: list[int] = []
     trainer.accumulator.on_split = lambda sentences, _: splits.append(sentences)  # not logged
+    trainer.plan.largest = largest_size(trainer, config)
     trainer.model.train()
     epoch = trainer.plan.epoch(0)
     micro_batches = [micro_batch for update in epoch for micro_batch in update]

@@ -108,6 +108,9 @@ class Result:
 class TrainingEvents:
     """Receives training events; a subclass overrides the methods it needs."""
 
+    def measuring(self) -> None:
+        """A new run measures the size of its micro-batches; `start` follows, and says it."""
+
     def start(self, start: Start) -> None:
         """Training begins or continues."""
 

@@ -100,7 +100,7 @@ class GradientAccumulator:
             sides = pairs.source, pairs.target
             longest = max(int(side.lengths[indices].max()) for side in sides)
             fits = self.limits.fits(size, longest) or indices.size == 1
-            own_losses = self._run(pairs, indices, divisor, labelled) if fits else None
+            own_losses = self.run(pairs, indices, divisor, labelled) if fits else None
             if own_losses is not None:
                 losses += own_losses
                 continue
@@ -119,7 +119,7 @@ class GradientAccumulator:
             if kind in pairs.labels
         }
 
-    def _run(
+    def run(
         self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
     ) -> Tensor | None:
         """Return the losses of a micro-batch; None, without effect, if it does not fit."""

@@ -36,6 +36,7 @@ from jtrans.training.continuing import compare, identity
 from jtrans.training.distributed.group import joined
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Result, Start, TrainingEvents
+from jtrans.training.feeding.size import largest_size
 from jtrans.training.tensorboard import TensorBoard, check_installed
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
@@ -46,6 +47,8 @@ from jtrans.training.weights.initial import (
     freeze,
     initialise,
 )
+
+LARGEST = "largest_micro_batch"  # in run.json
 
 
 def train(
@@ -90,6 +93,7 @@ class _Plan:
     matmul_backend: str | None  # that the run recorded
     changes: tuple[str, ...]  # of settings, as text
     train: dict[str, Any]  # the identity of the training data
+    largest: int | None  # the size above which the run cuts micro-batches
 
 
 class _Session:
@@ -135,6 +139,7 @@ class _Session:
         copied: tuple[CopiedWeights, ...] = ()
         if not plan.has_weights:
             copied = initialise(trainer.model, plan.config, corpus)
+        trainer.plan.largest = self._largest(trainer, plan)
         if not ranks.is_first:
             trainer.resume()
             return trainer.train()
@@ -142,6 +147,7 @@ class _Session:
             existing = find_existing(self.run, restart=restart)
             with existing.lock() if existing else contextlib.nullcontext():
                 info = _run_info(corpus, trainer.model, initial, copied)
+                info[LARGEST] = trainer.plan.largest
                 Run.create(
                     self.run, plan.config, corpus.pipeline, info, replace=existing is not None
                 )
@@ -173,7 +179,14 @@ class _Session:
             matmul_backend=recorded.get("matmul_backend", recorded.get("products")),
             changes=compare(continued, config, self.corpus) if continued else (),
             train=identity(self.corpus, "train"),
+            largest=recorded.get(LARGEST),  # not in runs of earlier versions
         )
+
+    def _largest(self, trainer: Trainer, plan: _Plan) -> int | None:
+        if not plan.is_new:
+            return plan.largest
+        measured = (largest_size(trainer, self.config),) if self.ranks.is_first else None
+        return self.ranks.from_first(measured)[0]
 
     def _start(
         self,

@@ -240,7 +240,8 @@ class Trainer:
         if self.bpe_dropout is not None:
             self.pairs = self.bpe_dropout.epoch(self.state.epoch)
             is_joint = self.model.is_joint
-            self.plan = UpdatePlan(self.pairs, self.training, is_joint=is_joint)
+            largest = self.plan.largest
+            self.plan = UpdatePlan(self.pairs, self.training, is_joint=is_joint, largest=largest)
         updates = self.plan.epoch(self.state.epoch)
         self.updates = without(updates, self.state.trouble.left_out)
 

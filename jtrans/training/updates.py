@@ -1,12 +1,14 @@
 """Group micro-batches into updates.
 
 The batch sampler divides an epoch into micro-batches. Consecutive micro-batches are grouped until
-an update has about `batch_tokens` target tokens, those of long sources are cut to fit into memory,
-and their gradients add up. All this is a pure function of seed and epoch.
+an update has about `batch_tokens` target tokens, those of long sources, and those that the machine
+does not compute whole, are cut, and their gradients add up. All this is a pure function of seed and
+epoch.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,10 +42,27 @@ def with_sizes(config: Config, device: str, run: Config | None = None) -> Config
 
 
 class UpdatePlan:
-    """The updates of every epoch; if `is_joint`, joint positions are bounded too."""
+    """The updates of every epoch.
 
-    def __init__(self, pairs: ParallelIds, training: TrainingConfig, *, is_joint: bool) -> None:
+    Args:
+        pairs: the training split.
+        training: the settings, with all sizes.
+        is_joint: whether joint positions are bounded too.
+        largest: the padded size above which micro-batches are cut into equal parts; None for none.
+            The updates have the same sentences with any.
+    """
+
+    def __init__(
+        self,
+        pairs: ParallelIds,
+        training: TrainingConfig,
+        *,
+        is_joint: bool,
+        largest: int | None = None,
+    ) -> None:
         self.pairs = pairs
+        self.is_joint = is_joint
+        self.largest = largest
         self.batch_tokens = training.batch_tokens
         self.normalise = training.normalise
         passes = 2 if training.r_drop else 1  # of each pair, at the same time
@@ -62,7 +81,9 @@ class UpdatePlan:
         """Return the limits of a micro-batch, for example ``4,096 target tokens``."""
         joint = self.sampler.max_joint
         positions = "" if joint is None else f", {joint:,} joint positions"
-        return f"{self.sampler.max_tokens:,} target tokens{positions}"
+        unit = "joint positions" if self.is_joint else "source and target tokens"
+        parts = "" if self.largest is None else f", in parts of {self.largest:,} {unit}"
+        return f"{self.sampler.max_tokens:,} target tokens{positions}{parts}"
 
     def epoch(self, epoch: int) -> list[list[MicroBatch]]:
         """Return the updates of `epoch`, each a list of micro-batches."""
@@ -70,9 +91,19 @@ class UpdatePlan:
         tokens = [self.tokens([micro_batch]) for micro_batch in micro_batches]
         updates = group_micro_batches(micro_batches, tokens, self.batch_tokens)
         return [
-            [part for micro_batch in update for part in self.sampler.cut_by_source(micro_batch)]
+            [
+                part
+                for micro_batch in update
+                for whole in self.sampler.cut_by_source(micro_batch)
+                for part in self._parts(whole)
+            ]
             for update in updates
         ]
+
+    def _parts(self, micro_batch: MicroBatch) -> list[MicroBatch]:
+        size = padded_size(self.pairs, micro_batch, is_joint=self.is_joint)
+        count = 1 if self.largest is None else math.ceil(size / self.largest)
+        return np.array_split(micro_batch, min(count, micro_batch.size))
 
     def tokens(self, micro_batches: Sequence[MicroBatch]) -> int:
         """Count the real target tokens of some micro-batches, including EOS."""

@@ -15,7 +15,7 @@ from jtrans.corpora.download.search import (
     fits,
     list_files,
 )
-from jtrans.corpora.download.store import OriginalRecord, Store, cache_folder
+from jtrans.corpora.download.store import OriginalRecord, Store
 from jtrans.corpora.download.unpack import is_archive, unpack
 from jtrans.corpora.entry import Entry, Options, SplitPart
 from jtrans.corpora.formats.plain import read_files
@@ -23,7 +23,7 @@ from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.holdout import split_off
 from jtrans.corpora.parallel import Corpus, ParallelText, describe_notes, join_texts
 from jtrans.errors import CorpusError
-from jtrans.files import file_digest, text_digest
+from jtrans.files import cache_folder, file_digest, text_digest
 from jtrans.progress import Progress, Silent
 
 # The most missing files that an error names.

@@ -9,7 +9,6 @@ Earlier versions kept a folder for each corpus, by default in data/downloads. Fi
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +16,8 @@ from typing import Any, NamedTuple
 from jtrans.corpora.download.contents import damage, unfit
 from jtrans.corpora.entry import Mirror, OriginalFile
 from jtrans.errors import JtransError
-from jtrans.files import read_json, text_digest, write_json
+from jtrans.files import cache_folder, read_json, text_digest, write_json
 
-CACHE = "JTRANS_CACHE"
 OLDER_CACHE = Path("data/downloads")
 RECORD, OLDER_RECORDS = "download.json", "checksums.json"
 KEY_LETTERS = 16
@@ -45,13 +43,6 @@ class Download(NamedTuple):
 
     path: Path
     record: OriginalRecord
-
-
-def cache_folder() -> Path:
-    """Return the folder of downloads: JTRANS_CACHE, else jtrans in the user's cache."""
-    if folder := os.environ.get(CACHE):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jtrans"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""How the pairs of an update get to the device: in which parts, and when they are padded."""
