@@ -4,8 +4,9 @@ r"""Compare decoding rates in turns: jtrans, Hugging Face's Marian and CTranslat
 
 All have the same sizes and random weights, CTranslate2 those of jtrans, exported, and write exactly
 STEPS tokens for every sentence of the test set that is taken, so that they do the same work. Beside
-one process with two threads there are two with one each, which share the batches. Marian and
-CTranslate2 are left out if `transformers` or `ctranslate2` is not installed.
+one process with two threads there are two with one each, which share the batches, and Marian with
+one thread, which can be faster than with two. Marian and CTranslate2 are left out if `transformers`
+or `ctranslate2` is not installed. `--batch 64 --rounds 9 --only Marian` repeats a part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import functools
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,13 +80,13 @@ def decode_jtrans(
     return Task(work)
 
 
-def decode_marian(data: Path, batch: int, sentences: int) -> Task:
+def decode_marian(data: Path, batch: int, sentences: int, *, threads: int = THREADS) -> Task:
     """Return decoding with Hugging Face's Marian."""
     import torch
 
     from jtrans.data.batch import padded
 
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(threads)
     sources, vocabulary = read_sources(data, sentences)
     model = marian(len(vocabulary)).eval()
 
@@ -217,7 +218,10 @@ def variants(data: Path, batch: int, sentences: int) -> dict[str, Variant]:
         ),
     }
     if importlib.util.find_spec("transformers") is not None:
-        found["Hugging Face Marian fp32, 1 x 2"] = functools.partial(decode_marian, *common)
+        for threads in (2, 1):
+            found[f"Hugging Face Marian fp32, 1 x {threads}"] = functools.partial(
+                decode_marian, *common, threads=threads
+            )
     if importlib.util.find_spec("ctranslate2") is not None:
         for compute_type in ("float32", "int8"):
             for workers in (1, 2):
@@ -228,17 +232,35 @@ def variants(data: Path, batch: int, sentences: int) -> dict[str, Variant]:
     return found
 
 
+def only(everything: Mapping[str, Variant], parts: Sequence[str]) -> dict[str, Variant]:
+    """Return the first variant, and those whose names contain one of the parts; all for none."""
+    first = next(iter(everything))
+    return {
+        name: variant
+        for name, variant in everything.items()
+        if not parts or name == first or any(part in name for part in parts)
+    }
+
+
 def main() -> None:
     """Measure, print, and write the result if requested."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="a prepared corpus")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
+    parser.add_argument(
+        "--batch", type=int, action="append", choices=SENTENCES, help="only batches of this size"
+    )
+    parser.add_argument("--rounds", type=int, help="how often each variant is timed")
+    parser.add_argument(
+        "--only", action="append", default=[], help="only variants whose names contain this"
+    )
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()
     rounds, amounts = (2, QUICK_SENTENCES) if chosen.quick else (5, SENTENCES)
     table: list[dict[str, Any]] = []
-    for batch, sentences in amounts.items():
-        measured = in_turns(variants(chosen.data, batch, sentences), rounds=rounds)
+    for batch in chosen.batch or amounts:
+        compared = only(variants(chosen.data, batch, amounts[batch]), chosen.only)
+        measured = in_turns(compared, rounds=chosen.rounds or rounds)
         table += [{"batch": batch, **row} for row in rows(measured, "sentences")]
     for row in table:
         print(

@@ -17,6 +17,9 @@ from jtrans.nn.cpu.fixed_linear import input_type
 from jtrans.nn.memory import require_memory
 
 MOST_AT_ONCE = 256  # slots
+# Positions that attention reads at least: on a CPU the softmax over fewer, less than a vector of
+# AVX-512, is computed one by one. 1,280 rows of 14 numbers took 296 us, of 16 numbers 20.
+LEAST_READ = 16
 
 
 class TargetSlots:
@@ -49,47 +52,45 @@ class TargetSlots:
         self.expected = expected
         self.length = 0  # positions read
         self.used = 0  # slots written
-        room = 2 * beam  # a search begins with one hypothesis of each sentence
-        self._held = torch.empty(
-            (layers, 2, sentences, heads, room, width // heads), dtype=dtype, device=device
-        )
+        # a search begins with one hypothesis of each sentence
+        room = max(2 * beam, LEAST_READ)
+        # of each layer, [2, B, H, room, D]; the system gives one tensor back when it is freed, if
+        # it is large, and writing to fresh memory took as long as attention itself
+        shape = (2, sentences, heads, room, width // heads)
+        self._held = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
         # 0 on the slots that make up a hypothesis's prefix, [B * beam, room]
         self._bias = torch.full((sentences * beam, room), -math.inf, dtype=dtype, device=device)
         self._own = self._own_slots()
-        self._new: tuple[Tensor, ...] = ()  # per layer, where to write: [2, B, H, beam, D]
-        self._keys: tuple[Tensor, ...] = ()  # per layer, transposed: [B * H, D, slots]
-        self._values: tuple[Tensor, ...] = ()  # [B * H, slots, D]
-        # [B, 1, beam, slots], of one sentence [1, beam, slots]; None if all slots are read
-        self._added: Tensor | None = None
+        self._parts = self._by_head()
+        self._new: list[Tensor] = []  # per layer, where to write: [2, B, H, beam, D]
+        self._keys: list[Tensor] = []  # per layer, transposed: [B * H, D, slots]
+        self._values: list[Tensor] = []  # [B * H, slots, D]
+        self._added = self._bias  # [B, 1, beam, slots], of one sentence [1, beam, slots]
 
     @property
     def sentences(self) -> int:
         """B."""
-        return self._held.shape[2]
+        return self._held[0].shape[1]
 
     @property
     def room(self) -> int:
         """The number of slots that there is memory for."""
-        return self._held.shape[4]
+        return self._held[0].shape[3]
 
     def advance(self) -> None:
         """Give each hypothesis a new slot of its own, in all layers."""
-        _, _, B, H, _, D = self._held.shape
+        B = self.sentences
         while self.used + self.beam > self.room:
             self._make_room()
         first, self.used = self.used, self.used + self.beam
         self.length += 1
-        self._new = self._held[..., first : self.used, :].unbind(0)
-        keys, values = self._held[..., : self.used, :].unbind(1)  # [L, B, H, slots, D]
-        self._keys = keys.view(-1, B * H, self.used, D).mT.unbind(0)
-        self._values = values.view(-1, B * H, self.used, D).unbind(0)
-        if self.beam == 1 and self.used == self.length:
-            self._bias[:, first : self.used] = 0.0
-            self._added = None
-            return
+        self._new = [held.narrow(3, first, self.beam) for held in self._held]
+        slots = max(self.used, LEAST_READ)
+        self._keys = [keys.narrow(2, 0, slots) for keys, _ in self._parts]
+        self._values = [values.narrow(1, 0, slots) for _, values in self._parts]
         bias = self._bias.view(*((1,) if B == 1 else (B, 1)), self.beam, -1)
         bias[..., first : self.used] = self._own
-        self._added = bias[..., : self.used]
+        self._added = bias[..., :slots]
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
         """Write the slots of the new position and attend to all slots of each prefix.
@@ -112,8 +113,6 @@ class TargetSlots:
 
     def _scores(self, queries: Tensor, keys: Tensor, sentences: int) -> Tensor:
         """Return Q K^T, -inf on slots that are not a hypothesis's own, [B * H, beam, slots]."""
-        if self._added is None:
-            return torch.bmm(queries, keys)
         if sentences == 1:
             return torch.baddbmm(self._added, queries, keys)
         scores = torch.bmm(queries, keys)
@@ -123,14 +122,22 @@ class TargetSlots:
     def select(self, rows: Tensor) -> None:
         """Keep other hypotheses, rows [B', beam'] of the N old ones, in place."""
         B, beam = rows.shape
-        if self._held.shape[2] != B:
-            written = self._held[..., : self.used, :]
-            keep_sentences(written, 2, rows[:, 0] // self.beam)
-            self._held = self._held[:, :, :B]
+        if self.sentences != B:
+            sentences = rows[:, 0] // self.beam
+            for held in self._held:
+                keep_sentences(held[..., : self.used, :], 1, sentences)
+            self._held = [held[:, :B] for held in self._held]
+            self._parts = self._by_head()
         self._bias = self._bias.index_select(0, rows.flatten())
         if beam != self.beam:
             self.beam = beam
             self._own = self._own_slots()
+
+    def _by_head(self) -> list[tuple[Tensor, Tensor]]:
+        """Return keys, [B * H, D, room], and values, [B * H, room, D], of each layer."""
+        _, B, H, room, D = self._held[0].shape
+        flat = [held.view(2, B * H, room, D) for held in self._held]
+        return [(each[0].mT, each[1]) for each in flat]
 
     def _own_slots(self) -> Tensor:
         """Return the bias of the new slots: each hypothesis reads its own, [beam, beam]."""
@@ -139,7 +146,7 @@ class TargetSlots:
 
     def _make_room(self) -> None:
         """Free slots that no hypothesis needs if many are dead, or else add some."""
-        B = self._held.shape[2]
+        B = self.sentences
         bias = self._bias[:, : self.used].view(B, self.beam, self.used)
         is_live = (bias == 0.0).any(1)  # [B, slots]
         count = int(is_live.sum(1).max())
@@ -150,25 +157,27 @@ class TargetSlots:
         more = self.used if self.used < KeyValueCache.long else self.used // 4
         at_once = min(self.beam * self.expected, MOST_AT_ONCE)
         room = max(self.used + self.beam, self.used + more, at_once)
-        slot_bytes = self._held[..., :1, :].numel() * self._held.element_size()
+        layer = self._held[0]
+        slot_bytes = len(self._held) * layer[..., :1, :].numel() * layer.element_size()
         require_memory(
             (self.room + room) * slot_bytes, bias.device, f"keys and values of {room:,} slots"
         )
-        held, self._held = (
-            self._held,
-            self._held.new_empty((*self._held.shape[:4], room, self._held.shape[5])),
-        )
-        self._held[..., : self.used, :] = held[..., : self.used, :]
+        slots = max(self.used, LEAST_READ)
+        for n, held in enumerate(self._held):
+            self._held[n] = held.new_empty((*held.shape[:3], room, held.shape[4]))
+            self._held[n][..., :slots, :] = held[..., :slots, :]
+        self._parts = self._by_head()
         self._bias = torch.nn.functional.pad(
             self._bias[:, : self.used], (0, room - self.used), value=-math.inf
         )
 
     def _keep_slots(self, slots: Tensor) -> None:
         """Keep the slots [B, count] of each sentence, in this order."""
-        L, _, B, H, _, D = self._held.shape
+        _, B, H, _, D = self._held[0].shape
         self.used = slots.shape[1]
-        index = slots[None, None, :, None, :, None].expand(L, 2, B, H, self.used, D)
-        self._held[..., : self.used, :] = self._held.gather(4, index)
+        index = slots[None, :, None, :, None].expand(2, B, H, self.used, D)
+        for held in self._held:
+            held[..., : self.used, :] = held.gather(3, index)
         rows = slots.repeat_interleave(self.beam, dim=0)  # [N, count]
         kept = self._bias.gather(1, rows)
         self._bias.fill_(-math.inf)[:, : self.used] = kept

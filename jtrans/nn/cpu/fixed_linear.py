@@ -6,6 +6,9 @@ MKL, and in bfloat16 as much faster than laying them out at every call. With 5 r
 the weights takes the time, MKL took 3.96 ms for those of 6 Transformer decoder layers, and packed
 weights 2.12.
 
+Where oneDNN is not exact in float32 (with AMX), MKL reads W^T laid out by rows: that takes 20 to
+40 % less time than W with 5 or 20 rows, 13 to 22 % less with 80, and 4 to 7 % less with 320.
+
 In int8 a weight is a whole number of -127 to 127 times a scale for each output feature, and the
 input is rounded to 256 levels at every call, between the least and the greatest of all its rows.
 """
@@ -48,6 +51,8 @@ class FixedLinear:
         self.is_packed = is_packable(self.weight)
         if self.is_packed:
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, None)
+        elif self.weight.device.type == "cpu":
+            self.weight = self.weight.t().contiguous().t()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x W^T + b, [n, in] -> [n, out]."""
@@ -67,9 +72,11 @@ class FixedLinear:
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """Return residual + x W^T + b; the residual, [n, out], may be overwritten."""
-        if not self.is_packed or residual.dtype != self.dtype:
+        if self.is_int8 or residual.dtype != self.dtype:
             # measured: converting first is faster than adding two types
             return residual.add_(self(x).to(residual.dtype))
+        if not self.is_packed:
+            return self._added(residual, self._input(x))
         return torch.ops.mkldnn._linear_pointwise.binary(  # type: ignore[no-any-return]
             self._input(x), residual, self.weight, self.bias, "add"
         )
@@ -77,6 +84,12 @@ class FixedLinear:
     def _input(self, x: Tensor) -> Tensor:
         """Return x in the precision of the product; a conversion to its own type takes time too."""
         return x if x.dtype == self.dtype else x.to(self.dtype)
+
+    def _added(self, residual: Tensor, x: Tensor) -> Tensor:
+        """Add the product in place: MKL writes it nowhere else first."""
+        total = residual if self.bias is None else residual.add_(self.bias)
+        total.view(-1, total.shape[-1]).addmm_(x.reshape(-1, x.shape[-1]), self.weight.t())
+        return total
 
     def _packed(self, x: Tensor, function: str) -> Tensor:
         return torch.ops.mkldnn._linear_pointwise.default(  # type: ignore[no-any-return]

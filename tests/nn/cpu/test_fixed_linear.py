@@ -31,6 +31,29 @@ def test_a_product_is_off_by_no_more_than_its_roundings(rows: int, width: int, s
     assert ((linear.add_to(exact.clone(), x) - 2 * exact).abs() <= most).all()
 
 
+@given(
+    st.lists(st.integers(1, 7), min_size=1, max_size=2),
+    st.integers(1, 70),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.booleans(),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_product_equals_the_module_in_any_layout(
+    rows: list[int], width: int, dtype: torch.dtype, has_bias: bool
+) -> None:
+    torch.manual_seed(width)
+    x, weight = torch.randn(*rows, width, dtype=dtype), torch.randn(9, width, dtype=dtype)
+    bias = torch.randn(9, dtype=dtype) if has_bias else None
+    linear = FixedLinear(weight, bias, dtype)
+    expected = F.linear(x, weight, bias)
+    tolerance = {"rtol": 1e-5, "atol": 1e-5}
+    torch.testing.assert_close(linear(x), expected, **tolerance)
+    torch.testing.assert_close(linear.relu(x), expected.relu(), **tolerance)
+    residual = torch.randn_like(expected)
+    sum_of_both = residual + expected
+    torch.testing.assert_close(linear.add_to(residual, x), sum_of_both, **tolerance)
+
+
 def test_int8_is_for_searching_on_a_cpu() -> None:
     assert resolve_precision(torch.device("cpu"), "int8") == "int8"
     with pytest.raises(ConfigError, match="not on cuda"):
