@@ -26,7 +26,7 @@ def run_values(run: Run) -> dict[str, Any]:
     """Return everything that is known of a run, as the object of --json."""
     from jtrans.models.zoo import system_configs
 
-    config, info, events = run.config(system_configs()), run.info, run.events()
+    config, info, events = run.config(system_configs()), run.info, _without_lost(run.events())
     validations = [event for event in events if event.get("event") == "validation"]
     starts = [event for event in events if event.get("event") == "start"]
     pointers = run.pointers()
@@ -55,6 +55,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "window": pointers.get("window"),
         "dropped": max((_number(event, "dropped") for event in events), default=0),
         "skips": [_plain(each) for each in events if each.get("event") == "skip"],
+        "returns": [_plain(each) for each in events if each.get("event") == "return"],
         "splits": sum(event.get("event") == "split" for event in events),
         "checkpoints": [each.update for each in run.checkpoints()],
         "averages": sorted(
@@ -81,7 +82,7 @@ def show_run(values: Mapping[str, Any]) -> None:
 
 
 def _rows(values: Mapping[str, Any]) -> list[list[str]]:
-    from jtrans.cli.train import REASONS, skipped_text, window_text
+    from jtrans.cli.train import REASONS, returns_text, skipped_text, window_text
     from jtrans.cli.train_table import duration
 
     best, checkpoints, restarts = values["best"], values["checkpoints"], values["restarts"]
@@ -111,6 +112,8 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     if skips := values["skips"]:
         left_out = sum(len(each.get("sentences", ())) for each in skips if each.get("left_out"))
         rows.append(["skipped", skipped_text(len(skips), left_out)])
+    if values["returns"]:
+        rows.append(["diverged", returns_text(_number(values["returns"][-1], "returns"))])
     if values["splits"]:
         rows.append(["memory", f"{values['splits']:,} micro-batches did not fit and were split"])
     names = [f"{update:,}" for update in checkpoints] + values["averages"]
@@ -125,6 +128,21 @@ def _state(run: Run, events: Sequence[Mapping[str, Any]]) -> str:
     if _is_end(ends[-1]):
         return "stopped" if ends[-1].get("reason") == "stopped" else "finished"
     return "running" if _is_alive(run) else "interrupted"
+
+
+def _without_lost(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events without the curves of updates that training went back from."""
+    kept: list[dict[str, Any]] = []
+    for event in events:
+        if event.get("event") == "return":
+            kept = [
+                each
+                for each in kept
+                if each.get("event") not in ("train", "validation")
+                or _number(each, "update") <= _number(event, "update")
+            ]
+        kept.append(event)
+    return kept
 
 
 def _is_alive(run: Run) -> bool:

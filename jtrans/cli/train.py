@@ -181,6 +181,8 @@ def _close(result: Result, next_step: str | None) -> None:
         console.talk(f"{result.dropped:,} updates of abnormal gradients were dropped")
     if result.skipped:
         console.talk(skipped_text(result.skipped, len(result.left_out)))
+    if result.returns:
+        console.talk(returns_text(result.returns))
     if result.window:
         console.talk(window_text(result.window))
     if next_step:
@@ -194,6 +196,15 @@ def skipped_text(skipped: int, left_out: int) -> str:
     return (
         f"{skipped:,} update{'' if skipped == 1 else 's'} skipped: loss or gradient not finite"
         f"{sentences if left_out else ''}"
+    )
+
+
+def returns_text(returns: int) -> str:
+    """Describe how often a run went back."""
+    times = "once" if returns == 1 else f"{returns} times"
+    return (
+        f"training diverged and went back {times}: the learning rate is 1/{2**returns} of the "
+        "configured one"
     )
 
 

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
-from jtrans.training.events import Advance, Result, Skip, Start, TrainingEvents, Validation
+from jtrans.training.events import (
+    MOST_RETURNS,
+    Advance,
+    Result,
+    Return,
+    Skip,
+    Start,
+    TrainingEvents,
+    Validation,
+)
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -82,6 +91,14 @@ class TrainTable(TrainingEvents):
         left_out = "; left out from now on" if skip.left_out else ""
         self._line(
             f"Update {skip.update:,} skipped, {skip.fault}: {skip.describe()}{left_out}", "yellow"
+        )
+
+    def go_back(self, event: Return) -> None:
+        """Tell that training diverged and goes on."""
+        self._line(
+            f"{event.fault}. Back to update {event.update:,}; learning rate "
+            f"{event.learning_rate:g} (return {event.returns} of at most {MOST_RETURNS})",
+            "red",
         )
 
     def validating(self, done: int, total: int | None) -> None:

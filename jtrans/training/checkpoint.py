@@ -104,6 +104,12 @@ class TrainingState:
         """Return whether the current weights have been validated."""
         return self.update > 0 and self.validated == self.update
 
+    def go_back(self, lost: TrainingState, learning_rate: float) -> None:
+        """Take over from `lost`, which training went back from, what did happen."""
+        self.trouble = lost.trouble
+        self.trouble.go_back(learning_rate)
+        self.seconds, self.events, self.splits = lost.seconds, lost.events, lost.splits
+
     def result(self, run: Path, reason: str, first: int) -> Result:
         """Return how training ended that began this time after `first` updates."""
         return Result(
@@ -119,6 +125,7 @@ class TrainingState:
             dropped=self.dropped,
             skipped=self.trouble.skipped,
             left_out=tuple(self.trouble.left_out),
+            returns=self.trouble.returns,
             window=self.window.pointer,
         )
 

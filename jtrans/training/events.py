@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+MOST_RETURNS = 3  # of a run to its last good state
+
 
 @dataclass(frozen=True)
 class Start:
@@ -81,6 +83,17 @@ class Skip:
 
 
 @dataclass(frozen=True)
+class Return:
+    """Training diverged and went back to its last good state."""
+
+    update: int  # of that state
+    lost: int  # updates done since then
+    fault: str  # why, with the layer and the sentences of the last skipped update
+    returns: int  # how often it went back so far, the rate halved each time
+    learning_rate: float  # the configured one times what is left of it
+
+
+@dataclass(frozen=True)
 class Result:
     """How training ended."""
 
@@ -97,6 +110,7 @@ class Result:
     dropped: int = 0  # updates dropped by the gradient guard
     skipped: int = 0  # updates skipped because their loss or gradient was not finite
     left_out: tuple[int, ...] = ()  # training pairs that were the cause, as indices
+    returns: int = 0  # how often training diverged and went back
     # size, updates and mean BLEU of the best window of validations; None where none is kept
     window: dict[str, Any] | None = None
 
@@ -128,6 +142,9 @@ class TrainingEvents:
 
     def skip(self, skip: Skip) -> None:
         """An update was skipped."""
+
+    def go_back(self, event: Return) -> None:
+        """Training diverged and goes on from its last good state."""
 
     def validating(self, done: int, total: int | None) -> None:
         """Some more sentences of a validation are scored, then translated."""

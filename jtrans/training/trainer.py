@@ -17,13 +17,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from jtrans.config import Config
 from jtrans.data.bpe_dropout import make_bpe_dropout
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.base import TranslationModel
-from jtrans.progress import Silent
 from jtrans.runs import Checkpoint, Run, first_undamaged
 from jtrans.training.checkpoint import (
     TrainingState,
@@ -33,22 +31,24 @@ from jtrans.training.checkpoint import (
 )
 from jtrans.training.distributed.ranks import LostRankError, Ranks
 from jtrans.training.divergence.batch_statistics import BatchStatistics
+from jtrans.training.divergence.good_state import InitialState, remove_spoilt
 from jtrans.training.divergence.random_state import RandomState
-from jtrans.training.divergence.skips import READ_LATER, DivergedError, Skips, are_finite
+from jtrans.training.divergence.skips import READ_LATER, DivergedError, Skips
 from jtrans.training.divergence.trace import Attempt
 from jtrans.training.divergence.trouble import without
-from jtrans.training.events import Result, TrainingEvents
+from jtrans.training.events import MOST_RETURNS, Result, Return, TrainingEvents
 from jtrans.training.memory import memory_errors
 from jtrans.training.metrics import Metrics
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective
 from jtrans.training.optimisation.guard import GradientGuard
-from jtrans.training.optimisation.optimiser import add_l2, make_optimiser, step_unless
+from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.optimisation.schedule import Schedule
+from jtrans.training.optimisation.step import Step
 from jtrans.training.saving.writer import CheckpointWriter
 from jtrans.training.stopping import Stopping, StopRequestError
 from jtrans.training.updates import MicroBatch, UpdatePlan, padded_size
-from jtrans.training.validation import Validator
+from jtrans.training.validation import Reporting, Validator
 from jtrans.training.weights.moving_average import MovingAverage
 
 LOG_EVERY = 50  # updates between two train events in the log
@@ -116,11 +116,12 @@ class Trainer:
         )
         self.optimiser = make_optimiser(model, training)
         self.guard = GradientGuard(model.device) if training.gradient_guard else None
+        self.step = Step(self.parameters, self.optimiser, training, self.guard)
         decay = training.ema_decay
         self.average = MovingAverage(model, decay) if decay else None
         self.writer = CheckpointWriter(run, training)
         self._set_state(TrainingState())
-        self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
+        self._initial: InitialState | None = None  # as long as nothing is saved
         self._saved_seconds = 0.0
         self._splits = 0  # since the ranks last exchanged them
 
@@ -146,6 +147,8 @@ class Trainer:
 
     def _set_state(self, state: TrainingState) -> None:
         self.state = state
+        self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
+        state.trouble.use(self.training.learning_rate)
         self.metrics = Metrics(self.run, state, is_joint=self.model.is_joint, ranks=self.ranks)
         self.accumulator.limits = state.limits
         if self.guard is not None:
@@ -171,6 +174,8 @@ class Trainer:
         self._exchange()
         self.metrics.start_clock()
         self._saved_seconds = self.state.seconds
+        if self.state.update == 0:
+            self._initial = InitialState(self.model)
         with self.writer.finishing():
             reason = self._train()
         self.metrics.log("end", time=_now(), reason=reason, seconds=self.state.seconds)
@@ -190,6 +195,13 @@ class Trainer:
             raise
 
     def _loop(self) -> str:
+        while True:
+            try:
+                return self._until_limit()
+            except DivergedError as error:
+                self._go_back(error)
+
+    def _until_limit(self) -> str:
         self.model.train()
         while True:
             if self.stopping.is_validation_due(self.state):
@@ -206,6 +218,37 @@ class Trainer:
             self.validate()
         return reason
 
+    def _go_back(self, error: DivergedError) -> None:
+        """Continue from the last good state with half the rate.
+
+        Raises:
+            DivergedError: it was done often enough, or that state is not finite.
+        """
+        lost, board = self.state, self.metrics.board
+        if lost.trouble.returns >= MOST_RETURNS:
+            raise error
+        self.metrics.elapse()
+        self.writer.wait()
+        if self.ranks.is_first:
+            remove_spoilt(self.run, keeps_one=self._initial is None)
+        if self._initial is not None:
+            self._initial.restore(self.model, self.optimiser, self.average)
+            self._set_state(TrainingState())
+        self.resume()
+        self.state.go_back(lost, self.training.learning_rate)
+        self.metrics.board = board
+        self.metrics.start_clock()
+        event = Return(
+            update=self.state.update,
+            lost=lost.update - self.state.update,
+            fault=error.message,
+            returns=self.state.trouble.returns,
+            learning_rate=self.training.learning_rate * self.state.trouble.factor,
+        )
+        self.metrics.log("return", **vars(event))
+        self.save()  # a run that is resumed must not go back once more
+        self.events.go_back(event)
+
     # One update
 
     def update(self) -> None:
@@ -218,8 +261,9 @@ class Trainer:
         losses = self.accumulate(micro_batches)  # [2 + kinds of labels]
         self._exchange()
         labelled = self.accumulator.labelled(self.pairs, micro_batches)
-        rate = self.schedule.rate(state.update + 1, state.plateau.drops)
+        rate = self.schedule.rate(state.update + 1, state.plateau.drops) * state.trouble.factor
         norm, dropped = self.step(rate, losses)
+        self.statistics.restore(dropped)
         state.update += 1
         if self.average is not None:
             self.average.update(state.update, dropped)
@@ -259,7 +303,8 @@ class Trainer:
                 raise self._diverged(fault)
 
     def _diverged(self, fault: str) -> DivergedError:
-        return self.skips.diverged(fault, self.run.folder, self.state.update)
+        state = self.state
+        return self.skips.diverged(fault, self.run.folder, state.update, state.trouble)
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         """Accumulate the gradient of an update's loss over all ranks.
@@ -287,35 +332,6 @@ class Trainer:
         self.state.splits += self.ranks.exchange(self.should_stop, self._splits)
         self._splits = 0
 
-    def step(self, rate: float, losses: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Clip the gradient, update the parameters and clear the gradient.
-
-        Args:
-            rate: the learning rate.
-            losses: the summed losses, [n], which must be finite, too.
-
-        Returns:
-            The gradient's norm before clipping, [], and whether nothing was updated, [] bool:
-            because of numbers that are not finite, or of the guard.
-        """
-        if self.training.l2:
-            add_l2(self.parameters, self.training.l2)
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        norm = get_total_norm(gradients)
-        limit = self.training.clip_norm
-        # reading the norm makes a GPU wait; scaling costs a CPU a pass over the gradient
-        if limit and (norm.is_cuda or float(norm) > limit):
-            clip_grads_with_norm_(self.parameters, limit, norm)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
-        dropped = ~are_finite(norm, losses)
-        if self.guard is not None:
-            dropped = dropped | self.guard.judge(norm)
-        step_unless(dropped, self.optimiser)
-        self.statistics.restore(dropped)
-        self.optimiser.zero_grad(set_to_none=True)
-        return norm, dropped
-
     # Validation and checkpoints
 
     def validate(self) -> None:
@@ -328,7 +344,9 @@ class Trainer:
         self._check_weights()
         state = self.state
         with self._averaged():
-            measured = self.ranks.from_first(self.validator(self.model, _ValidationProgress(self)))
+            measured = self.ranks.from_first(
+                self.validator(self.model, Reporting(self._validating))
+            )
         self._exchange()
         if not math.isfinite(measured["loss"]):
             raise self._diverged(f"the validation loss is {measured['loss']}")
@@ -339,6 +357,12 @@ class Trainer:
         self.save()
         self.events.validation(row)
 
+    def _validating(self, done: int, total: int | None) -> None:
+        if self.should_stop():
+            raise StopRequestError
+        self.ranks.doing("validating")
+        self.events.validating(done, total)
+
     def save(self) -> None:
         """Save a checkpoint of the current state; most of the work is done beside training."""
         self._read()
@@ -348,6 +372,7 @@ class Trainer:
             self.state.guard = self.guard.averages
         if self.ranks.is_first:
             self._write()
+        self._initial = None
         self._exchange()
         self.metrics.elapse()  # writing does not count towards the rate of the next update
         self._saved_seconds = self.state.seconds
@@ -363,28 +388,16 @@ class Trainer:
 
     def _check_weights(self) -> None:
         # the loss of an update is that of the weights before it
-        finite = [weight.isfinite().all() for weight in self.model.parameters()]
-        if not torch.stack(finite).all():
-            raise self._diverged("a weight is not finite")
+        finite = torch.stack([weight.isfinite().all() for weight in self.parameters])
+        if not finite.all():
+            names = [name for name, _ in self.model.named_parameters()]
+            raise self._diverged(f"{names[finite.int().argmin()]} is not finite")
 
     def _split(self, sentences: int, size: int) -> None:
         self.state.splits += 1
         self._splits += 1
         self.metrics.log("split", sentences=sentences, size=size, splits=self.state.splits)
         self.events.split(sentences, size)
-
-
-class _ValidationProgress(Silent):
-    """Reports the progress of a validation as an event, and stops it on request."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
-
-    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
-        if self._trainer.should_stop():
-            raise StopRequestError
-        self._trainer.ranks.doing("validating")
-        self._trainer.events.validating(done, total)
 
 
 def _now() -> str:

@@ -30,6 +30,17 @@ from jtrans.training.stopping import StopRequestError
 Part = TypeVar("Part")
 
 
+class Reporting(Silent):
+    """Calls a function with the sentences that are done, and with their number."""
+
+    def __init__(self, report: Callable[[int, int | None], None]) -> None:
+        self._report = report
+
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
+        """See `Progress.advance`."""
+        self._report(done, total)
+
+
 class Validator:
     """Measures a model on the valid split of a corpus, as configured by `config`.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.torch
+import torch
 from plugins.rank_processes import run_ranks
 from plugins.small_corpus import ENGLISH, NOUNS, VERBS, WHITESPACE
 
@@ -17,8 +20,12 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
-from jtrans.training.events import Result, Skip, TrainingEvents
-from jtrans.training.session import train
+from jtrans.training import trainer as trainer_module
+from jtrans.training.divergence.skips import DivergedError
+from jtrans.training.events import Advance, Result, Return, Skip, TrainingEvents
+from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.session import make_trainer, train
+from jtrans.training.trainer import Trainer
 
 POISONED = 31  # the training pair with the word that no other has
 WORD = "nashorn"
@@ -129,3 +136,208 @@ def test_the_rank_with_the_sentence_names_it_and_all_leave_it_out(
         check(result, heard, run, result.update)
     assert ranks[0][1] == ranks[1][1]
     assert len(ranks[0][1][0].ranks) == 1
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, is_spoilt: Callable[[int, Trainer], bool]) -> None:
+    """Make the gradient of those updates, counted from 1, infinite."""
+    original = Trainer.accumulate
+
+    def accumulate(self: Trainer, micro_batches: Any) -> torch.Tensor:
+        losses = original(self, micro_batches)
+        if is_spoilt(self.state.update + 1, self):
+            for parameter in self.model.parameters():
+                parameter.grad = torch.full_like(parameter, math.inf)
+        return losses
+
+    monkeypatch.setattr(Trainer, "accumulate", accumulate)
+
+
+def is_too_fast(update: int, trainer: Trainer) -> bool:
+    """Stands for a rate with which training diverges; a quarter of it is low enough."""
+    return update > 6 and trainer.state.trouble.factor > 0.25
+
+
+def events_of(run: Path, name: str) -> list[dict[str, Any]]:
+    return [event for event in Run(run).events() if event["event"] == name]
+
+
+@pytest.mark.parametrize("saved", [4, 50], ids=["to a checkpoint", "to the beginning"])
+def test_training_goes_back_with_half_the_rate(
+    saved: int,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trainer_module, "LOG_EVERY", 1)
+    spoil(monkeypatch, is_too_fast)
+    schedule = {"name": "constant"}
+    config = make_config(max_updates=16, validate_every=saved, schedule=schedule, ema_decay=0.9)
+    result = train(config, data=corpus.folder, run=tmp_path / "run")
+    assert (result.update, result.returns, result.skipped) == (16, 2, 10)
+    target = 4 if saved == 4 else 0
+    returns = events_of(tmp_path / "run", "return")
+    assert [(each["update"], each["lost"]) for each in returns] == [(target, 11 - target)] * 2
+    rates = {each["update"]: each["learning_rate"] for each in events_of(tmp_path / "run", "train")}
+    assert [rates[update] for update in (5, 16)] == [0.0025, 0.0025]
+
+
+def test_without_a_checkpoint_training_begins_again(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends as if the lower rate had been chosen at once."""
+    for name, optimiser in (("adam", {}), ("nesterov", {"name": "nesterov"})):
+        schedule = {"name": "constant"}
+        config = make_config(max_updates=12, optimiser=optimiser, ema_decay=0.9, schedule=schedule)
+        rate = config.training.learning_rate / 4
+        training = config.training.model_copy(update={"learning_rate": rate})
+        low = config.model_copy(update={"training": training})
+        train(low, data=corpus.folder, run=tmp_path / name / "low")
+        with monkeypatch.context() as patch:
+            spoil(patch, is_too_fast)
+            train(config, data=corpus.folder, run=tmp_path / name / "run")
+        assert tensors_of(tmp_path / name / "run") == tensors_of(tmp_path / name / "low")
+
+
+def tensors_of(run: Path) -> dict[str, bytes]:
+    folder = Run(run).checkpoint("last").folder
+    return {
+        name: (folder / name).read_bytes() for name in ("model.safetensors", "state.safetensors")
+    }
+
+
+class CrashError(Exception):
+    """Stands for kill -9."""
+
+
+class Crash(TrainingEvents):
+    """Crashes after an update, but only once training has gone back so often."""
+
+    def __init__(self, update: int, returns: int) -> None:
+        self.at, self.left = update, returns
+
+    def go_back(self, event: Return) -> None:
+        self.left -= 1
+
+    def update(self, advance: Advance) -> None:
+        if advance.update == self.at and self.left <= 0:
+            raise CrashError
+
+
+@pytest.mark.parametrize(("update", "returns"), [(3, 0), (10, 0), (6, 1), (9, 1), (6, 2), (14, 2)])
+def test_a_crashed_run_goes_back_as_often_as_an_undisturbed_one(
+    update: int,
+    returns: int,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spoil(monkeypatch, is_too_fast)
+    config = make_config(max_updates=16, validate_every=5)
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    expected = train(config, data=corpus.folder, run=whole)
+    with pytest.raises(CrashError):
+        train(config, data=corpus.folder, run=run, events=Crash(update, returns))
+    result = train(config, data=corpus.folder, run=run)
+    assert (result.skipped, result.returns) == (expected.skipped, expected.returns) == (10, 2)
+    assert tensors_of(run) == tensors_of(whole)
+    kinds = ("skip", "return", "validation")
+    clock = {"seconds", "tokens_per_second"}
+    logs = [
+        [
+            {key: value for key, value in event.items() if key not in clock and key != "fault"}
+            for event in Run(folder).events()
+            if event["event"] in kinds
+        ]
+        for folder in (run, whole)
+    ]
+    assert logs[0] == logs[1]
+
+
+def test_the_fourth_time_training_ends_and_says_where(
+    poisoned: Poisoned, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, _ = poisoned
+
+    def explode(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        is_late = module.training and events.trainer.state.update >= 5
+        return output * math.inf if is_late else output
+
+    events = Exploding()
+    config = make_config(max_updates=30, validate_every=5)
+    events.trainer, _ = make_trainer(Run(tmp_path / "run"), config, corpus, events=events)
+    Run.create(tmp_path / "run", config, corpus.pipeline, {})
+    events.trainer.model.get_submodule("layers.0").register_forward_hook(explode)
+    with pytest.raises(DivergedError) as caught:
+        events.trainer.train()
+    message = caught.value.message
+    assert (caught.value.kind, caught.value.exit_code) == ("work.diverged", 1)
+    assert "at update 10, with 1/8 of the configured learning rate" in message
+    assert "first in layers.0, sentences" in message
+    assert [each.update for each in events.returns] == [5, 5, 5]
+    assert [each.returns for each in events.returns] == [1, 2, 3]
+    assert Run(tmp_path / "run").checkpoint("last").update == 5
+
+
+class Exploding(TrainingEvents):
+    """Remembers the returns."""
+
+    trainer: Trainer
+
+    def __init__(self) -> None:
+        self.returns: list[Return] = []
+
+    def go_back(self, event: Return) -> None:
+        self.returns.append(event)
+
+
+def test_a_rate_chosen_by_hand_may_be_halved_three_times_again(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_spoilt(update: int, trainer: Trainer) -> bool:
+        rate = trainer.training.learning_rate * trainer.state.trouble.factor
+        return update > 6 and rate > 0.0003
+
+    spoil(monkeypatch, is_spoilt)
+    run = tmp_path / "run"
+    with pytest.raises(DivergedError):
+        train(make_config(validate_every=5, max_updates=16), data=corpus.folder, run=run)
+    config = make_config(validate_every=5, max_updates=16, learning_rate=0.001)
+    result = train(config, data=corpus.folder, run=run)
+    assert (result.update, result.returns) == (16, 2)
+
+
+def test_several_processes_go_back_together(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 1 alone computes the infinite gradients, and both know it from their sum."""
+    original = GradientAccumulator.accumulate
+
+    def accumulate(self: Any, *arguments: Any) -> torch.Tensor:
+        losses = original(self, *arguments)
+        trainer = trainers[0]
+        if os.environ["RANK"] == "1" and is_too_fast(trainer.state.update + 1, trainer):
+            losses += math.nan
+        return losses
+
+    trainers: list[Trainer] = []
+    initialise = Trainer.__init__
+
+    def noted(self: Trainer, *arguments: Any, **options: Any) -> None:
+        initialise(self, *arguments, **options)
+        trainers.append(self)
+
+    monkeypatch.setattr(GradientAccumulator, "accumulate", accumulate)
+    monkeypatch.setattr(Trainer, "__init__", noted)
+
+    def one_rank(_: int) -> tuple[int, int, int, float]:
+        config = make_config(max_updates=12, validate_every=5)
+        result = train(config, data=corpus.folder, run=tmp_path / "run")
+        weights = sum(float(each.detach().sum()) for each in trainers[0].model.parameters())
+        return result.update, result.returns, result.skipped, weights
+
+    first, second = run_ranks(2, one_rank)
+    assert first == second
+    assert first[:3] == (12, 2, 10)
+    assert [each["ranks"] for each in events_of(tmp_path / "run", "skip")] == [[1]] * 10

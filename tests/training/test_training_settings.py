@@ -14,6 +14,7 @@ from jtrans.runs import Run
 from jtrans.training import trainer as trainer_module
 from jtrans.training.distributed import ranks as ranks_module
 from jtrans.training.events import TrainingEvents
+from jtrans.training.optimisation.step import Step
 from jtrans.training.session import make_trainer, train
 from jtrans.training.trainer import Trainer
 
@@ -184,18 +185,18 @@ def test_a_validation_follows_the_clock(
     corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every update takes a minute here."""
-    seconds, step = [0.0], Trainer.step
+    seconds, step = [0.0], Step.__call__
 
     class Clock:
         def monotonic(self) -> float:
             return seconds[0]
 
-    def slow_step(self: Trainer, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def slow_step(self: Step, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
         seconds[0] += 60.0
         return step(self, *arguments)
 
     monkeypatch.setattr(ranks_module, "time", Clock())
-    monkeypatch.setattr(Trainer, "step", slow_step)
+    monkeypatch.setattr(Step, "__call__", slow_step)
     config = make_config(validate_every="3 minutes", max_updates=10, validate_sentences=0)
     train(config, data=corpus.folder, run=tmp_path / "run")
     events = Run(tmp_path / "run").events()

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections import deque
 from pathlib import Path
 
-from torch import Tensor
-
 from jtrans.errors import WorkError
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.divergence.trace import Attempt, Cause, Tracer
@@ -58,7 +56,7 @@ class Skips:
             fault: what is not finite, as text.
             trouble: of the run so far.
         """
-        attempt = next(each for each in self._attempts if each.update == update)
+        attempt = next(each for each in reversed(self._attempts) if each.update == update)
         causes = self.ranks.gather(self.tracer.trace(attempt))
         faulty = [rank for rank, cause in enumerate(causes) if cause.layer]
         sentences = [index for cause in causes for index in cause.sentences]
@@ -77,20 +75,24 @@ class Skips:
         )
         return self._last
 
-    def diverged(self, fault: str, run: Path, update: int) -> DivergedError:
-        """Return the error for training that cannot go on.
+    def diverged(self, fault: str, run: Path, update: int, trouble: Trouble) -> DivergedError:
+        """Return the error for training that cannot go on like this.
 
         Args:
             fault: what is not finite, as text.
             run: its folder.
             update: the number of updates done.
+            trouble: of the run so far.
         """
         last = self._last
         cause = f"; update {last.update:,} was skipped: {last.describe()}" if last else ""
+        tried = ""
+        if trouble.returns:
+            tried = f", with {describe_factor(trouble.returns)} of the configured learning rate"
         return DivergedError(
-            f"training diverged: {fault} at update {update:,}{cause}",
+            f"training diverged: {fault} at update {update:,}{tried}{cause}",
             where=str(run),
-            hint="the same command with half the rate, --set training.learning_rate=..., "
+            hint="the same command with a lower rate, --set training.learning_rate=..., "
             "continues from the last checkpoint; with --restart it starts over",
         )
 
@@ -99,17 +101,14 @@ class Skips:
         self.ranks.begin_micro_batch(self.seed, update - 1, indices)
 
 
+def describe_factor(returns: int) -> str:
+    """Return the part of the rate that is left, such as ``1/4``."""
+    return f"1/{2**returns}"
+
+
 def _are_guilty(causes: list[Cause]) -> bool:
-    """Return whether the update is finite without the sentences that are named, and not empty."""
-    is_rest_finite = all(cause.is_rest_finite for cause in causes)
-    return is_rest_finite and sum(cause.rest for cause in causes) > 0
+    """Return whether the update is finite without the sentences that are named.
 
-
-def are_finite(norm: Tensor, losses: Tensor | None) -> Tensor:
-    """Return whether an update can be made, [] bool; nothing waits for it.
-
-    Args:
-        norm: of the gradient, [].
-        losses: the summed losses, [n].
+    They must be at most half of what their rank computed: otherwise the rank may be to blame.
     """
-    return norm.isfinite() if losses is None else norm.isfinite() & losses.isfinite().all()
+    return all(cause.is_rest_finite and len(cause.sentences) <= cause.rest for cause in causes)

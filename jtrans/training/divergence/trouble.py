@@ -21,6 +21,8 @@ class Trouble:
     skipped: int = 0  # updates whose loss or gradient was not finite
     unexplained: list[int] = field(default_factory=list)  # the last of those not due to sentences
     left_out: list[int] = field(default_factory=list)  # training pairs that spoilt an update
+    returns: int = 0  # how often training went back to its last good state
+    learning_rate: float | None = None  # of the configuration that had to be halved so often
 
     def blame(self, update: int, sentences: Sequence[int], pairs: int) -> bool:
         """Note why an update was skipped.
@@ -39,6 +41,20 @@ class Trouble:
             return True
         self.unexplained = [each for each in self.unexplained if each > update - LAST] + [update]
         return False
+
+    @property
+    def factor(self) -> float:
+        """The part of the configured rate that training goes on with."""
+        return float(0.5**self.returns)
+
+    def go_back(self, learning_rate: float) -> None:
+        """Count a return to the last good state; the skipped updates before it are forgiven."""
+        self.returns, self.learning_rate, self.unexplained = self.returns + 1, learning_rate, []
+
+    def use(self, learning_rate: float) -> None:
+        """Take note of the configured rate: after another one training may go back again."""
+        if learning_rate != self.learning_rate:
+            self.returns = 0
 
     @property
     def is_repeated(self) -> bool:

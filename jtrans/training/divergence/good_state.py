@@ -1,0 +1,70 @@
+"""The last good state: the newest checkpoint that is no part of the trouble, or the beginning."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from jtrans.errors import CheckpointError
+from jtrans.models.base import TranslationModel
+from jtrans.runs import Run
+from jtrans.training.checkpoint import read_state
+from jtrans.training.divergence.random_state import RandomState
+from jtrans.training.weights.moving_average import MovingAverage
+
+
+class InitialState:
+    """A copy of a model before its first update, in the memory of the CPU.
+
+    Training goes back to it as long as it has saved nothing.
+    """
+
+    def __init__(self, model: TranslationModel) -> None:
+        self._tensors = {name: _copy(tensor) for name, tensor in _saved(model).items()}
+        self._random = RandomState.of(model.device)
+
+    def restore(
+        self, model: TranslationModel, optimiser: Optimizer, average: MovingAverage | None
+    ) -> None:
+        """Make everything what it was."""
+        with torch.no_grad():
+            for name, tensor in _saved(model).items():
+                tensor.copy_(self._tensors[name])
+            for values in optimiser.state.values():
+                for value in values.values():
+                    value.zero_()  # moments and counters begin with 0
+        if average is not None:
+            average.restore({})
+        self._random.restore()
+
+
+def remove_spoilt(run: Run, *, keeps_one: bool) -> None:
+    """Delete the newest checkpoints if the updates just before them were skipped.
+
+    Their weights are those that all further updates fail with.
+
+    Args:
+        run: the run.
+        keeps_one: whether the oldest stays in any case.
+    """
+    checkpoints = run.checkpoints()
+    for checkpoint in reversed(checkpoints[1:] if keeps_one else checkpoints):
+        try:
+            state = read_state(checkpoint)
+        except CheckpointError:
+            continue  # damaged: it is not loaded, either
+        if state.update not in state.trouble.unexplained:
+            return
+        run.remove_checkpoint(checkpoint)
+
+
+def _saved(model: TranslationModel) -> dict[str, Tensor]:
+    """Return the tensors of a model that checkpoints save, tied ones once."""
+    saved = model.state_dict().keys()
+    buffers = {name: buffer for name, buffer in model.named_buffers() if name in saved}
+    return {**dict(model.named_parameters()), **buffers}
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", copy=True)

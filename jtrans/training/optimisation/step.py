@@ -1,0 +1,61 @@
+"""One step of the optimiser: the gradient is clipped, and skipped or dropped if it is bad."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from jtrans.config import TrainingConfig
+from jtrans.training.optimisation.guard import GradientGuard
+from jtrans.training.optimisation.optimiser import add_l2, step_unless
+
+
+class Step:
+    """Updates parameters from their gradients, and clears these.
+
+    Args:
+        parameters: of the model.
+        optimiser: of the parameters.
+        training: the settings.
+        guard: judges finite gradients, if there is one.
+    """
+
+    def __init__(
+        self,
+        parameters: list[Parameter],
+        optimiser: torch.optim.Optimizer,
+        training: TrainingConfig,
+        guard: GradientGuard | None,
+    ) -> None:
+        self.parameters = parameters
+        self.optimiser = optimiser
+        self.l2, self.clip_norm = training.l2, training.clip_norm
+        self.guard = guard
+
+    def __call__(self, rate: float, losses: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Do a step; a GPU need not answer anything for it.
+
+        Args:
+            rate: the learning rate.
+            losses: the summed losses, [n], which must be finite, too.
+
+        Returns:
+            The gradient's norm before clipping, [], and whether nothing was updated, [] bool:
+            because of numbers that are not finite, or of the guard.
+        """
+        if self.l2:
+            add_l2(self.parameters, self.l2)
+        norm = get_total_norm([p.grad for p in self.parameters if p.grad is not None])
+        # reading the norm makes a GPU wait; scaling costs a CPU a pass over the gradient
+        if self.clip_norm and (norm.is_cuda or float(norm) > self.clip_norm):
+            clip_grads_with_norm_(self.parameters, self.clip_norm, norm)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        dropped = ~norm.isfinite() if losses is None else ~(norm + losses.sum()).isfinite()
+        if self.guard is not None:
+            dropped = dropped | self.guard.judge(norm)
+        step_unless(dropped, self.optimiser)
+        self.optimiser.zero_grad(set_to_none=True)
+        return norm, dropped
