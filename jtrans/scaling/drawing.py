@@ -47,9 +47,13 @@ def _gradients(axes: Axes, result: ScalingResult) -> None:
             axes.plot([place] * 2, ends, color=ink, linewidth=1.6)
         axes.plot([place], [spread.mean], "D", color=ink, markersize=6)
         axes.annotate(
-            f"{spread.mean:.4f}", (place, spread.mean), (9, -3), textcoords="offset points"
+            f"{spread.mean:.4f}",
+            (place, spread.mean),
+            (9, -3),
+            textcoords="offset points",
+            bbox={"color": "white", "pad": 1.0},  # readable where it lies on the line of zero
         )
-    axes.axhline(0.0, color=GREY, linewidth=0.8)
+    axes.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
     axes.set_xticks(range(len(names)), names)
     axes.set_xlim(-0.5, 1.8)
     axes.set_ylabel("validation loss saved per unit, nats")

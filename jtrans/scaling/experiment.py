@@ -188,7 +188,7 @@ class ScalingResult:
             if half is not None and abs(spread.mean) < half:
                 lines.append(
                     f"the gradient of {name} is {spread.mean:.4f} ± {half:.4f}: its sign is not "
-                    "certain with these seeds"
+                    "certain with these seeds; more seeds, or longer training, would tell"
                 )
         if len(self.plan.seeds) == 1:
             lines.append(

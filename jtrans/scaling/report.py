@@ -41,10 +41,14 @@ def write_report(result: ScalingResult) -> Path:
 
 def summary(result: ScalingResult) -> str:
     """Return the sizes before and after in a few words."""
-    before, after = result.plan.config, result.scaled_config
-    counts = layer_counts(after)
-    parts = [f"{key} {old} -> {counts[key]}" for key, old in layer_counts(before).items()]
-    return ", ".join([*parts, f"F {ffn_width(before):,} -> {ffn_width(after):,}"])
+    before, after = (
+        {**layer_counts(config), "F": ffn_width(config)}
+        for config in (result.plan.config, result.scaled_config)
+    )
+    return ", ".join(
+        f"{key} {old:,}" + ("" if after[key] == old else f" → {after[key]:,}")
+        for key, old in before.items()
+    )
 
 
 def page(result: ScalingResult, picture: str) -> str:
