@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import logging
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
@@ -15,6 +18,7 @@ from jtrans.training.events import (
     Advance,
     Result,
     Return,
+    SampleTranslation,
     Skip,
     Start,
     TrainingEvents,
@@ -130,6 +134,18 @@ class TrainTable(TrainingEvents):
             + notes.rstrip(),
             "green" if validation.is_best else "",
         )
+        self._samples(validation.samples)
+
+    def _samples(self, samples: Sequence[SampleTranslation]) -> None:
+        """Show the first sample on a terminal, in a line; all of them with --verbose."""
+        if logging.getLogger("jtrans").isEnabledFor(logging.INFO):
+            for sample in samples:
+                for name, text in dataclasses.asdict(sample).items():
+                    self._line(f"{name:>14}  {text}", "dim")
+        elif samples and not self._is_plain:
+            first = samples[0]
+            text = f"{'':8}{first.hypothesis}  (reference: {first.reference})"
+            self._line(text, "dim", crop=True)
 
     def close(self) -> None:
         """Remove the bar."""
@@ -137,15 +153,16 @@ class TrainTable(TrainingEvents):
             self._bar.stop()
             self._bar = None
 
-    def _line(self, text: str, style: str) -> None:
+    def _line(self, text: str, style: str, *, crop: bool = False) -> None:
         if self._is_quiet:
             return
-        if self._bar is not None:
-            self._bar.console.print(text, style=style)
-        elif self._is_plain:
+        if self._is_plain:
             console.talk(text)
-        else:
-            console.rich_console(stderr=True).print(text, style=style)
+            return
+        shown = console.rich_console(stderr=True) if self._bar is None else self._bar.console
+        # brackets are no markup here: sentences may hold them
+        overflow: Literal["ellipsis", "fold"] = "ellipsis" if crop else "fold"
+        shown.print(text, style=style, markup=False, overflow=overflow, no_wrap=crop)
 
     def _draw(self, text: str, share: float | None) -> None:
         if self._bar is None:

@@ -242,6 +242,8 @@ class TrainingConfig(ConfigSection):
     validate_every: Literal["epoch"] | Count | Minutes = "epoch"
     validate_sentences: Annotated[int, Field(ge=0)] = 1000  # translated for BLEU; 0: no BLEU
     validate_beam: Count = 1
+    # translations that a validation shows, always of the same sentences; 0: none
+    validate_samples: Annotated[int, Field(ge=0)] = 3
     best_metric: Metric = "valid-loss"
     stop: StopConfig | None = None
     keep: KeepConfig = KeepConfig()

@@ -91,6 +91,7 @@ class TrainingState:
     plateau: Plateau = field(default_factory=Plateau)  # of the learning rate
     window: BleuWindow = field(default_factory=BleuWindow)  # consecutive validations, if kept
     guard: list[float] = field(default_factory=NO_AVERAGES.copy)  # `GradientGuard.averages`
+    noise: list[float] = field(default_factory=lambda: [0.0, 0.0])  # `NoiseScale.averages`
     dropped: int = 0  # updates dropped by the gradient guard
     since_log: Totals = field(default_factory=Totals)  # sums since the last train event of the log
     since_validation: Totals = field(default_factory=Totals)  # sums since the last validation

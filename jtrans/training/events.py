@@ -38,6 +38,15 @@ class Advance:
 
 
 @dataclass(frozen=True)
+class SampleTranslation:
+    """A sentence of the valid split, and what the model makes of it."""
+
+    source: str
+    reference: str  # the first
+    hypothesis: str
+
+
+@dataclass(frozen=True)
 class Validation:
     """One validation: a row of the table."""
 
@@ -55,6 +64,12 @@ class Validation:
     window: float | None = None  # mean BLEU of the window of validations that ends with this one
     is_best_window: bool = False  # so far
     accuracy: dict[str, float] = field(default_factory=dict)  # of the labels of the source, by kind
+    samples: tuple[SampleTranslation, ...] = ()  # of the same sentences in every validation
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the validation as plain values; without samples where there are none."""
+        values = dataclasses.asdict(self)
+        return values if self.samples else {k: v for k, v in values.items() if k != "samples"}
 
 
 @dataclass(frozen=True)

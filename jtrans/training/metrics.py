@@ -8,6 +8,7 @@ resumed run logs the same values as an uninterrupted run.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from jtrans.runs import Run
 from jtrans.training.checkpoint import Totals, TrainingState
 from jtrans.training.distributed.ranks import Ranks
-from jtrans.training.events import Advance, Validation
+from jtrans.training.events import Advance, SampleTranslation, Validation
 from jtrans.training.stopping import Stopping
 from jtrans.training.tensorboard import TensorBoard
 
@@ -135,7 +136,7 @@ class Metrics:
         if self.board is not None:
             self.board.add(event, self.state.update, values)
 
-    def log_updates(self, learning_rate: float) -> None:
+    def log_updates(self, learning_rate: float, noise_scale: float | None = None) -> None:
         """Log the sums of the updates read since the last train event, and clear them."""
         state, sums = self.state, self.state.since_log
         rates = {"tokens_per_second": sums.rate(sums.tokens)}
@@ -143,6 +144,8 @@ class Metrics:
             rates["positions_per_second"] = sums.rate(sums.positions)
         if not sums.measured:
             return  # all were skipped: they are part of the next event
+        if noise_scale is not None:
+            rates["noise_scale"] = noise_scale
         if state.dropped:
             rates["dropped"] = state.dropped
         if state.trouble.skipped:
@@ -162,7 +165,13 @@ class Metrics:
             seconds=state.seconds,
         )
 
-    def validation(self, measured: dict[str, float], *, is_best: bool) -> Validation:
+    def validation(
+        self,
+        measured: dict[str, float],
+        *,
+        is_best: bool,
+        samples: Sequence[SampleTranslation] = (),
+    ) -> Validation:
         """Log a validation, clear the sums since the last one, and return it as an event."""
         self.elapse()
         state, sums = self.state, self.state.since_validation
@@ -186,10 +195,11 @@ class Metrics:
                 for name, value in measured.items()
                 if name.endswith("_accuracy")
             },
+            samples=tuple(samples),
         )
-        self.log(
-            "validation", **{name: value for name, value in vars(row).items() if name != "update"}
-        )
+        values = row.to_json()
+        del values["update"]  # `log` adds it
+        self.log("validation", **values)
         return row
 
     def advance(self, stopping: Stopping, updates_per_epoch: int) -> Advance:

@@ -40,6 +40,7 @@ class GradientAccumulator:
         on_split: called with the sentences and the padded size (joint positions, or source and
             target tokens) of each micro-batch that did not fit into memory.
         before: called with the pairs of each micro-batch before it runs.
+        after: the same after it, when the parameters have the gradient of it alone.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class GradientAccumulator:
         cutoff: float = 0.0,
         on_split: Callable[[int, int], None] = lambda sentences, size: None,
         before: Callable[[MicroBatch], None] = lambda indices: None,
+        after: Callable[[MicroBatch], None] = lambda indices: None,
     ) -> None:
         self.model = model
         self.objective = objective
@@ -62,6 +64,7 @@ class GradientAccumulator:
         self.cutoff = cutoff
         self.on_split = on_split
         self.before = before
+        self.after = after
         self.limits = MemoryLimits()
         self._parameters = list(model.parameters())  # walking over a small model takes its time
 
@@ -140,6 +143,7 @@ class GradientAccumulator:
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
             return None
+        self.after(indices)
         both = [
             (parameter.grad, gradient)
             for parameter, gradient in zip(parameters, before, strict=True)

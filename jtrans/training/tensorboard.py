@@ -19,6 +19,7 @@ CURVES: dict[str, dict[str, str]] = {
         "nll": "train/unsmoothed_loss",
         "learning_rate": "train/learning_rate",
         "gradient_norm": "train/gradient_norm",
+        "noise_scale": "train/noise_scale",
         "tokens_per_second": "train/tokens_per_second",
         "positions_per_second": "train/positions_per_second",
         "dropped": "train/dropped_updates",
@@ -62,6 +63,10 @@ class TensorBoard:
             scalars[f"valid/{kind}_accuracy"] = share
         for tag, value in scalars.items():
             self._writer.add_scalar(tag, value, update)
+        for number, sample in enumerate(values.get("samples", ())):
+            # indented: text as it is, not Markdown
+            lines = [f"    {name:<10}  {text}" for name, text in sample.items()]
+            self._writer.add_text(f"valid/sample_{number}", "\n".join(lines), update)
         if event in ("validation", "end"):
             self._writer.flush()
 

@@ -42,6 +42,7 @@ from jtrans.training.metrics import Metrics
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective
 from jtrans.training.optimisation.guard import GradientGuard
+from jtrans.training.optimisation.noise_scale import NoiseScale
 from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.optimisation.step import Step
@@ -101,6 +102,7 @@ class Trainer:
             cutoff=training.cutoff,
             on_split=self._split,
             before=self._before_micro_batch,
+            after=lambda part: self.noise.add(self.parameters, self.plan.divisor([part])),
         )
         self.skips = Skips(self.accumulator, self.ranks, training.seed)
         self.statistics = BatchStatistics(model)
@@ -115,6 +117,7 @@ class Trainer:
             corpus, config, is_joint=model.is_joint, precision=precision, ranks=self.ranks
         )
         self.optimiser = make_optimiser(model, training)
+        self.noise = NoiseScale()
         self.guard = GradientGuard(model.device) if training.gradient_guard else None
         self.step = Step(self.parameters, self.optimiser, training, self.guard)
         decay = training.ema_decay
@@ -151,6 +154,7 @@ class Trainer:
         state.trouble.use(self.training.learning_rate)
         self.metrics = Metrics(self.run, state, is_joint=self.model.is_joint, ranks=self.ranks)
         self.accumulator.limits = state.limits
+        self.noise.restore(state.noise)
         if self.guard is not None:
             self.guard.averages = state.guard
 
@@ -263,6 +267,7 @@ class Trainer:
         labelled = self.accumulator.labelled(self.pairs, micro_batches)
         rate = self.schedule.rate(state.update + 1, state.plateau.drops) * state.trouble.factor
         norm, dropped = self.step(rate, losses)
+        self.noise.end(norm)
         self.statistics.restore(dropped)
         state.update += 1
         if self.average is not None:
@@ -277,7 +282,7 @@ class Trainer:
         is_logged = state.update % LOG_EVERY == 0
         self._read(0 if is_logged or self.model.device.type == "cpu" else READ_LATER)
         if is_logged:
-            self.metrics.log_updates(rate)
+            self.metrics.log_updates(rate, self.noise.estimate())
         self.events.update(self.metrics.advance(self.stopping, updates_per_epoch))
 
     def _begin_epoch(self) -> None:
@@ -318,8 +323,12 @@ class Trainer:
         number, random = self.state.update + 1, RandomState.of(self.model.device)
         self.skips.remember(Attempt(number, self.pairs, own, divisor, labelled, random))
         self.statistics.keep()
+        # the penalty of l2 is no part of the gradient whose noise is measured
+        is_divided = not self.training.l2 and self.ranks.count * len(micro_batches) > 1
+        self.noise.begin(self.state.update, divisor if is_divided else 0)
         losses = self.accumulator.accumulate(self.pairs, own, divisor, labelled)
-        return self.ranks.add_up(self.parameters, losses)
+        sums = self.ranks.add_up(self.parameters, self.noise.joined(losses))
+        return self.noise.parted(sums)
 
     def _cost(self, micro_batch: MicroBatch) -> float:
         return float(padded_size(self.pairs, micro_batch, is_joint=self.model.is_joint))
@@ -352,7 +361,7 @@ class Trainer:
             raise self._diverged(f"the validation loss is {measured['loss']}")
         is_best = self.stopping.judge(state, measured)
         state.validation, state.validated = measured, state.update
-        row = self.metrics.validation(measured, is_best=is_best)
+        row = self.metrics.validation(measured, is_best=is_best, samples=self.validator.samples)
         state.validated_seconds = state.seconds
         self.save()
         self.events.validation(row)
@@ -368,6 +377,7 @@ class Trainer:
         self._read()
         self._check_weights()
         self.metrics.elapse()
+        self.noise.read()
         if self.guard is not None:
             self.state.guard = self.guard.averages
         if self.ranks.is_first:

@@ -24,6 +24,7 @@ from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.progress import Progress, Silent
 from jtrans.training.distributed.ranks import Ranks
+from jtrans.training.events import SampleTranslation
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.stopping import StopRequestError
 
@@ -86,6 +87,11 @@ class Validator:
         self.sentences = np.linspace(0, len(self.pairs) - 1, count).round().astype(int).tolist()
         sets = corpus.references("valid") if count else []
         self.references = [[lines[index] for index in self.sentences] for lines in sets]
+        places = np.linspace(0, count - 1, min(training.validate_samples, count)).round()
+        self._sampled: list[int] = places.astype(int).tolist()  # as places in `sentences`
+        texts = corpus.raw_lines("valid", "source") if self._sampled else []
+        self._sources = [texts[self.sentences[place]] for place in self._sampled]
+        self.samples: tuple[SampleTranslation, ...] = ()  # of the last validation
 
     def __call__(
         self, model: TranslationModel, progress: Progress | None = None
@@ -97,7 +103,7 @@ class Validator:
         If the loss is not finite, nothing is translated.
         """
         progress = progress or Silent()
-        was_training = model.training
+        was_training, self.samples = model.training, ()
         model.eval()
         try:
             measured = self.teacher_forced(model, progress)
@@ -144,6 +150,10 @@ class Validator:
         dealt = np.argsort(np.arange(len(self.sentences)) % self.ranks.count, kind="stable")
         texts = self._gathered(lambda: self._translations(model, progress))
         lines = [texts[place] for place in np.argsort(dealt)]
+        self.samples = tuple(
+            SampleTranslation(source, self.references[0][place], lines[place])
+            for source, place in zip(self._sources, self._sampled, strict=True)
+        )
         return {
             name: corpus_score(
                 name,

@@ -39,6 +39,10 @@ def test_tensorboard_shows_the_numbers_of_the_log_once_also_after_an_interruptio
         logged = [(e["update"], e[name]) for e in run.events() if e["event"] == event]
         shown = [(point.step, point.value) for point in curves.Scalars(tag)]
         assert shown == [(update, pytest.approx(value, rel=1e-6)) for update, value in logged]
+    (last,) = [e["samples"][0] for e in run.events() if e["event"] == "validation"][-1:]
+    shown_last = curves.Tensors("valid/sample_0/text_summary")[-1]
+    text = shown_last.tensor_proto.string_val[0].decode()
+    assert shown_last.step == 6 and all(sentence in text for sentence in last.values())
 
 
 def test_without_the_package_nothing_is_started(
