@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -40,21 +40,24 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on `device`; the copy does not keep the CPU waiting."""
         place = torch.device(device)
+        # from memory that is not pinned a copy waits; what is pinned already stays as it is
+        batch = self.pinned() if place.type == "cuda" and self.source.is_cpu else self
+        return batch._changed(lambda tensor: tensor.to(place, non_blocking=True))
 
-        def moved(tensor: Tensor) -> Tensor:
-            if place.type == "cuda" and tensor.device.type == "cpu":
-                tensor = tensor.pin_memory()  # from other memory a copy waits
-            return tensor.to(place, non_blocking=True)
+    def pinned(self) -> Batch:
+        """Return the batch in memory that a GPU copies from by itself."""
+        return self._changed(Tensor.pin_memory)
 
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
         return Batch(
-            moved(self.source),
-            moved(self.source_mask),
-            moved(self.target_in),
-            moved(self.target_out),
-            moved(self.target_mask),
+            change(self.source),
+            change(self.source_mask),
+            change(self.target_in),
+            change(self.target_out),
+            change(self.target_mask),
             self.indices,
-            None if self.target_rows is None else moved(self.target_rows),
-            {kind: moved(labels) for kind, labels in self.labels.items()},
+            None if self.target_rows is None else change(self.target_rows),
+            {kind: change(labels) for kind, labels in self.labels.items()},
         )
 
     def real_targets(self, x: Tensor) -> Tensor:

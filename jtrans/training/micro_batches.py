@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from jtrans.data.batch import collate
 from jtrans.data.prepared import ParallelIds
 from jtrans.data.word_dropout import drop_words
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast
 from jtrans.nn.memory import is_out_of_memory
+from jtrans.training.feeding.ahead import BatchesAhead
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.r_drop import cut_second, r_drop_loss, repeated
@@ -66,6 +66,7 @@ class GradientAccumulator:
         self.before = before
         self.after = after
         self.limits = MemoryLimits()
+        self.batches = BatchesAhead(model.device)
         self._parameters = list(model.parameters())  # walking over a small model takes its time
 
     def accumulate(
@@ -159,7 +160,7 @@ class GradientAccumulator:
     def _forward_backward(
         self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
     ) -> Tensor:
-        batch = collate(pairs, indices).to(self.model.device)
+        batch = self.batches.take(pairs, indices)
         if self.word_dropout:
             batch = drop_words(batch, self.word_dropout)
         passes = 1

@@ -180,7 +180,7 @@ class Trainer:
         self._saved_seconds = self.state.seconds
         if self.state.update == 0:
             self._initial = InitialState(self.model)
-        with self.writer.finishing():
+        with self.writer.finishing(), contextlib.closing(self.accumulator.batches):
             reason = self._train()
         self.metrics.log("end", time=_now(), reason=reason, seconds=self.state.seconds)
         result = self.state.result(self.run.folder, reason, first)
@@ -317,7 +317,10 @@ class Trainer:
         Returns:
             The summed losses, see `GradientAccumulator.accumulate`.
         """
-        own = self.ranks.deal(micro_batches, self._cost)
+        own = self._own(micro_batches)
+        following = self.updates[self.state.position + 1 :][:1]
+        next_own = [part for update in following for part in self._own(update)]
+        self.accumulator.batches.expect(self.pairs, [*own, *next_own])
         labelled = self.accumulator.labelled(self.pairs, micro_batches)
         divisor = self.plan.divisor(micro_batches)
         number, random = self.state.update + 1, RandomState.of(self.model.device)
@@ -329,6 +332,9 @@ class Trainer:
         losses = self.accumulator.accumulate(self.pairs, own, divisor, labelled)
         sums = self.ranks.add_up(self.parameters, self.noise.joined(losses))
         return self.noise.parted(sums)
+
+    def _own(self, micro_batches: Sequence[MicroBatch]) -> Sequence[MicroBatch]:
+        return self.ranks.deal(micro_batches, self._cost)
 
     def _cost(self, micro_batch: MicroBatch) -> float:
         return float(padded_size(self.pairs, micro_batch, is_joint=self.model.is_joint))

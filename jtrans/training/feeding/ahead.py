@@ -1,0 +1,77 @@
+"""Micro-batches padded ahead of their use, in a thread.
+
+A GPU that waits for the next micro-batch does nothing. The thread pads those of this update and the
+next and puts them into pinned memory, from which copies do not wait. It draws nothing at random
+and reads what does not change: a micro-batch is the same whoever pads it, and when.
+
+On a CPU the thread would take its time from the computation: padding is 0.2 ms of an update of
+4,096 target tokens, which takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+
+from jtrans.data.batch import Batch, collate
+from jtrans.data.prepared import ParallelIds
+from jtrans.training.updates import MicroBatch
+
+WITH_THREAD = {"cuda"}  # types of devices
+
+
+class BatchesAhead:
+    """The micro-batches of a split on a device.
+
+    Args:
+        device: that computes.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._pairs: ParallelIds | None = None  # that the micro-batches are of
+        self._expected: dict[bytes, Future[Batch]] = {}
+        self._thread: ThreadPoolExecutor | None = None
+
+    def expect(self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch]) -> None:
+        """Begin to pad what comes next; what was expected before and is not named is forgotten."""
+        if self._device.type not in WITH_THREAD:
+            return
+        known = self._expected if self._pairs is pairs else {}
+        forgotten = {*self._expected.values()}
+        self._pairs, self._expected = pairs, {}
+        for indices in micro_batches:
+            key = indices.tobytes()
+            future = known.get(key) or self._begin(pairs, indices)
+            self._expected[key] = future
+            forgotten.discard(future)
+        for future in forgotten:
+            future.cancel()
+
+    def take(self, pairs: ParallelIds, indices: MicroBatch) -> Batch:
+        """Return a micro-batch on the device; an error of the thread is raised here."""
+        future = self._expected.pop(indices.tobytes(), None) if self._pairs is pairs else None
+        batch = collate(pairs, indices) if future is None else future.result()
+        return batch.to(self._device)
+
+    def close(self) -> None:
+        """End the thread; `expect` starts another one."""
+        self._expected.clear()
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+            self._thread = None
+
+    def _begin(self, pairs: ParallelIds, indices: MicroBatch) -> Future[Batch]:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "jtrans-batches", self._enter)
+        return self._thread.submit(self._pad, pairs, indices)
+
+    def _enter(self) -> None:
+        if self._device.type == "cuda":  # else pinning would start to use the first GPU, too
+            torch.cuda.set_device(self._device)
+
+    def _pad(self, pairs: ParallelIds, indices: MicroBatch) -> Batch:
+        batch = collate(pairs, indices)
+        return batch.pinned() if self._device.type == "cuda" else batch
