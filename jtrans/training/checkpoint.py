@@ -81,6 +81,7 @@ class TrainingState:
     epoch: int = 0  # whole epochs done
     position: int = 0  # updates done in the current epoch
     seconds: float = 0.0  # time spent training and validating, interruptions not counted
+    processor_seconds: float = 0.0  # of them, those of all threads of the first process
     validated: int = 0  # the update of the last validation
     validated_seconds: float = 0.0  # `seconds` at its end
     validation: dict[str, float] = field(default_factory=dict)  # its measurements
@@ -109,7 +110,8 @@ class TrainingState:
         """Take over from `lost`, which training went back from, what did happen."""
         self.trouble = lost.trouble
         self.trouble.go_back(learning_rate)
-        self.seconds, self.events, self.splits = lost.seconds, lost.events, lost.splits
+        self.seconds, self.processor_seconds = lost.seconds, lost.processor_seconds
+        self.events, self.splits = lost.events, lost.splits
 
     def result(self, run: Path, reason: str, first: int) -> Result:
         """Return how training ended that began this time after `first` updates."""

@@ -8,6 +8,7 @@ resumed run logs the same values as an uninterrupted run.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,7 +61,7 @@ class Metrics:
 
     def start_clock(self) -> None:
         """Start counting time."""
-        self._clock = self.ranks.now()
+        self._clock, self._processor_clock = self.ranks.now(), time.process_time()
         self._first_update = self.state.update
         self._first_seconds = self.state.seconds
 
@@ -69,6 +70,9 @@ class Metrics:
         now = self.ranks.now()
         seconds, self._clock = now - self._clock, now
         self.state.seconds += seconds
+        used = time.process_time()
+        self.state.processor_seconds += used - self._processor_clock
+        self._processor_clock = used
         return seconds
 
     def count(

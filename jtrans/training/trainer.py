@@ -182,7 +182,8 @@ class Trainer:
             self._initial = InitialState(self.model)
         with self.writer.finishing(), contextlib.closing(self.accumulator.batches):
             reason = self._train()
-        self.metrics.log("end", time=_now(), reason=reason, seconds=self.state.seconds)
+        spent = {"seconds": self.state.seconds, "processor_seconds": self.state.processor_seconds}
+        self.metrics.log("end", time=_now(), reason=reason, **spent)
         result = self.state.result(self.run.folder, reason, first)
         self.events.end(result)
         return result

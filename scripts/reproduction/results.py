@@ -56,7 +56,8 @@ class RowResult:
         versions: of jtrans, torch, python and sacreBLEU.
         machine: processor, device and precision.
         parameters: trainable numbers.
-        training: updates, epochs, minutes, why it ended, the lowest validation loss.
+        training: updates, epochs, minutes, minutes of processors (None or missing where unknown),
+            why it ended, the lowest validation loss.
         checkpoint: that was translated with.
         curve: update, train loss and valid loss of every validation.
         splits: the scores by split.

@@ -181,6 +181,7 @@ def run_row(
             "updates": ended.update,
             "epochs": ended.epochs,
             "minutes": round(ended.seconds / 60, 2),
+            "processor_minutes": processor_minutes(run),
             "reason": ended.reason,
             "valid_loss": min(float(event["valid_loss"]) for event in validations),
         },
@@ -195,6 +196,13 @@ def run_row(
         result.splits[split] = score_split(job, run, result.checkpoint, split, progress)
     result.write(job.rows_folder)
     return result
+
+
+def processor_minutes(run: Run) -> float | None:
+    """Return the time of all processors that training took, None where the run does not say."""
+    ends = [event for event in run.events() if event.get("event") == "end"]
+    seconds = ends[-1].get("processor_seconds") if ends else None
+    return None if seconds is None else round(float(seconds) / 60, 2)
 
 
 def choose_checkpoint(run: Run, average: int) -> str:

@@ -117,7 +117,7 @@ def _score(scores: SplitScores) -> Score:
 
 def headings(experiment: Experiment) -> list[str]:
     """Return the headings of the table."""
-    head = ["row", "parameters", "seeds", "updates", "minutes", "valid loss"]
+    head = ["row", "parameters", "seeds", "updates", "minutes", "processor minutes", "valid loss"]
     for split in experiment.splits:
         head += [f"multi-bleu {split}", "paper", f"BLEU {split}", "beside the baseline"]
     return head
@@ -132,6 +132,7 @@ def cells(experiment: Experiment, summary: RowSummary) -> list[str]:
         ",".join(str(result.seed) for result in results),
         _mean([result.training["updates"] for result in results], 0),
         _mean([result.training["minutes"] for result in results], 0),
+        _processor_minutes(results),
         _spread([result.training["valid_loss"] for result in results], 3),
     ]
     for split in experiment.splits:
@@ -154,6 +155,14 @@ def _beside(ours: float, published: float | None, *, is_subset: bool) -> str:
 
 def _mean(values: Sequence[float], digits: int) -> str:
     return f"{np.mean(values):,.{digits}f}"
+
+
+def _processor_minutes(results: Sequence[RowResult]) -> str:
+    """Return the mean, nothing on a GPU or where a result does not say."""
+    known = [result.training.get("processor_minutes") for result in results]
+    if None in known or not all(own.machine["device"].startswith("cpu") for own in results):
+        return ""
+    return _mean([float(minutes) for minutes in known if minutes is not None], 1)
 
 
 def _spread(values: Sequence[float], digits: int) -> str:

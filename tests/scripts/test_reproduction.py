@@ -118,6 +118,7 @@ def test_every_row_and_seed_has_a_result_with_all_that_the_table_needs(done: Pat
     }
     for result in results:
         assert result.training["updates"] == 3
+        assert result.training["processor_minutes"] >= 0.0
         assert result.config["training"]["seed"] == result.seed
         assert set(result.splits["test"].scores) == {"bleu", "chrf", "multi-bleu"}
         assert len(result.splits["test"].drawn) == 1000

@@ -243,7 +243,7 @@ def test_a_crashed_run_goes_back_as_often_as_an_undisturbed_one(
     assert (result.skipped, result.returns) == (expected.skipped, expected.returns) == (10, 2)
     assert tensors_of(run) == tensors_of(whole)
     kinds = ("skip", "return", "validation")
-    clock = {"seconds", "tokens_per_second"}
+    clock = {"seconds", "processor_seconds", "tokens_per_second"}
     logs = [
         [
             {key: value for key, value in event.items() if key not in clock and key != "fault"}

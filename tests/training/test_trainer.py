@@ -75,7 +75,7 @@ def last_files(run: Path) -> dict[str, bytes]:
 
 def what_was_learnt(run: Path) -> list[dict[str, Any]]:
     """The logged events without what depends on the clock."""
-    clock = {"seconds", "tokens_per_second", "positions_per_second"}
+    clock = {"seconds", "processor_seconds", "tokens_per_second", "positions_per_second"}
     return [
         {key: value for key, value in event.items() if key not in clock}
         for event in Run(run).events()
