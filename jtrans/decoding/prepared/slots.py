@@ -1,9 +1,10 @@
 """The keys and values of joint models' hypotheses, in slots that are written in place and reused.
 
 All hypotheses of a sentence share its slots, and a mask says which slots make up each prefix (see
-`jtrans.nn.beam_cache`). Every sentence has slots of its own, so that none moves when another
-leaves. A new column takes a slot that no hypothesis needs any more: of the slots written in a
-search with beam 5, less than half are alive, so the slots are less than half as many, too.
+`jtrans.nn.beam_cache`). Neighbouring sentences lie side by side in every slot, so that one product
+serves them all, and none moves when another leaves. A new column takes a slot that no hypothesis of
+its sentence needs any more: of the slots written in a search with beam 5, less than half are alive,
+so the slots are less than half as many, too.
 """
 
 from __future__ import annotations
@@ -20,64 +21,68 @@ FIRST_CAPACITY = 32
 
 
 class Slots:
-    """The slots of one sentence in all layers.
+    """The slots of a group of sentences in all layers.
 
     Args:
         layers: their number.
-        length: S.
-        heads: H.
+        positions: R, the sum of the sentences' lengths.
         width: E.
         dtype: of keys and values.
 
     Attributes:
-        new: the slots of the columns of this step, [beam].
         used: no slot from here on was ever written.
     """
 
-    def __init__(
-        self, layers: int, length: int, heads: int, width: int, dtype: torch.dtype
-    ) -> None:
-        self.held = torch.empty(layers, 2, length, heads, 0, width // heads, dtype=dtype)
-        self.new = torch.empty(0, dtype=torch.int64)
+    def __init__(self, layers: int, positions: int, width: int, dtype: torch.dtype) -> None:
+        self.held = [torch.empty(2, 0, positions, width, dtype=dtype) for _ in range(layers)]
         self.used = 0
 
     @property
     def capacity(self) -> int:
         """The number of slots there is room for."""
-        return self.held.shape[4]
+        return self.held[0].shape[1]
+
+    @property
+    def positions(self) -> int:
+        """R."""
+        return self.held[0].shape[2]
 
     @property
     def slot_bytes(self) -> int:
         """The memory of one slot."""
-        *sizes, _, D = self.held.shape
-        return self.held.element_size() * D * torch.Size(sizes).numel()
+        _, _, R, E = self.held[0].shape
+        return len(self.held) * 2 * R * E * self.held[0].element_size()
 
     def grow(self, capacity: int) -> None:
-        """Make room for `capacity` slots."""
-        *sizes, _, D = self.held.shape
-        larger = self.held.new_empty(*sizes, capacity, D)
-        larger[..., : self.capacity, :] = self.held
-        self.held = larger
+        """Make room for `capacity` slots; those not yet written are 0, as they are multiplied."""
+        for n, held in enumerate(self.held):
+            larger = held.new_empty(2, capacity, *held.shape[2:])
+            larger[:, : self.used] = held[:, : self.used]
+            larger[:, self.used :] = 0
+            self.held[n] = larger
 
-    def write(self, layer: int, columns: Tensor) -> None:
-        """Write the keys and values of this step's columns, [beam, S, 2, H, D]."""
-        self.held[layer].index_copy_(3, self.new, columns.permute(2, 1, 3, 0, 4))
+    def write(self, layer: int, places: Tensor, columns: Tensor) -> None:
+        """Write keys and values, [n, 2E], to `places`, [n]: slot * R + position."""
+        E = columns.shape[1] // 2
+        for held, part in zip(self.held[layer], columns.split(E, 1), strict=True):
+            held.view(-1, E).index_copy_(0, places, part)
 
-    def read(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Return keys and values of all used slots, two views [S H, used, D]."""
-        k, v = self.held[layer, ..., : self.used, :].flatten(1, 2)
+    def read(self, layer: int, positions: slice, heads: int) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the used slots at r positions, two views [r H, used, D]."""
+        held = self.held[layer][:, : self.used, positions].unflatten(-1, (heads, -1)).flatten(2, 3)
+        k, v = held.transpose(1, 2)
         return k, v
 
 
-def take_slots(mask: Tensor, caches: Sequence[Slots]) -> Tensor:
+def take_slots(mask: Tensor) -> tuple[Tensor, Tensor]:
     """Give each hypothesis a new slot of its own.
 
     Args:
         mask: True where a slot belongs to a hypothesis's prefix, [A, beam, slots].
-        caches: those of the A sentences; they grow where necessary.
 
     Returns:
-        The mask with the new slots, and more columns if there were too few.
+        The mask with the new slots, and more columns if there were too few; and the new slots,
+        in order, [A, beam].
     """
     beam = mask.shape[1]
     is_live = mask.any(1)  # [A, slots]
@@ -85,33 +90,28 @@ def take_slots(mask: Tensor, caches: Sequence[Slots]) -> Tensor:
     if missing > 0:
         mask, is_live = pad(mask, (0, missing)), pad(is_live, (0, missing))
     new = is_live.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]  # dead slots, [A, beam]
-    mask = mask.scatter(2, new[:, :, None], True)
-    used = (new[:, -1] + 1).tolist()  # they are in order
-    short = []
-    for cache, slots, end in zip(caches, new, used, strict=True):
-        cache.new, cache.used = slots, max(cache.used, end)
-        if cache.capacity < cache.used:
-            short.append(cache)
-    grow(short)
-    return mask
+    return mask.scatter(2, new[:, :, None], True), new
 
 
-def grow(caches: Sequence[Slots]) -> None:
-    """Make room for half as many slots again as are used.
+def reserve(caches: Sequence[Slots], used: Sequence[int]) -> None:
+    """Make room for the first slots of each cache, half as many again where there is too little.
+
+    Args:
+        caches: of the groups.
+        used: how many slots of each are used.
 
     Raises:
         MemoryError: there is no memory for them.
     """
-    capacities = [max(FIRST_CAPACITY, cache.used * 3 // 2) for cache in caches]
-    size = sum(
-        cache.slot_bytes * capacity for cache, capacity in zip(caches, capacities, strict=True)
-    )
-    most = max(capacities, default=0)
+    grown = {
+        cache: max(FIRST_CAPACITY, end * 3 // 2)
+        for cache, end in zip(caches, used, strict=True)
+        if cache.capacity < end
+    }
+    size = sum(cache.slot_bytes * capacity for cache, capacity in grown.items())
+    most = max(grown.values(), default=0)
     require_memory(size, torch.device("cpu"), f"keys and values of {most:,} slots")
-    for cache, capacity in zip(caches, capacities, strict=True):
+    for cache, capacity in grown.items():
         cache.grow(capacity)
-
-
-def slot_bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return 0 on slots of a hypothesis's prefix and -inf on others, [A, beam, slots]."""
-    return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, float("-inf"))
+    for cache, end in zip(caches, used, strict=True):
+        cache.used = max(cache.used, end)

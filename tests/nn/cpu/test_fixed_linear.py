@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -46,7 +48,7 @@ def test_a_product_equals_the_module_in_any_layout(
     bias = torch.randn(9, dtype=dtype) if has_bias else None
     linear = FixedLinear(weight, bias, dtype)
     expected = F.linear(x, weight, bias)
-    tolerance = {"rtol": 1e-5, "atol": 1e-5}
+    tolerance: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
     torch.testing.assert_close(linear(x), expected, **tolerance)
     torch.testing.assert_close(linear.relu(x), expected.relu(), **tolerance)
     residual = torch.randn_like(expected)
