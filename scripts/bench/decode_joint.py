@@ -3,8 +3,11 @@
     python -m scripts.bench.decode_joint --data data/prepared/multi30k-joint
 
 The models have random weights and the published sizes for IWSLT; every sentence of the test set
-that is taken gets exactly STEPS tokens, so that all variants do the same work. Peak memory is that
-of each variant's process. Two other measurements:
+that is taken gets exactly STEPS tokens, so that all variants do the same work. The share of
+products is the model's FLOP/s in the search over those of its largest product alone, measured
+after every round: 1 over it is the most that another way of decoding could gain. Peak memory is
+that of each variant's process. `--batch 1 --batch 16 --rounds 2` repeats a part. Two other
+measurements:
 
     --memory         with a small model, the peak memory of `translate` by the length of a file
     --agreement RUN  how many translations of a trained run's test set are the same in bf16
@@ -15,19 +18,21 @@ from __future__ import annotations
 import argparse
 import functools
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scripts.bench.interleave import Amounts, Round, Task, in_turns, spread, write
 
 if TYPE_CHECKING:
+    from jtrans.decoding.options import SearchOptions
     from jtrans.models.base import TranslationModel
 
 BEAM, STEPS, SPLIT = 5, 15, "test"
 SYSTEMS = ("reformer-base", "reformer-fast")
 SIZES = {"width": 256, "ffn_width": 1024, "heads": 4}  # 7 joint layers; 5 and a PreNet of 5
 BATCHES = (1, 16, 64)
+PRECISIONS = ("fp32", "bf16")
 REFERENCE = "original's way, fp32"
 SENTENCES = 64  # of a round; with batches of one sentence an eighth of them
 SMALL = {"width": 64, "ffn_width": 128, "heads": 2, "layers": 2, "prenet_layers": 1}
@@ -40,15 +45,17 @@ def decode_reference(system: str, data: Path, batch: int, sentences: int, sizes:
     from scripts.bench.reference_decoding import ReferenceDecoding
 
     sources, vocabulary = read_sources(data, sentences, batch)
-    search = ReferenceDecoding(make_model(system, vocabulary, sizes)).search
+    model = make_model(system, vocabulary, sizes)
+    search = ReferenceDecoding(model).search
+    flops = sentence_flops(model)
 
     def work(number: int) -> Amounts:
         batches = cut(sources, batch, is_warming_up=number == 0)
         for part in batches:
             search(padded(part, _cpu())[0], BEAM, STEPS)
-        return {"sentences": sum(map(len, batches))}
+        return amounts(batches, flops)
 
-    return Task(work)
+    return Task(work, functools.partial(products, model, "fp32"))
 
 
 def decode_jtrans(
@@ -58,31 +65,71 @@ def decode_jtrans(
     import torch
 
     from jtrans.data.batch import padded
-    from jtrans.decoding.options import SearchOptions
     from jtrans.decoding.prepared.choose import prepared
     from jtrans.decoding.search.beam import beam_search
     from jtrans.nn.device import prepare_device
 
     prepare_device(_cpu())
     sources, vocabulary = read_sources(data, sentences, batch)
-    model = prepared(make_model(system, vocabulary, sizes), precision)
-    options = SearchOptions(beam=BEAM, max_length=str(STEPS), min_length=STEPS - 1)
+    model = make_model(system, vocabulary, sizes)
+    form = prepared(model, precision)
+    flops = sentence_flops(model)
+    options = exact_length()
 
     def work(number: int) -> Amounts:
         batches = cut(sources, batch, is_warming_up=number == 0)
         with torch.inference_mode():
             for part in batches:
-                beam_search([model], *padded(part, _cpu()), options)
-        return {"sentences": sum(map(len, batches))}
+                beam_search([form], *padded(part, _cpu()), options)
+        return amounts(batches, flops)
 
-    return Task(work)
+    return Task(work, functools.partial(products, model, precision))
+
+
+def exact_length() -> SearchOptions:
+    """Return the options of a search for translations of exactly STEPS tokens."""
+    from jtrans.decoding.options import SearchOptions
+
+    return SearchOptions(beam=BEAM, max_length=str(STEPS), min_length=STEPS - 1)
+
+
+def sentence_flops(model: TranslationModel) -> Callable[[int], float]:
+    """Return the FLOPs of a search for a sentence of S tokens, counted on the plain model.
+
+    They are quadratic in the length, and therefore counted for three.
+    """
+    import torch
+
+    from jtrans.bench.flops import count_flops
+    from jtrans.decoding.search.beam import beam_search
+
+    def count(length: int) -> int:
+        source = torch.full((1, length), 4)
+        with torch.inference_mode():
+            return count_flops(lambda: beam_search([model], source, source.bool(), exact_length()))
+
+    few, more, most = count(2), count(3), count(4)
+    second = (most - 2 * more + few) / 2
+    return lambda length: few + (more - few) * (length - 2) + second * (length - 2) * (length - 3)
+
+
+def amounts(batches: list[list[list[int]]], flops: Callable[[int], float]) -> Amounts:
+    """Return the sentences of the batches, and their FLOPs."""
+    lengths = [len(source) for batch in batches for source in batch]
+    return {"sentences": len(lengths), "flops": sum(map(flops, lengths))}
+
+
+def products(model: TranslationModel, precision: str) -> Amounts:
+    """Return the FLOPs per second of the model's largest product."""
+    from jtrans.bench.machine import product_rate
+
+    return {"product_rate": product_rate(model, precision)}
 
 
 def translate_file(data: Path, lines: int) -> Task:
     """Return the translation of a file of so many lines in micro-batches, with a small model."""
     import torch
 
-    from jtrans.decoding.options import SearchOptions
     from jtrans.decoding.prepared.choose import prepared
     from jtrans.decoding.translator import translate_ids
     from jtrans.nn.device import prepare_device
@@ -90,7 +137,7 @@ def translate_file(data: Path, lines: int) -> Task:
     prepare_device(_cpu())
     sources, vocabulary = read_sources(data, FILE_LINES[0], 64)
     model = prepared(make_model("reformer-fast", vocabulary, SMALL))
-    options = SearchOptions(beam=BEAM, max_length=str(STEPS), min_length=STEPS - 1)
+    options = exact_length()
 
     def work(number: int) -> Amounts:
         if number:
@@ -137,7 +184,14 @@ def _cpu() -> Any:
 
 
 def measure(
-    system: str, data: Path, sentences: int, rounds: int, sizes: Any
+    system: str,
+    data: Path,
+    sentences: int,
+    rounds: int,
+    sizes: Any,
+    *,
+    batches: Sequence[int] = BATCHES,
+    precisions: Sequence[str] = PRECISIONS,
 ) -> list[dict[str, Any]]:
     """Return a row for each variant of `system` and size of batch."""
     given = {"data": data, "sentences": sentences, "sizes": sizes}
@@ -145,11 +199,10 @@ def measure(
     ours = functools.partial(decode_jtrans, system, **given)
     variants = {
         (name, batch): functools.partial(variant, batch=batch)
-        for batch in BATCHES
+        for batch in batches
         for name, variant in (
             (REFERENCE, reference),
-            ("jtrans fp32", functools.partial(ours, precision="fp32")),
-            ("jtrans bf16", functools.partial(ours, precision="bf16")),
+            *((f"jtrans {each}", functools.partial(ours, precision=each)) for each in precisions),
         )
         if name != REFERENCE or batch < 64  # where it has long become slower
     }
@@ -166,13 +219,16 @@ def row(
 ) -> dict[str, Any]:
     """Return rate and memory of a variant, and its ratios.
 
-    They are to the original's way with batches of the same size, or else of 16, and to our float32.
+    They are to the original's way with batches of the same size, or else of 16, and to our float32;
+    None to what was not measured.
     """
     by_name = {key: measured[shown] for shown, key in names.items()}
     name, batch = names[shown]
     rounds = measured[shown]
 
-    def ratio(other: tuple[str, int]) -> dict[str, float]:
+    def ratio(other: tuple[str, int]) -> dict[str, float] | None:
+        if other not in by_name:
+            return None
         return spread(
             [
                 own.rate("sentences") / base.rate("sentences")
@@ -186,6 +242,10 @@ def row(
         "ratio": ratio((REFERENCE, min(batch, 16))),
         "ratio_to_fp32": ratio(("jtrans fp32", batch)),
         "ratio_to_16": ratio((name, 16)),
+        "product_share": round(
+            statistics.median(done.rate("flops") / done.values["product_rate"] for done in rounds),
+            3,
+        ),
         "peak_mib": round(rounds[-1].peak_mib),
     }
 
@@ -193,13 +253,12 @@ def row(
 def describe(row: Mapping[str, Any]) -> str:
     """Return a row as a line of text."""
     ratios = (row["ratio"], row["ratio_to_fp32"], row["ratio_to_16"])
+    shown = [f"{each['median']:.2f} x" if each else "- x" for each in ratios]
     return (
         f"{row['system']:<14} {row['variant']:<21} batch {row['batch']:>2} "
         f"{row['sentences_per_second']:>7.2f} sentences/s  "
-        "{:.2f} x the original's, {:.2f} x fp32, {:.2f} x batches of 16".format(
-            *(ratio["median"] for ratio in ratios)
-        )
-        + f"  peak {row['peak_mib']:,} MiB"
+        "{} the original's, {} fp32, {} batches of 16".format(*shown)
+        + f"  {100 * row['product_share']:.0f} % of products  peak {row['peak_mib']:,} MiB"
     )
 
 
@@ -256,6 +315,14 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true", help="memory by length of a file, only")
     parser.add_argument("--agreement", type=Path, metavar="RUN", help="compare bf16, only")
     parser.add_argument("--quick", action="store_true", help="one round of fewer sentences")
+    parser.add_argument("--system", choices=SYSTEMS, action="append", help="only this system")
+    parser.add_argument(
+        "--batch", type=int, choices=BATCHES, action="append", help="only batches of this size"
+    )
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, action="append", help="ours only in this precision"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="how often each variant is timed")
     parser.add_argument("--json", type=Path, help="write the result to this file")
     chosen = parser.parse_args()
     command = f"python -m scripts.bench.decode_joint --data {chosen.data.name}"
@@ -273,11 +340,18 @@ def main() -> None:
                 f"same, {100 * each['same_of_list']:.1f} % of all {BEAM}"
             )
     else:
-        count, sentences = (1, 32) if chosen.quick else (3, SENTENCES)
+        count, sentences = (1, 32) if chosen.quick else (chosen.rounds, SENTENCES)
+        for name in ("system", "batch", "precision"):
+            command += "".join(f" --{name} {value}" for value in getattr(chosen, name) or ())
+        compare = functools.partial(
+            measure,
+            batches=chosen.batch or BATCHES,
+            precisions=chosen.precision or PRECISIONS,
+        )
         table = [
             each
-            for system in SYSTEMS
-            for each in measure(system, chosen.data, sentences, count, SIZES)
+            for system in chosen.system or SYSTEMS
+            for each in compare(system, chosen.data, sentences, count, SIZES)
         ]
         for each in table:
             print(describe(each))

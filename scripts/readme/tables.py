@@ -126,6 +126,7 @@ def decode_joint(results: dict[str, Any]) -> str:
             ratio.format(**row["ratio"]),
             "{median:.2f}".format(**row["ratio_to_fp32"]),
             "{median:.2f}".format(**row["ratio_to_16"]),
+            f"{100 * row['product_share']:.0f} %" if "product_share" in row else "",
             f"{row['peak_mib']:,}",
         ]
         for row in results["rows"]
@@ -138,6 +139,7 @@ def decode_joint(results: dict[str, Any]) -> str:
         "ratio to the original's (10 to 90 %)",
         "to our fp32",
         "to batches of 16",
+        "share of products",
         "peak MiB",
     ]
     note = f"`{results['command']}`; {results['machine']}, torch {results['torch']}."

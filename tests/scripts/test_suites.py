@@ -66,22 +66,33 @@ def test_decoding_of_joint_models_counts_sentences_and_compares_within_rounds(
     arguments: dict[str, Any] = {"data": corpus.folder, "sentences": 8, "sizes": sizes}
     reference = decode_joint.decode_reference("reformer-base", batch=4, **arguments)
     ours = decode_joint.decode_jtrans("reformer-base", batch=1, precision="bf16", **arguments)
-    assert [task.work(1) for task in (reference, ours)] == [{"sentences": 8}, {"sentences": 1}]
+    counts = [task.work(1) for task in (reference, ours)]
+    assert [count["sentences"] for count in counts] == [8, 1]
+    assert 0 < counts[1]["flops"] < counts[0]["flops"]
+    assert ours.measure()["product_rate"] > 0
     assert decode_joint.translate_file(corpus.folder, 9).work(0) == {"sentences": 9}
 
     keys = [(decode_joint.REFERENCE, 16), ("jtrans fp32", 16), ("jtrans fp32", 64)]
     keys.append(("jtrans bf16", 64))
     names = {f"{name} {batch}": (name, batch) for name, batch in keys}
     rounds = {
-        shown: [interleave.Round({"sentences": 64}, seconds, {}, 9.0)]
+        shown: [
+            interleave.Round({"sentences": 64, "flops": 8e9}, seconds, {"product_rate": 1e10}, 9.0)
+        ]
         for shown, seconds in zip(names, (8.0, 2.0, 4.0, 1.0), strict=True)
     }
     row = decode_joint.row(rounds, names, "jtrans fp32 64")
     assert (row["sentences_per_second"], row["ratio"]["median"]) == (16.0, 2.0)
     assert (row["ratio_to_fp32"]["median"], row["ratio_to_16"]["median"]) == (1.0, 0.5)
+    assert row["product_share"] == 0.2
+    bf16 = decode_joint.row(rounds, names, "jtrans bf16 64")
+    assert bf16["ratio_to_16"] is None
+    assert "- x batches of 16" in decode_joint.describe(
+        {"system": "s", "variant": "v", "batch": 64, **bf16}
+    )
     system = {"system": "s", "variant": "v", "batch": 64, **row}
     text = tables.decode_joint({"command": "c", "machine": "m", "torch": "t", "rows": [system]})
-    assert "| s | v | 64 | 16.0 | 2.00 (2.00 to 2.00) | 1.00 | 0.50 | 9 |" in text
+    assert "| s | v | 64 | 16.0 | 2.00 (2.00 to 2.00) | 1.00 | 0.50 | 20 % | 9 |" in text
 
 
 def test_decoding_counts_sentences_in_one_process_or_several(
