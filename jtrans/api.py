@@ -203,6 +203,7 @@ def train(
     restart: bool = False,
     initial: str | Path | None = None,
     tensorboard: bool = False,
+    shard_model: bool = False,
     events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
@@ -217,6 +218,7 @@ def train(
         restart: start over, deleting the existing run.
         initial: a run with the same vocabularies; a new run starts from its best weights.
         tensorboard: also write curves for TensorBoard, to the run's folder ``tensorboard``.
+        shard_model: in several processes each holds a shard of the weights only.
         events: receives training events.
         should_stop: called after each update and during validation; True saves and stops.
 
@@ -238,6 +240,7 @@ def train(
         restart=restart,
         initial=find_run(str(initial)) if initial else None,
         tensorboard=tensorboard,
+        shard_model=shard_model,
         events=events,
         should_stop=should_stop,
     )

@@ -7,7 +7,10 @@
     speed     2 processes of 1 thread against 1 process of 2 threads
 
 Needs the built-in corpus (`jtrans prepare grammar-de-en`), or another by `--data`. Every command
-writes one JSON object, and exits with 1 if the check failed. Processes are found in /proc.
+writes one JSON object, and exits with 1 if the check failed; `--json FILE` also keeps it, beside
+those of the other checks. No process may be left after a check. Processes are found in /proc.
+
+    python -m scripts.distributed kill --cycles 50 --json data/benchmarks/distributed.json
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from jtrans.files import read_json, write_json
 from jtrans.runs import Run
+from scripts.bench.interleave import processor
 
 TINY = {
     "model.width": 16,
@@ -42,6 +47,7 @@ TINY = {
     "training.validate_every": 10,
 }
 LIMIT_SECONDS = 600.0
+LEFT_SECONDS = 10.0  # for the last processes of a check to end
 
 
 class Training:
@@ -116,6 +122,27 @@ def is_gone(process_id: int) -> bool:
         return True
 
 
+def left_over(folder: Path) -> list[str]:
+    """Return the commands that name a folder and do not end, and kill them."""
+
+    def find() -> dict[int, str]:
+        commands = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if str(folder) in command:
+                    commands[int(process.name)] = command
+        return commands
+
+    end = time.monotonic() + LEFT_SECONDS
+    while (commands := find()) and time.monotonic() < end:
+        time.sleep(0.5)
+    for process_id in commands:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process_id, signal.SIGKILL)
+    return [*commands.values()]
+
+
 def last_bytes(run: Path) -> dict[str, bytes]:
     """Return the weights and the optimiser's state of the last checkpoint."""
     folder = Run(run).checkpoint("last").folder
@@ -124,24 +151,32 @@ def last_bytes(run: Path) -> dict[str, bytes]:
 
 def kill(folder: Path, data: Path, cycles: int) -> dict[str, Any]:
     """Kill a rank, or all processes, at random times; compare with an undisturbed run."""
-    updates, draw = 8 * cycles, random.Random(1)
     # both continue one run of one update: they compute with the same library
     Training(folder / "first", data, "--processes=2", **{"training.max_updates": 1}).finish()
     for name in ("whole", "broken"):
         shutil.copytree(folder / "first", folder / name)
-    settings = {"training.max_updates": updates}
-    Training(folder / "whole", data, "--processes=2", **settings).finish()
+    kills = kill_at_random(folder / "broken", data, cycles)
+    updates = (Run(folder / "broken").checkpoint("last").update or 0) + 10
+    for name in ("broken", "whole"):
+        settings = {"training.max_updates": updates}
+        Training(folder / name, data, "--processes=2", **settings).finish()
+    equal = last_bytes(folder / "whole") == last_bytes(folder / "broken")
+    return {"ok": equal, "kills": kills, "updates": updates, "equal": equal}
+
+
+def kill_at_random(run: Path, data: Path, cycles: int) -> dict[str, int]:
+    """Train without end, kill a rank or all so often, and at last ask to stop; count the kills."""
+    draw = random.Random(1)
     options = "--processes=2", f"--max-restarts={cycles}"
-    training = Training(folder / "broken", data, *options, **settings)
+    training = Training(run, data, *options, **{"training.max_updates": 1_000_000})
     kills = {"rank": 0, "all": 0}
-    process = training.start()
+    starts, process = training.count("start"), training.start()
     while sum(kills.values()) < cycles:
-        starts = training.count("start")
         training.wait_for_start(starts, process)
         time.sleep(draw.uniform(0.0, 2.0))
-        ranks = ranks_of(process)
+        starts, ranks = training.count("start"), ranks_of(process)
         if process.poll() is not None:
-            break
+            raise SystemExit(f"the run has ended: {training.log.read_text()}")
         if len(ranks) == 2 and draw.random() < 0.75:
             os.kill(draw.choice(ranks), signal.SIGKILL)
             kills["rank"] += 1
@@ -151,10 +186,11 @@ def kill(folder: Path, data: Path, cycles: int) -> dict[str, Any]:
         process.wait()
         kills["all"] += 1
         process = training.start()
-    code = process.wait(LIMIT_SECONDS)
-    left = [number for number in ranks_of(process) if not is_gone(number)]
-    equal = last_bytes(folder / "whole") == last_bytes(folder / "broken")
-    return {"ok": equal and not code and not left, "kills": kills, "updates": updates}
+    training.wait_for_start(starts, process)
+    process.send_signal(signal.SIGTERM)
+    if process.wait(LIMIT_SECONDS) != 128 + signal.SIGTERM:
+        raise SystemExit(f"the run has not stopped: {training.log.read_text()}")
+    return kills
 
 
 def silent(folder: Path, data: Path) -> dict[str, Any]:
@@ -263,6 +299,15 @@ def work_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def keep(path: Path, check: str, result: dict[str, Any]) -> None:
+    """Write the result of a check to a file that holds those of all."""
+    results = read_json(path) if path.exists() else {}
+    machine = f"{processor()}, {os.cpu_count()} cores"
+    arguments = [f"{Path(each).name}" if "/" in each else each for each in sys.argv[1:]]
+    command = " ".join(["python -m scripts.distributed", *arguments])
+    write_json(path, {**results, check: {"command": command, "machine": machine, **result}})
+
+
 def main() -> None:
     """Run one check."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -270,6 +315,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data/prepared/grammar-de-en"))
     parser.add_argument("--cycles", type=int, default=50, help="of kill")
     parser.add_argument("--pairs", type=int, default=3, help="of speed")
+    parser.add_argument("--json", type=Path, help="keep the result in this file")
     chosen = parser.parse_args()
     checks: dict[str, Callable[[Path], dict[str, Any]]] = {
         "kill": lambda folder: kill(folder, chosen.data, chosen.cycles),
@@ -279,8 +325,14 @@ def main() -> None:
         "speed": lambda folder: speed(folder, chosen.data, chosen.pairs),
     }
     with work_folder() as folder:
+        start = time.monotonic()
         result = checks[chosen.check](folder)
+        left = left_over(folder)
+        result = {**result, "ok": result["ok"] and not left, "left": left}
+        result["minutes"] = round((time.monotonic() - start) / 60, 1)
         print(json.dumps({"check": chosen.check, **result}))
+        if chosen.json is not None:
+            keep(chosen.json, chosen.check, result)
         if not result["ok"]:
             raise SystemExit(1)
 

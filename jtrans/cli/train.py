@@ -54,6 +54,9 @@ def train(
     max_restarts: int = option(
         "Start the processes again so often if one dies.", "N", panel=MACHINE, default=3, min=0
     ),
+    shard_model: bool = flag(
+        "--shard-model", "Divide weights and optimiser among the processes.", MACHINE
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Train a model; run the same command again to continue where it stopped.
@@ -87,6 +90,11 @@ def train(
             raise usage_error("--dry-run measures one process", "leave out --processes or --gpus")
         _estimate(config, data, device, as_json=as_json)
         return
+    if shard_model and place is None and count is None:
+        raise usage_error(
+            "--shard-model divides the weights among processes, and there is only one",
+            "--gpus N, or --processes N",
+        )
     if place is not None:
         ranks.begin(place, count, max_restarts=max_restarts)
     elif count is not None:
@@ -106,6 +114,7 @@ def train(
             restart=restart,
             initial=from_,
             tensorboard=tensorboard,
+            shard_model=shard_model,
         )
         results.append(result)
         if is_first:

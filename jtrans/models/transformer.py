@@ -57,6 +57,11 @@ class DecoderLayer(Layer):
             for _ in range(3)
         )
 
+    @property
+    def called_outside(self) -> tuple[nn.Module, ...]:
+        """Return the projection of the source, which is computed once for all positions."""
+        return (self.cross_attention.key_value,)
+
     def forward(
         self,
         x: Tensor,

@@ -29,9 +29,11 @@ class Layer(nn.Module):
 
     Attributes:
         is_compilable: whether one compiled form can serve all layers of the kind.
+        is_shardable: whether all that uses its weights is `forward`, or in `called_outside`.
     """
 
     is_compilable: ClassVar[bool] = True
+    is_shardable: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,6 +55,11 @@ class Layer(nn.Module):
                 **options,
             )
         return call(*inputs, **options)
+
+    @property
+    def called_outside(self) -> tuple[nn.Module, ...]:
+        """Return the modules of the layer that are also called outside of `forward`."""
+        return ()
 
     def recomputing(self) -> contextlib.AbstractContextManager[None]:
         """Return the context of the second forward pass: it must have no effect but its result."""

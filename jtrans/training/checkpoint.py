@@ -37,6 +37,7 @@ from jtrans.training.memory import MemoryLimits
 from jtrans.training.optimisation.guard import NO_AVERAGES
 from jtrans.training.optimisation.schedule import Plateau
 from jtrans.training.weights.moving_average import MovingAverage
+from jtrans.training.weights.shards import assign, is_sharded, like, whole
 from jtrans.training.weights.window import BleuWindow
 
 FORMAT = 1
@@ -163,6 +164,7 @@ class Snapshot:
         trained: Mapping[str, Tensor] = MappingProxyType({}),
         *,
         fits: Callable[[int], bool] = lambda size: False,
+        is_kept: bool = True,
     ) -> Self:
         """Take a snapshot.
 
@@ -173,9 +175,10 @@ class Snapshot:
             trained: the weights to train further, where those of `model` are their moving average.
             fits: whether there is memory to copy so many bytes. Without a copy, whose place is the
                 CPU, the snapshot is valid until the next update.
+            is_kept: whether this rank is to have what is sharded whole, or only gives its part.
         """
-        weights: dict[str, Tensor] = dict(model.state_dict())
-        tensors = _state_tensors(model, optimiser, trained)
+        weights = _whole(model.state_dict(keep_vars=True), is_kept=is_kept)
+        tensors = _whole(_state_tensors(model, optimiser, trained), is_kept=is_kept)
         size = sum(tensor.nbytes for tensor in (*weights.values(), *tensors.values()))
         is_copy = fits(size)
         if is_copy:
@@ -207,6 +210,18 @@ class _Holder:
     def state_dict(self) -> dict[str, Tensor]:
         """Return the weights."""
         return dict(self._weights)
+
+
+def _whole(tensors: Mapping[str, Tensor], *, is_kept: bool) -> dict[str, Tensor]:
+    """Return sharded tensors whole and on the CPU, tied ones once; all ranks must ask for them."""
+    wholes: dict[int, Tensor] = {}
+    for tensor in tensors.values():
+        if is_sharded(tensor) and id(tensor) not in wholes:
+            gathered = whole(tensor.detach())
+            # a copy: it may be a part of a buffer with padding
+            kept = gathered.to("cpu", copy=True) if is_kept else gathered.new_empty(0)
+            wholes[id(tensor)] = kept
+    return {name: wholes.get(id(tensor), tensor.detach()) for name, tensor in tensors.items()}
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -256,7 +271,7 @@ def load_checkpoint(
         CheckpointError: a file is missing, damaged, or of another model.
     """
     checkpoint.verify(WEIGHTS, OPTIMISER, STATE)
-    load_weights(model, checkpoint.weights)
+    _load_weights(model, checkpoint)
     state = read_state(checkpoint)
     try:
         tensors = safetensors.torch.load_file(checkpoint.folder / OPTIMISER)
@@ -279,6 +294,18 @@ def load_checkpoint(
     ) as error:
         raise damaged(checkpoint.folder / OPTIMISER, error) from error
     return state
+
+
+def _load_weights(model: TranslationModel, checkpoint: Checkpoint) -> None:
+    if not any(is_sharded(weight) for weight in model.parameters()):
+        load_weights(model, checkpoint.weights)
+        return
+    here = model.state_dict()
+    try:
+        for name, tensor in safetensors.torch.load_file(checkpoint.weights).items():
+            assign(here[name], tensor)
+    except (safetensors.SafetensorError, OSError, KeyError, RuntimeError) as error:
+        raise damaged(checkpoint.weights, error) from error
 
 
 def _generator(device: torch.device) -> ModuleType | None:
@@ -314,22 +341,32 @@ def share_state(
     model: TranslationModel,
     optimiser: Optimizer,
     average: MovingAverage | None,
+    checkpoint: Checkpoint | None,
 ) -> TrainingState:
     """Give all ranks what the first has loaded, and return its state.
 
-    The others need no access to its run.
+    The others need no access to its run. Of sharded weights it has loaded its own part, so it reads
+    its `checkpoint` again; without one all ranks have drawn the same weights.
     """
     with contextlib.ExitStack() as stack:
         trained = stack.enter_context(average.in_place()) if average else {}
-        weights = ranks.share(dict(model.state_dict()))
-        own = _state_tensors(model, optimiser, trained) if ranks.is_first else {}
+        weights: dict[str, Tensor] = {}
+        own: dict[str, Tensor] = {}
+        if not ranks.is_sharding:
+            weights = dict(model.state_dict())
+            own = _state_tensors(model, optimiser, trained) if ranks.is_first else {}
+        elif checkpoint is not None:
+            weights = safetensors.torch.load_file(checkpoint.weights)
+            own = safetensors.torch.load_file(checkpoint.folder / OPTIMISER)
+        weights = ranks.share(weights)
         tensors = ranks.share(own)
     values = ranks.from_first(dataclasses.asdict(state))
     if ranks.is_first:
         return state
+    here = model.state_dict()
     with torch.no_grad():
-        for name, tensor in model.state_dict().items():
-            tensor.copy_(weights[name])
+        for name, tensor in weights.items():
+            assign(here[name], tensor)
     if average is not None:
         average.restore(_weights_trained(tensors))
     _restore_optimiser(model, optimiser, tensors)
@@ -372,7 +409,9 @@ def _restore_optimiser(
         if tensor.dim() and shape != parameter.shape:
             raise ValueError(f"{full_name} has shape {list(tensor.shape)}")
         # also the count of updates, which a fused optimiser keeps on the device of the parameters
-        optimiser.state[parameter][key] = tensor.to(parameter.device)
+        is_shaped = tensor.shape == parameter.shape
+        own = like(parameter, tensor) if is_shaped else tensor.to(parameter.device)
+        optimiser.state[parameter][key] = own
 
 
 def _read_state_file(checkpoint: Checkpoint) -> dict[str, Any]:

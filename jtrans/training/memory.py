@@ -51,8 +51,10 @@ class MemoryLimits:
 
 
 @contextlib.contextmanager
-def memory_errors() -> Iterator[None]:
+def memory_errors(*, is_sharded: bool = False) -> Iterator[None]:
     """Turn an allocation failure that halving micro-batches could not avoid into advice.
+
+    Where weights are sharded, none is halved.
 
     Raises:
         WorkError: memory ran out.
@@ -62,6 +64,14 @@ def memory_errors() -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
+        if is_sharded:
+            raise WorkError(
+                "out of memory; with --shard-model no micro-batch is halved, as all processes "
+                f"exchange weights in each: {describe(error)}",
+                hint="smaller ones: lower training.micro_batch_tokens, for joint models "
+                "training.micro_batch_joint",
+                kind="work.memory",
+            ) from error
         raise WorkError(
             f"out of memory, even with a micro-batch of one pair: {describe(error)}",
             hint="--set training.recompute=layer needs the least memory; a smaller model, or a "

@@ -11,6 +11,7 @@ are processed instead, and for a while micro-batches of that size are split befo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -25,6 +26,9 @@ from jtrans.training.memory import MemoryLimits
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.r_drop import cut_second, r_drop_loss, repeated
 from jtrans.training.updates import MicroBatch, padded_size
+
+if TYPE_CHECKING:  # loading torch's takes seconds
+    from jtrans.training.distributed.sharding import Sharding
 
 
 class GradientAccumulator:
@@ -41,6 +45,8 @@ class GradientAccumulator:
             target tokens) of each micro-batch that did not fit into memory.
         before: called with the pairs of each micro-batch before it runs.
         after: the same after it, when the parameters have the gradient of it alone.
+        sharding: of the model's weights over ranks, if they are. No micro-batch is halved then, as
+            all ranks exchange weights in each.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class GradientAccumulator:
         on_split: Callable[[int, int], None] = lambda sentences, size: None,
         before: Callable[[MicroBatch], None] = lambda indices: None,
         after: Callable[[MicroBatch], None] = lambda indices: None,
+        sharding: Sharding | None = None,
     ) -> None:
         self.model = model
         self.objective = objective
@@ -65,6 +72,7 @@ class GradientAccumulator:
         self.on_split = on_split
         self.before = before
         self.after = after
+        self.sharding = sharding
         self.limits = MemoryLimits()
         self.batches = BatchesAhead(model.device)
         self._parameters = list(model.parameters())  # walking over a small model takes its time
@@ -75,6 +83,8 @@ class GradientAccumulator:
         micro_batches: Sequence[MicroBatch],
         divisor: int,
         labelled: Mapping[str, int] | None = None,
+        *,
+        idle: int = 0,
     ) -> Tensor:
         """Add the gradient of an update's loss, divided by `divisor`, to the parameters.
 
@@ -85,6 +95,7 @@ class GradientAccumulator:
             divisor: of the summed loss: the target tokens or the sentences of the update.
             labelled: the labelled source tokens of the update, see `labelled`; by default those
                 of its micro-batches.
+            idle: how many of the last micro-batches count nothing.
 
         Returns:
             The summed loss with and without smoothing, and the summed losses of the labels that
@@ -97,6 +108,13 @@ class GradientAccumulator:
         if labelled is None:
             labelled = self.labelled(pairs, micro_batches)
         losses = torch.zeros(2 + len(labelled), device=self.model.device)
+        if self.sharding is not None:
+            counted = len(micro_batches) - idle
+            for number, indices in enumerate(micro_batches):
+                self.before(indices)
+                weight = float(number < counted)
+                losses += self._forward_backward(pairs, indices, divisor, labelled, weight)
+            return losses
         waiting = list(reversed(micro_batches))
         while waiting:
             indices = waiting.pop()
@@ -158,8 +176,27 @@ class GradientAccumulator:
         return losses
 
     def _forward_backward(
-        self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
+        self,
+        pairs: ParallelIds,
+        indices: MicroBatch,
+        divisor: int,
+        labelled: Mapping[str, int],
+        weight: float = 1.0,
     ) -> Tensor:
+        if self.sharding is None:
+            total, losses = self._losses(pairs, indices, divisor, labelled)
+        else:
+            total, losses = self.sharding.run(
+                lambda: self._losses(pairs, indices, divisor, labelled)
+            )
+            total, losses = weight * total, weight * losses
+        total.backward()
+        return losses
+
+    def _losses(
+        self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
+    ) -> tuple[Tensor, Tensor]:
+        """Return what to differentiate, [], and the summed losses, [2 + kinds]."""
         batch = self.batches.take(pairs, indices)
         if self.word_dropout:
             batch = drop_words(batch, self.word_dropout)
@@ -178,5 +215,5 @@ class GradientAccumulator:
         total = loss / divisor
         for kind, count in labelled.items():
             total = total + self.model.auxiliary_weights[kind] * own[kind] / max(1, count)
-        total.backward()
-        return torch.stack([loss, nll, *(own[kind] for kind in labelled)]).detach()
+        losses = torch.stack([loss, nll, *(own[kind] for kind in labelled)])
+        return total, losses.detach()

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -48,6 +48,9 @@ from jtrans.training.weights.initial import (
     initialise,
 )
 
+if TYPE_CHECKING:  # loading torch's takes seconds
+    from jtrans.training.distributed.sharding import Sharding
+
 LARGEST = "largest_micro_batch"  # in run.json
 
 
@@ -60,6 +63,7 @@ def train(
     restart: bool = False,
     initial: Run | None = None,
     tensorboard: bool = False,
+    shard_model: bool = False,
     events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Result:
@@ -73,7 +77,7 @@ def train(
     """
     if tensorboard:
         check_installed()
-    with joined(device) as ranks:
+    with joined(device, shard_model=shard_model) as ranks:
         return _Session(config, data, run, ranks, ranks.device(device)).train(
             restart=restart,
             initial=initial,
@@ -185,6 +189,8 @@ class _Session:
     def _largest(self, trainer: Trainer, plan: _Plan) -> int | None:
         if not plan.is_new:
             return plan.largest
+        if self.ranks.is_sharding:  # one rank cannot compute alone
+            return None
         measured = (largest_size(trainer, self.config),) if self.ranks.is_first else None
         return self.ranks.from_first(measured)[0]
 
@@ -244,7 +250,9 @@ def make_trainer(
     random.seed(config.training.seed)
     sides = corpus.pipeline.source, corpus.pipeline.target
     with _too_large(config):
-        model = build_model(config.model, *(len(side.vocabulary) for side in sides)).to(place)
+        model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+        if not ranks.is_sharding:
+            model = model.to(place)
     if ranks.count > 1 and model.has_batch_statistics:
         raise ConfigError(
             f"{config.model.system} normalises over micro-batches, which several processes cut "
@@ -262,9 +270,30 @@ def make_trainer(
     if initial is not None:
         load_initial(model, initial, config, corpus)
     freeze(model, config.training.freeze)
+    sharding = _shard(model, config, place, ranks) if ranks.is_sharding else None
     events = events or TrainingEvents()
-    trainer = Trainer(run, model, corpus, config, precision, events, should_stop, ranks)
+    trainer = Trainer(run, model, corpus, config, precision, events, should_stop, ranks, sharding)
     return trainer, device_info
+
+
+def _shard(model: TranslationModel, config: Config, place: torch.device, ranks: Ranks) -> Sharding:
+    """Shard the weights of a model over the ranks.
+
+    Raises:
+        ConfigError: the optimiser cannot step with shards.
+    """
+    if config.training.optimiser.decay_power is not None:
+        raise ConfigError(
+            "Adafactor needs the means of whole rows and columns, of which --shard-model leaves "
+            "each process a part",
+            where="training.optimiser",
+            hint="another optimiser, such as --set training.optimiser.name=adam, or train without "
+            "--shard-model",
+            kind="distributed.shard-optimiser",
+        )
+    from jtrans.training.distributed.sharding import Sharding
+
+    return Sharding(model, place, ranks.count)
 
 
 def check_labels(model: TranslationModel, corpus: PreparedCorpus) -> tuple[str, ...]:

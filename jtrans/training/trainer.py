@@ -14,6 +14,7 @@ import contextlib
 import datetime
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -51,6 +52,10 @@ from jtrans.training.stopping import Stopping, StopRequestError
 from jtrans.training.updates import MicroBatch, UpdatePlan, padded_size
 from jtrans.training.validation import Reporting, Validator
 from jtrans.training.weights.moving_average import MovingAverage
+from jtrans.training.weights.shards import local
+
+if TYPE_CHECKING:  # loading torch's takes seconds
+    from jtrans.training.distributed.sharding import Sharding
 
 LOG_EVERY = 50  # updates between two train events in the log
 SAVE_EVERY_SECONDS = 300.0  # at most this much work is lost by a crash
@@ -68,6 +73,7 @@ class Trainer:
         events: receives the training events.
         should_stop: called after each update and during validation; True saves and ends.
         ranks: the processes that train together; by default this one alone.
+        sharding: of the model's weights over the ranks, if they are.
 
     Raises:
         ConfigError: settings that cannot work together.
@@ -83,6 +89,7 @@ class Trainer:
         events: TrainingEvents,
         should_stop: Callable[[], bool],
         ranks: Ranks | None = None,
+        sharding: Sharding | None = None,
     ) -> None:
         training = config.training
         self.run = run
@@ -103,7 +110,9 @@ class Trainer:
             on_split=self._split,
             before=self._before_micro_batch,
             after=lambda part: self.noise.add(self.parameters, self.plan.divisor([part])),
+            sharding=sharding,
         )
+        self.sharding = sharding
         self.skips = Skips(self.accumulator, self.ranks, training.seed)
         self.statistics = BatchStatistics(model)
         self.schedule = Schedule.from_config(training, config.model.width)
@@ -143,7 +152,8 @@ class Trainer:
             point_to_checkpoints(self.run, self.state)
         if self.ranks.count > 1:
             parts = self.model, self.optimiser, self.average
-            self._set_state(share_state(self.ranks, self.state, *parts))
+            last = self.run.checkpoint("last") if checkpoints else None
+            self._set_state(share_state(self.ranks, self.state, *parts, last))
 
     def _load(self, checkpoint: Checkpoint) -> TrainingState:
         return load_checkpoint(checkpoint, self.model, self.optimiser, self.average)
@@ -190,13 +200,14 @@ class Trainer:
 
     def _train(self) -> str:
         try:
-            with memory_errors():
+            with memory_errors(is_sharded=self.sharding is not None), self.ranks.noticing_losses():
                 return self._loop()
         except StopRequestError:
             self.save()
             return "stopped"
         except LostRankError:
-            self.save()  # the last update is whole: the ranks part before the next
+            if self.sharding is None:  # otherwise a part of the weights is lost, too
+                self.save()  # the last update is whole: the ranks part before the next
             raise
 
     def _loop(self) -> str:
@@ -318,9 +329,9 @@ class Trainer:
         Returns:
             The summed losses, see `GradientAccumulator.accumulate`.
         """
-        own = self._own(micro_batches)
+        own, idle = self._own(micro_batches)
         following = self.updates[self.state.position + 1 :][:1]
-        next_own = [part for update in following for part in self._own(update)]
+        next_own = [part for update in following for part in self._own(update)[0]]
         self.accumulator.batches.expect(self.pairs, [*own, *next_own])
         labelled = self.accumulator.labelled(self.pairs, micro_batches)
         divisor = self.plan.divisor(micro_batches)
@@ -328,13 +339,16 @@ class Trainer:
         self.skips.remember(Attempt(number, self.pairs, own, divisor, labelled, random))
         self.statistics.keep()
         # the penalty of l2 is no part of the gradient whose noise is measured
-        is_divided = not self.training.l2 and self.ranks.count * len(micro_batches) > 1
+        is_divided = (
+            not (self.training.l2 or self.ranks.is_sharding)
+            and self.ranks.count * len(micro_batches) > 1
+        )
         self.noise.begin(self.state.update, divisor if is_divided else 0)
-        losses = self.accumulator.accumulate(self.pairs, own, divisor, labelled)
+        losses = self.accumulator.accumulate(self.pairs, own, divisor, labelled, idle=idle)
         sums = self.ranks.add_up(self.parameters, self.noise.joined(losses))
         return self.noise.parted(sums)
 
-    def _own(self, micro_batches: Sequence[MicroBatch]) -> Sequence[MicroBatch]:
+    def _own(self, micro_batches: Sequence[MicroBatch]) -> tuple[Sequence[MicroBatch], int]:
         return self.ranks.deal(micro_batches, self._cost)
 
     def _cost(self, micro_batch: MicroBatch) -> float:
@@ -359,7 +373,7 @@ class Trainer:
         self._read()
         self._check_weights()
         state = self.state
-        with self._averaged():
+        with self._averaged(), self._whole():
             measured = self.ranks.from_first(
                 self.validator(self.model, Reporting(self._validating))
             )
@@ -387,7 +401,7 @@ class Trainer:
         self.noise.read()
         if self.guard is not None:
             self.state.guard = self.guard.averages
-        if self.ranks.is_first:
+        if self.ranks.is_first or self.ranks.is_sharding:
             self._write()
         self._initial = None
         self._exchange()
@@ -397,15 +411,20 @@ class Trainer:
     def _write(self) -> None:
         self.ranks.doing("saving a checkpoint")
         with self._averaged() as trained:
-            self.writer.save(self.model, self.optimiser, self.state, trained)
+            parts = self.model, self.optimiser, self.state, trained
+            self.writer.save(*parts, is_first=self.ranks.is_first)
 
     def _averaged(self) -> contextlib.AbstractContextManager[dict[str, Tensor]]:
         """Give the model its averaged weights for a while, and yield those it is trained with."""
         return contextlib.nullcontext({}) if self.average is None else self.average.in_place()
 
+    def _whole(self) -> contextlib.AbstractContextManager[None]:
+        """Give every rank all weights for a while: each searches for sentences of its own."""
+        return contextlib.nullcontext() if self.sharding is None else self.sharding.whole()
+
     def _check_weights(self) -> None:
         # the loss of an update is that of the weights before it
-        finite = torch.stack([weight.isfinite().all() for weight in self.parameters])
+        finite = torch.stack([local(weight).isfinite().all() for weight in self.parameters])
         if not finite.all():
             names = [name for name, _ in self.model.named_parameters()]
             raise self._diverged(f"{names[finite.int().argmin()]} is not finite")

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from scripts.reproduction.summary import RowSummary
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = tuple(ROOT / name for name in ("README.md", "docs/benchmarks.md", "docs/reproduction.md"))
+DOCUMENTS = ("README.md", "docs/benchmarks.md", "docs/reproduction.md", "docs/training.md")
+PAGES = tuple(ROOT / name for name in DOCUMENTS)
 UNITS = {"tokens_per_second": "target tokens/s", "sentences_per_second": "sentences/s"}
 
 
@@ -378,7 +379,30 @@ def deep_curves(results: dict[str, Any]) -> str:
     return f"{table(head, rows)}\n\n{alone} {note}"
 
 
+def distributed(results: dict[str, Any]) -> str:
+    """Return the table of the checks of training in several processes."""
+    said = {
+        "kill": lambda result: (
+            f"{result['kills']['rank']} kills of a process and {result['kills']['all']} of all; "
+            f"after {result['updates']} updates the bytes of the undisturbed run"
+        ),
+        "silent": lambda result: f"ended after {result['ended_seconds']:.0f} s, started again",
+        "stop": lambda result: "saved and ended after SIGINT, SIGTERM and the launcher's SIGKILL",
+        "machines": lambda result: f"a lost node ended the other in {result['lost_seconds']:.0f} s",
+        "speed": lambda result: (
+            f"2 processes are {statistics.median(result['ratios']):.2f} times as fast as 2 threads"
+        ),
+    }
+    rows = [
+        [f"`{result['command']}`", said[check](result) if result["ok"] else "failed"]
+        for check, result in results.items()
+    ]
+    machine = next(iter(results.values()))["machine"]
+    return f"{table(['check', 'outcome'], rows)}\n\n{machine}, beside other work."
+
+
 TABLES = {
+    "distributed": distributed,
     "recurrent": recurrent,
     "prepare": prepare,
     "round_trip": round_trip,

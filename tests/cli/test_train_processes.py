@@ -23,6 +23,7 @@ TRAIN = ("train", "demo/transformer", "--data", "data", "--json")
         (("--gpus", "1", "--device", "cpu"), "command.usage"),
         (("--processes", "2", "--device", "cuda"), "command.usage"),
         (("--processes", "0"), "command.usage"),
+        (("--shard-model",), "command.usage"),
         (("--processes", "2", "--dry-run"), "command.usage"),
     ],
 )

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
@@ -47,9 +48,18 @@ def start_ranks(
 
 
 def run_ranks(count: int, function: Callable[[int], Any], **environment: str) -> list[Any]:
-    """Return what `function` returns on every rank; an exception as text."""
+    """Return what `function` returns on every rank; an exception as text.
+
+    Of a rank that has ended without either, the text is its exit code.
+    """
     ranks, results = start_ranks(count, function, **environment)
-    found = dict(results.get() for _ in ranks)
+    found: dict[int, Any] = {}
+    while any(process.is_alive() for process in ranks) or not results.empty():
+        if results.empty():
+            time.sleep(0.01)
+        else:
+            rank, value = results.get()
+            found[rank] = value
     for process in ranks:
         process.join()
-    return [found[rank] for rank in range(count)]
+    return [found.get(rank, f"exit code {ranks[rank].exitcode}") for rank in range(count)]

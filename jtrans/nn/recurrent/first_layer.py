@@ -26,6 +26,8 @@ class AttentiveLstm(Layer):
         initial: as in `NormedLstm`.
     """
 
+    is_shardable = False  # the decoder asks its attention for the keys of the source
+
     def __init__(
         self,
         input_width: int,

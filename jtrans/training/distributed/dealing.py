@@ -47,6 +47,28 @@ def deal(
     return dealt
 
 
+def deal_evenly(
+    micro_batches: Sequence[MicroBatch], costs: Sequence[float], ranks: int
+) -> list[tuple[list[MicroBatch], int]]:
+    """Return the micro-batches of every rank, equally many, and how many of its last are idle.
+
+    Ranks whose weights are sharded gather them together, in every pass. A rank with fewer
+    micro-batches halves its largest ones; if it has too few sentences, it adds idle passes of the
+    update's first sentence, which are to count nothing.
+    """
+    dealt = deal(micro_batches, costs, ranks)
+    most = max(len(own) for own in dealt)
+    spare = micro_batches[0][:1]
+    even = []
+    for own in dealt:
+        while len(own) < most and any(part.size > 1 for part in own):
+            largest = max(range(len(own)), key=lambda number: own[number].size)
+            own[largest : largest + 1] = np.array_split(own[largest], 2)
+        idle = most - len(own)
+        even.append(([*own, *[spare] * idle], idle))
+    return even
+
+
 def _snapped(border: float, first: float, last: float) -> float:
     if border - first < SLIVER:
         return first

@@ -23,7 +23,7 @@ from torch.nn import Parameter
 
 from jtrans.errors import ConfigError, JtransError
 from jtrans.nn.device import resolve_device
-from jtrans.training.distributed.dealing import deal
+from jtrans.training.distributed.dealing import deal, deal_evenly
 from jtrans.training.distributed.meeting import meet
 from jtrans.training.distributed.place import Place, place_of_process
 from jtrans.training.distributed.ranks import LostRankError, OtherRankError, Ranks
@@ -34,8 +34,12 @@ Value = TypeVar("Value")
 
 
 @contextlib.contextmanager
-def joined(device: str | None) -> Iterator[Ranks]:
+def joined(device: str | None, *, shard_model: bool = False) -> Iterator[Ranks]:
     """Join the processes that train together, as the environment says; alone without any.
+
+    Args:
+        device: the name of the device of all.
+        shard_model: whether each holds a shard of the weights only.
 
     Raises:
         ConfigError: the environment is inconsistent, or the processes cannot meet.
@@ -46,7 +50,7 @@ def joined(device: str | None) -> Iterator[Ranks]:
     if place is None:
         yield Ranks()
         return
-    group = Group(place, device)
+    group = Group(place, device, shard_model=shard_model)
     try:
         yield group
         group.leave()
@@ -68,13 +72,15 @@ class Group(Ranks):
     Args:
         place: its place.
         device: the name of the device of all; that of a GPU without number is the rank's own.
+        shard_model: whether each rank holds a shard of the weights only.
 
     Raises:
         ConfigError: the processes cannot meet.
     """
 
-    def __init__(self, place: Place, device: str | None) -> None:
+    def __init__(self, place: Place, device: str | None, *, shard_model: bool = False) -> None:
         self.rank, self.count = place.rank, place.count
+        self.is_sharding = shard_model and place.count > 1
         self.place = place
         self._name = device
         own = self.device(device)
@@ -111,7 +117,8 @@ class Group(Ranks):
 
     def describe(self) -> str:
         """Return how many processes there are, as the end of a line about the device."""
-        return f" in each of {self.count} processes"
+        sharded = ", which share the weights" if self.is_sharding else ""
+        return f" in each of {self.count} processes{sharded}"
 
     def device(self, name: str | None) -> str | None:
         """Return the device of this rank, where `name` is that of all."""
@@ -147,9 +154,12 @@ class Group(Ranks):
 
     def deal(
         self, micro_batches: Sequence[MicroBatch], costs: Callable[[MicroBatch], float]
-    ) -> Sequence[MicroBatch]:
-        """Return those micro-batches of an update that this rank computes."""
-        return deal(micro_batches, [costs(each) for each in micro_batches], self.count)[self.rank]
+    ) -> tuple[Sequence[MicroBatch], int]:
+        """Return the micro-batches of an update for this rank; so many of the last are idle."""
+        each = [costs(micro_batch) for micro_batch in micro_batches]
+        if self.is_sharding:
+            return deal_evenly(micro_batches, each, self.count)[self.rank]
+        return deal(micro_batches, each, self.count)[self.rank], 0
 
     def begin_micro_batch(self, seed: int, update: int, indices: MicroBatch) -> None:
         """Seed the random generators by seed, update and first sentence.
@@ -164,8 +174,12 @@ class Group(Ranks):
     def add_up(self, parameters: Iterable[Parameter], losses: Tensor) -> Tensor:
         """Replace the gradients of an update by their sums over all ranks, and return the losses'.
 
-        All are in one buffer, and the buffer is what the parameters' gradients then view.
+        All are in one buffer, and the buffer is what the parameters' gradients then view. Where
+        weights are sharded, the backward pass has added up their gradients already.
         """
+        if self.is_sharding:
+            self._call(lambda: dist.all_reduce(losses))
+            return losses
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         if self._used is None:  # the same in all updates, but this rank may have none in this one
             here = torch.tensor([parameter.grad is not None for parameter in trained]).int()
@@ -189,6 +203,16 @@ class Group(Ranks):
             parameter.grad = view
         total: Tensor = tail
         return total
+
+    @contextlib.contextmanager
+    def noticing_losses(self) -> Iterator[None]:
+        """Turn the end of a connection in a forward or backward pass into `LostRankError`."""
+        try:
+            yield
+        except RuntimeError as error:
+            if isinstance(error, dist.DistError) or "gloo" in str(error):
+                raise self._lost(error) from error
+            raise
 
     # Agreement
 
@@ -256,10 +280,13 @@ class Group(Ranks):
         try:
             collective()
         except RuntimeError as error:
-            self._is_lost = True
-            known = self.watchdog.explain() if self.watchdog is not None else None
-            raise LostRankError(
-                known or f"the connection to another rank is lost: {error}",
-                hint="the same command continues from the last checkpoint",
-            ) from error
+            raise self._lost(error) from error
         self.doing("computing")
+
+    def _lost(self, error: RuntimeError) -> LostRankError:
+        self._is_lost = True
+        known = self.watchdog.explain() if self.watchdog is not None else None
+        return LostRankError(
+            known or f"the connection to another rank is lost: {error}",
+            hint="the same command continues from the last checkpoint",
+        )

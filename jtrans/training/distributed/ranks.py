@@ -7,6 +7,7 @@ order, which the loop guarantees: what it does next depends only on what all of 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -37,6 +38,7 @@ class Ranks:
 
     rank = 0
     count = 1
+    is_sharding = False  # each rank holds a shard of the weights
 
     @property
     def is_first(self) -> bool:
@@ -62,9 +64,12 @@ class Ranks:
 
     def deal(
         self, micro_batches: Sequence[MicroBatch], costs: Callable[[MicroBatch], float]
-    ) -> Sequence[MicroBatch]:
-        """Return those micro-batches of an update that this rank computes."""
-        return micro_batches
+    ) -> tuple[Sequence[MicroBatch], int]:
+        """Return the micro-batches of an update for this rank, and how many of the last are idle.
+
+        Idle ones are computed for the other ranks' sake alone, and count nothing.
+        """
+        return micro_batches, 0
 
     def begin_micro_batch(self, seed: int, update: int, indices: MicroBatch) -> None:
         """Prepare the random generators for a micro-batch."""
@@ -77,6 +82,14 @@ class Ranks:
             losses: their summed losses, [n].
         """
         return losses
+
+    def noticing_losses(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context of a forward pass that exchanges weights.
+
+        Raises:
+            LostRankError: another rank has died meanwhile.
+        """
+        return contextlib.nullcontext()
 
     # Agreement
 

@@ -12,6 +12,7 @@ from jtrans.runs import Run
 from jtrans.training.checkpoint import read_state
 from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.weights.moving_average import MovingAverage
+from jtrans.training.weights.shards import local
 
 
 class InitialState:
@@ -30,7 +31,7 @@ class InitialState:
         """Make everything what it was."""
         with torch.no_grad():
             for name, tensor in _saved(model).items():
-                tensor.copy_(self._tensors[name])
+                local(tensor).copy_(self._tensors[name])
             for values in optimiser.state.values():
                 for value in values.values():
                     value.zero_()  # moments and counters begin with 0
@@ -67,4 +68,4 @@ def _saved(model: TranslationModel) -> dict[str, Tensor]:
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    return tensor.detach().to("cpu", copy=True)
+    return local(tensor.detach()).to("cpu", copy=True)

@@ -63,7 +63,13 @@ class Tracer:
         self.before = before
 
     def trace(self, attempt: Attempt) -> Cause:
-        """Return the cause of an update that is not finite; gradients must be cleared before."""
+        """Return the cause of an update that is not finite; gradients must be cleared before.
+
+        Where weights are sharded nothing is computed once more: each rank would do so with other
+        micro-batches, and all exchange weights in each.
+        """
+        if self.accumulator.sharding is not None:
+            return Cause("", (), 0, is_rest_finite=False, rest=0)
         layer, sentences, computed = "", [], 0
         is_rest_finite = True
         with self._undisturbed(attempt):

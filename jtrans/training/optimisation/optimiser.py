@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from jtrans.config import TrainingConfig
+from jtrans.training.weights.shards import is_sharded
 
 
 def make_optimiser(model: nn.Module, training: TrainingConfig) -> torch.optim.Optimizer:
@@ -43,7 +44,13 @@ def _make_nesterov(
     parameters: Sequence[Parameter], rate: float, momentum: float
 ) -> torch.optim.Optimizer:
     """Build Nesterov's momentum m <- mu m + g, p <- p - rate (g + mu m)."""
-    optimiser = torch.optim.SGD(parameters, lr=rate, momentum=momentum, nesterov=True, fused=True)
+    optimiser = torch.optim.SGD(
+        parameters,
+        lr=rate,
+        momentum=momentum,
+        nesterov=True,
+        fused=not is_sharded(parameters[0]),  # torch's fused form knows no shards
+    )
     for parameter in parameters:  # a first step that is dropped would leave it undefined
         optimiser.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
     return optimiser
@@ -65,7 +72,7 @@ def step_unless(dropped: Tensor, optimiser: torch.optim.Optimizer) -> None:
 
     A GPU decides this by itself, so that nothing waits for it; Adafactor waits for it anyway.
     """
-    if dropped.device.type != "cuda" or isinstance(optimiser, torch.optim.Adafactor):
+    if dropped.device.type != "cuda" or not optimiser.defaults.get("fused"):
         if not dropped:
             optimiser.step()
         return

@@ -10,6 +10,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from jtrans.config import TrainingConfig
 from jtrans.training.optimisation.guard import GradientGuard
 from jtrans.training.optimisation.optimiser import add_l2, step_unless
+from jtrans.training.weights.shards import whole
 
 
 class Step:
@@ -47,7 +48,7 @@ class Step:
         """
         if self.l2:
             add_l2(self.parameters, self.l2)
-        norm = get_total_norm([p.grad for p in self.parameters if p.grad is not None])
+        norm = whole(get_total_norm([p.grad for p in self.parameters if p.grad is not None]))
         # reading the norm makes a GPU wait; scaling costs a CPU a pass over the gradient
         if self.clip_norm and (norm.is_cuda or float(norm) > self.clip_norm):
             clip_grads_with_norm_(self.parameters, self.clip_norm, norm)

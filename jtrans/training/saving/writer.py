@@ -42,8 +42,12 @@ class CheckpointWriter:
         optimiser: Optimizer,
         state: TrainingState,
         trained: Mapping[str, Tensor],
+        *,
+        is_first: bool = True,
     ) -> None:
         """Save the checkpoint of `state.update`, see `Snapshot.of`.
+
+        Other ranks than the first only give their parts of what is sharded.
 
         Where memory has no room for a copy, it is written before this returns.
 
@@ -51,7 +55,11 @@ class CheckpointWriter:
             JtransError: the checkpoint before could not be written, or this one.
         """
         self.wait()
-        snapshot = Snapshot.of(model, optimiser, state, trained, fits=fits_as_copy)
+        parts = model, optimiser, state, trained
+        if not is_first:
+            Snapshot.of(*parts, is_kept=False)
+            return
+        snapshot = Snapshot.of(*parts, fits=fits_as_copy)
         if not snapshot.is_copy:
             self._write(snapshot)
             return

@@ -21,6 +21,7 @@ from jtrans.errors import CheckpointError, ConfigError, JtransError, did_you_mea
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.runs import RUNS, WEIGHTS, Run, find_run
+from jtrans.training.weights.shards import assign, whole
 
 INIT_FROM, FREEZE = "training.init_from", "training.freeze"
 
@@ -67,9 +68,9 @@ def initialise(
             copied.append(CopiedWeights(entry.run, other.checkpoint, pattern, into, len(pairs)))
     with torch.no_grad():
         for name, (_, value) in sources.items():
-            here[name].copy_(value)
+            assign(here[name], value)
     for name, (run, value) in sources.items():
-        if not torch.equal(here[name].cpu(), value.to(here[name].dtype)):
+        if not torch.equal(whole(here[name]).cpu(), value.to(here[name].dtype)):
             raise _refusal(
                 f"{name} shares its matrix with another weight here, but not in {run}",
                 "set model.tie as that run has it",

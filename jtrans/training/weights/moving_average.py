@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from jtrans.training.weights.shards import assign, local
+
 
 class MovingAverage:
     """The exponential moving average a <- d a + (1 - d) p of the weights p of a model.
@@ -64,8 +66,11 @@ class MovingAverage:
         if trained:
             with torch.no_grad():
                 for name, weight in self._weights.items():
-                    weight.copy_(trained[name])
+                    assign(weight, trained[name])
 
     def _exchange(self) -> None:
-        for number, weight in enumerate(self._weights.values()):
-            weight.data, self._averages[number] = self._averages[number], weight.data
+        for average, weight in zip(self._averages, self._weights.values(), strict=True):
+            here, there = local(weight.detach()), local(average)
+            kept = here.clone()
+            here.copy_(there)
+            there.copy_(kept)

@@ -1,0 +1,129 @@
+"""Shard weights, gradients and the optimiser's state over ranks: torch's FSDP2.
+
+Each layer of a model is one part, and all that is in no layer is another. A part's weights are
+gathered from all ranks when a micro-batch comes to it, forward and backward, and freed after it;
+its gradient is summed and cut into shards as soon as it is complete. So all ranks must do equally
+many passes (`deal_evenly`), and none can repeat one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+
+from jtrans.nn.layer import Layer
+
+Value = TypeVar("Value")
+
+
+class Sharding:
+    """A model whose weights are shards from now on, each on its rank's device.
+
+    Args:
+        model: whole, on any device; the optimiser is made after this.
+        device: of this rank.
+        count: how many ranks there are.
+    """
+
+    def __init__(self, model: nn.Module, device: torch.device, count: int) -> None:
+        # of a projection that is a part: nothing adds to its result in place
+        warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view")
+        mesh = init_device_mesh(device.type, (count,))
+        parts: list[nn.Module] = []
+        for layer in _layers(model):
+            _compute_within_hooks(layer)
+            parts += [*layer.called_outside, layer]
+        for part in parts:
+            fully_shard(part, mesh=mesh)
+        self._root = _Root(model)
+        fully_shard(self._root, mesh=mesh)
+        self._parts = [_sharded(part) for part in parts]
+        for sharded in (_sharded(self._root), *self._parts):
+            # the loss is divided by the tokens of the whole update already: sums, not means
+            sharded.set_gradient_divide_factor(1.0)
+            sharded.set_force_sum_reduction_for_comms(True)
+
+    def run(self, compute: Callable[[], Value]) -> Value:
+        """Return what a forward pass computes; weights in no layer are whole meanwhile."""
+        return self._root(compute)  # type: ignore[no-any-return]
+
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """Give every rank all weights for a while: ranks may then do different work."""
+        self.run(lambda: None)  # torch takes what runs first for the root
+        everything = [_sharded(self._root), *self._parts]
+        for part in self._parts:
+            part.set_reshard_after_forward(False, recurse=False)
+        for part in everything:
+            part.unshard()
+        try:
+            yield
+        finally:
+            for part in everything:
+                part.reshard()
+            for part in self._parts:
+                part.set_reshard_after_forward(True, recurse=False)
+
+
+class _Root(nn.Module):
+    """The model as torch sees it: a forward pass calls several of its methods."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, compute: Callable[[], Any]) -> Any:
+        return compute()
+
+
+def _sharded(module: nn.Module) -> FSDPModule:
+    assert isinstance(module, FSDPModule)
+    return module
+
+
+def _layers(model: nn.Module) -> list[Layer]:
+    """Return the layers of a model that can be parts, and share no weight with anything else."""
+    layers = _outermost(model)
+    inside = {id(module) for layer in layers for module in layer.modules()}
+    uses: Counter[int] = Counter()
+    for layer in layers:
+        uses.update({id(parameter) for parameter in layer.parameters()})
+    for module in model.modules():
+        if id(module) not in inside:
+            uses.update(id(parameter) for parameter in module.parameters(recurse=False))
+    return [
+        layer
+        for layer in layers
+        if layer.is_shardable
+        and (own := [*layer.parameters()])
+        and all(uses[id(parameter)] == 1 for parameter in own)
+    ]
+
+
+def _outermost(module: nn.Module) -> list[Layer]:
+    if isinstance(module, Layer):
+        return [module]
+    nested = (layer for child in module.children() for layer in _outermost(child))
+    return [*{id(layer): layer for layer in nested}.values()]
+
+
+def _compute_within_hooks(layer: Layer) -> None:
+    """Let the compiled form of a layer run where its weights are whole, as the plain one does."""
+    if layer.compiled is None:
+        return
+    plain, compiled = layer.forward, layer.compiled
+
+    def forward(*inputs: Any, **options: Any) -> Any:
+        is_training = layer.training and torch.is_grad_enabled()
+        return (compiled if is_training else plain)(*inputs, **options)
+
+    layer.forward = forward
+    layer.compiled = None

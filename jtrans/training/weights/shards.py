@@ -1,0 +1,44 @@
+"""Weights of which every rank holds a shard, beside weights that it holds whole.
+
+The shards of a weight are a `DTensor`. Loading it takes seconds, so no module imports it for runs
+that are not sharded; `whole`, `assign` and `like` take any tensor.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def is_sharded(tensor: Tensor) -> bool:
+    """Return whether this rank holds a shard of a tensor."""
+    return hasattr(tensor, "full_tensor")
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Return all of a tensor; if it is sharded, all ranks must ask for it."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def local(tensor: Tensor) -> Tensor:
+    """Return what this rank holds of a tensor."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def like(tensor: Tensor, value: Tensor) -> Tensor:
+    """Return this rank's part of a whole `value`, on the device of `tensor` and sharded as it is.
+
+    No rank asks another, so all need the same value.
+    """
+    if not is_sharded(tensor):
+        return value.to(tensor.device)
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    assert isinstance(tensor, DTensor)
+    mesh = tensor.device_mesh
+    moved = value.to(tensor.device)
+    return distribute_tensor(moved, mesh, tensor.placements, src_data_rank=None)
+
+
+def assign(tensor: Tensor, value: Tensor) -> None:
+    """Copy a whole `value` into a tensor, or this rank's part of it."""
+    tensor.copy_(like(tensor, value))

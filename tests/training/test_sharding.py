@@ -1,0 +1,216 @@
+"""Several processes train one model, of whose weights each holds a shard."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch.distributed.fsdp  # before ranks are forked: each would take seconds to load it
+import torch.distributed.tensor
+from hypothesis import given
+from hypothesis import strategies as st
+from plugins.rank_processes import run_ranks, start_ranks
+from torch import Tensor
+
+from jtrans.config import Config, build_config
+from jtrans.data.batch import Batch
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.models.zoo import system_configs
+from jtrans.runs import Run
+from jtrans.training import micro_batches
+from jtrans.training.distributed.dealing import deal_evenly
+from jtrans.training.distributed.group import Group
+from jtrans.training.objective import batch_loss
+from jtrans.training.session import train
+from jtrans.training.updates import MicroBatch
+
+NESTEROV = {"name": "nesterov", "momentum": 0.9}
+STEADY = {"name": "inverse-sqrt", "warmup": 1}
+
+
+def weights(run: Path) -> dict[str, Tensor]:
+    return safetensors.torch.load_file(Run(run).checkpoint("last").weights)
+
+
+def shard_over(count: int, config: Config, corpus: PreparedCorpus, run: Path) -> None:
+    def one_rank(_: int) -> int:
+        return train(config, data=corpus.folder, run=run, shard_model=True).update
+
+    assert run_ranks(count, one_rank) == [config.training.max_updates] * count
+
+
+def difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    assert one.keys() == other.keys()
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+@pytest.fixture
+def exact(make_config: Any) -> Any:
+    """Make a setting in which sums in another order stay sums, see test_distributed."""
+
+    def make(**settings: Any) -> Config:
+        values = {"optimiser": NESTEROV, "learning_rate": 0.02, "schedule": STEADY}
+        values |= {"max_updates": 6, "micro_batch_tokens": 30, "batch_tokens": 100}
+        values |= {"validate_every": 50, **settings}
+        return make_config(model={"dropout": 0.0}, **values)  # type: ignore[no-any-return]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"ema_decay": 0.9, "clip_norm": 0.5, "l2": 1e-3, "gradient_guard": True},
+        {"recompute": "layer", "freeze": ["source_embedding.*"]},
+    ],
+)
+def test_shards_learn_what_one_process_learns(
+    exact: Any, corpus: PreparedCorpus, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    config = exact(**settings)
+    train(config, data=corpus.folder, run=tmp_path / "alone")
+    shard_over(2, config, corpus, tmp_path / "shards")
+    assert difference(weights(tmp_path / "alone"), weights(tmp_path / "shards")) < 1e-6
+    measured = [
+        next(each for each in Run(tmp_path / name).events() if each["event"] == "validation")
+        for name in ("alone", "shards")
+    ]
+    assert measured[0]["valid_loss"] == pytest.approx(measured[1]["valid_loss"], abs=1e-6)
+    assert measured[0]["bleu"] == measured[1]["bleu"]
+
+
+def test_a_run_continues_with_and_without_shards(
+    exact: Any, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    train(exact(ema_decay=0.9), data=corpus.folder, run=tmp_path / "alone")
+    run = tmp_path / "mixed"
+    shard_over(2, exact(ema_decay=0.9, max_updates=2), corpus, run)
+    train(exact(ema_decay=0.9, max_updates=4), data=corpus.folder, run=run)
+    shard_over(3, exact(ema_decay=0.9), corpus, run)
+    assert difference(weights(tmp_path / "alone"), weights(run)) < 1e-6
+
+
+def test_a_resumed_group_ends_with_the_same_bytes(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    for name, stops in (("whole", (6,)), ("resumed", (3, 6))):
+        for stop in stops:
+            shard_over(2, make_config(max_updates=stop), corpus, tmp_path / name)
+    folders = [Run(tmp_path / name).checkpoint("last").folder for name in ("whole", "resumed")]
+    for file in ("model.safetensors", "state.safetensors"):
+        assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes()
+
+
+def test_ranks_without_sentences_of_their_own_add_nothing(
+    exact: Any, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    config = exact(batch_tokens=5, max_updates=2, validate_sentences=1)
+    train(config, data=corpus.folder, run=tmp_path / "alone")
+    shard_over(3, config, corpus, tmp_path / "shards")
+    assert difference(weights(tmp_path / "alone"), weights(tmp_path / "shards")) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", sorted(system_configs()))
+def test_every_system_can_be_sharded(system: str, corpus: PreparedCorpus, tmp_path: Path) -> None:
+    sizes: dict[str, Any] = {"width": 16, "ffn_width": 32, "heads": 2}
+    model: dict[str, Any] = {"system": system}
+    for name, field in system_configs()[system].model_fields.items():
+        if name in sizes:
+            model[name] = sizes[name]
+        elif name.endswith("layers") and isinstance(field.default, int):
+            model[name] = 2
+        elif name.endswith("dropout") and isinstance(field.default, float):
+            model[name] = 0.0
+    training = {"optimiser": NESTEROV, "learning_rate": 0.02, "schedule": STEADY}
+    training |= {"max_updates": 3, "micro_batch_tokens": 30, "batch_tokens": 100}
+    training |= {"validate_sentences": 2}
+    config = build_config({"model": model, "training": training}, system_configs(), where="t")
+    train(config, data=corpus.folder, run=tmp_path / "alone")
+    shard_over(2, config, corpus, tmp_path / "shards")
+    assert difference(weights(tmp_path / "alone"), weights(tmp_path / "shards")) < 1e-5
+
+
+def test_memory_that_runs_out_is_explained(
+    exact: Any, corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loss(model: Any, batch: Batch, *rest: Any) -> Any:
+        if os.environ.get("RANK") == "1":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return batch_loss(model, batch, *rest)
+
+    monkeypatch.setattr(micro_batches, "batch_loss", loss)
+
+    def one_rank(_: int) -> int:
+        return train(exact(), data=corpus.folder, run=tmp_path, shard_model=True).update
+
+    ranks, results = start_ranks(2, one_rank)
+    fault = results.get()[1]
+    for process in ranks:
+        process.join()
+    assert "with --shard-model no micro-batch is halved" in fault
+
+
+def test_a_lost_rank_is_named_and_the_last_checkpoint_stays(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Group.begin_micro_batch
+
+    def begin(self: Group, seed: int, number: int, indices: MicroBatch) -> None:
+        original(self, seed, number, indices)
+        if self.rank == 1 and number == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    config = make_config(max_updates=6, validate_every=2)
+
+    def one_rank(_: int) -> int:
+        return train(config, data=corpus.folder, run=tmp_path / "run", shard_model=True).update
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Group, "begin_micro_batch", begin)
+        ranks, results = start_ranks(2, one_rank)
+        rank, fault = results.get()
+        for process in ranks:
+            process.join()
+    assert rank == 0
+    assert f"rank 1 (process {ranks[1].pid} on" in fault
+    assert "has died" in fault
+    assert Run(tmp_path / "run").checkpoint("last").update == 4
+    shard_over(2, config, corpus, tmp_path / "run")
+    shard_over(2, config, corpus, tmp_path / "whole")
+    assert difference(weights(tmp_path / "run"), weights(tmp_path / "whole")) == 0.0
+
+
+def test_an_optimiser_that_needs_whole_weights_is_refused(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    config = make_config(optimiser={"name": "adafactor"})
+
+    def one_rank(_: int) -> int:
+        return train(config, data=corpus.folder, run=tmp_path / "run", shard_model=True).update
+
+    assert "Adafactor needs the means of whole rows" in str(run_ranks(2, one_rank))
+    assert not (tmp_path / "run").exists()
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 900)), min_size=1, max_size=12),
+    ranks=st.integers(1, 9),
+)
+def test_even_dealing_gives_every_rank_equally_many(
+    sizes: list[tuple[int, int]], ranks: int
+) -> None:
+    borders = np.cumsum([0, *(size for size, _ in sizes)])
+    parts = [np.arange(a, b) for a, b in itertools.pairwise(borders)]
+    dealt = deal_evenly(parts, [size * cost for size, cost in sizes], ranks)
+    assert len({len(own) for own, _ in dealt}) == 1
+    counted = [part for own, idle in dealt for part in own[: len(own) - idle]]
+    assert [int(index) for part in counted for index in part] == list(range(borders[-1]))
+    assert all(part.size for own, _ in dealt for part in own)
