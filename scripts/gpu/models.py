@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from jtrans.bench.flops import training_flops
 from jtrans.data.batch import Batch, collate
+from jtrans.data.prepared import IdStore
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.nn.gpu import operator
@@ -58,8 +59,8 @@ class Pairs:
         random = np.random.default_rng(seed)
         longest = int(sizes.max())
         ids = random.integers(4, vocabulary, (sizes.shape[1], longest)).astype(np.int32)
-        self.source = _Store([row[:n] for row, n in zip(ids, sizes[0], strict=True)])
-        self.target = _Store([row[::-1][:n] for row, n in zip(ids, sizes[1], strict=True)])
+        self.source = _store([row[:n] for row, n in zip(ids, sizes[0], strict=True)])
+        self.target = _store([row[::-1][:n] for row, n in zip(ids, sizes[1], strict=True)])
         self.labels: dict[str, Any] = {}
 
     def batch(self, indices: NDArray[np.int64], device: torch.device) -> Batch:
@@ -67,15 +68,11 @@ class Pairs:
         return collate(self, indices).to(device)  # type: ignore[arg-type]
 
 
-class _Store:
-    def __init__(self, sentences: list[NDArray[np.int32]]) -> None:
-        self.sentences = sentences
-        for sentence in sentences:
-            sentence[-1] = 1  # </s>
-        self.lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
-
-    def __getitem__(self, index: int) -> NDArray[np.int32]:
-        return self.sentences[index]
+def _store(sentences: list[NDArray[np.int32]]) -> IdStore:
+    offsets = np.cumsum([0, *map(len, sentences)])
+    ids = np.concatenate(sentences)
+    ids[offsets[1:] - 1] = 1  # </s>
+    return IdStore(ids, offsets)
 
 
 def fixed_batch(source: int, target: int, positions: int, scale: Scale) -> Batch:
