@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
+from jtrans.cli.sparkline import sparkline
 
 if TYPE_CHECKING:
     from jtrans.runs import Run
@@ -47,9 +48,11 @@ def run_values(run: Run) -> dict[str, Any]:
         "epochs": max((_number(event, "epoch") for event in events), default=0),
         "seconds": max((_number(event, "seconds") for event in events), default=0.0),
         "state": _state(run, events),
+        "fault": events[-1].get("fault") if events and _is_end(events[-1]) else None,
         "reason": events[-1].get("reason") if events and _is_end(events[-1]) else None,
         "starts": [{"update": each.get("update"), "time": each.get("time")} for each in starts],
         "restarts": max(0, len(starts) - 1),
+        "batch_tokens": config.training.batch_tokens,
         "best_metric": config.training.best_metric,
         "best": best if pointers.get("best") else None,
         "window": pointers.get("window"),
@@ -63,6 +66,8 @@ def run_values(run: Run) -> dict[str, Any]:
             for path in run.checkpoints_folder.glob("*/model.safetensors")
             if not path.parent.name.startswith("step-")
         ),
+        "noise_scale": _last(events, "noise_scale"),
+        "samples": _last(events, "samples") or [],
         "validations": [_plain(each) for each in validations],
         "curve": [_plain(each) for each in events if each.get("event") == "train"],
     }
@@ -71,6 +76,10 @@ def run_values(run: Run) -> dict[str, Any]:
 def show_run(values: Mapping[str, Any]) -> None:
     """Print the values of `run_values`: a table of the run, and one of its validations."""
     console.print_table(["run", values["run"]], _rows(values))
+    if samples := [each for each in values["samples"] if isinstance(each, dict)]:
+        print()
+        lines = [[name, str(text)] for each in samples for name, text in each.items()]
+        console.print_table(["sample", "translations of the last validation"], lines)
     validations = values["validations"]
     shown = _spread(validations)
     if not shown:
@@ -88,7 +97,9 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     best, checkpoints, restarts = values["best"], values["checkpoints"], values["restarts"]
     count = f"{values['parameters']:,}" if values["parameters"] else "unknown number of"
     frozen = f", and {values['frozen_parameters']:,} frozen" if values["frozen_parameters"] else ""
-    ended = {"stopped": "stopped by a signal", **REASONS}.get(values["reason"], values["reason"])
+    ended = {"stopped": "stopped by a signal", "failed": values["fault"], **REASONS}.get(
+        values["reason"], values["reason"]
+    )
     ways = f", started {restarts + 1} times" if restarts else ""
     rows = [
         ["system", f"{values['system']}, {count} parameters{frozen}"],
@@ -105,6 +116,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         metric = values["best_metric"].replace("-", " ")
         value = f"{best['value']:.3f}" if isinstance(best["value"], int | float) else "unknown"
         rows.append(["best", f"{metric} {value}, {best['checkpoint']}"])
+    rows += _curves(values)
     if values["window"]:
         rows.append(["window", window_text(values["window"])])
     if values["dropped"]:
@@ -120,13 +132,34 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     return [*rows, ["checkpoints", ", ".join(names) or "none yet"]]
 
 
+def _curves(values: Mapping[str, Any]) -> list[list[str]]:
+    """Return a line for each curve with its first and its last value, and the noise scale."""
+    validations = values["validations"]
+    rows = []
+    for label, name, events, digits in (
+        ("train loss", "nll", values["curve"], 2),
+        ("valid loss", "valid_loss", validations, 2),
+        ("valid BLEU", "bleu", validations, 1),
+    ):
+        points = [each[name] for each in events if isinstance(each.get(name), int | float)]
+        if len(points) > 1:
+            first, last = (f"{point:.{digits}f}" for point in (points[0], points[-1]))
+            rows.append([label, f"{first} {sparkline(points)} {last}"])
+    if values["noise_scale"]:
+        size = f"an update has {values['batch_tokens']:,}"
+        size = f"about {values['noise_scale']:,.0f} target tokens; {size}"
+        rows.append(["noise scale", size])
+    return rows
+
+
 def _state(run: Run, events: Sequence[Mapping[str, Any]]) -> str:
-    """Return `new`, `running`, `interrupted` (without a word), `stopped` or `finished`."""
+    """Return `new`, `running`, `interrupted` (without a word), `stopped`, `failed`, `finished`."""
     ends = [event for event in events if event.get("event") in ("start", "end")]
     if not ends:
         return "new"
     if _is_end(ends[-1]):
-        return "stopped" if ends[-1].get("reason") == "stopped" else "finished"
+        reason = str(ends[-1].get("reason"))
+        return reason if reason in ("stopped", "failed") else "finished"
     return "running" if _is_alive(run) else "interrupted"
 
 
@@ -159,6 +192,11 @@ def _is_alive(run: Run) -> bool:
     except (JtransError, OSError, KeyError, TypeError, ValueError):
         return False
     return True
+
+
+def _last(events: Sequence[Mapping[str, Any]], name: str) -> Any:
+    """Return the newest value that an event has of this name, None without."""
+    return next((event[name] for event in reversed(events) if event.get(name)), None)
 
 
 def _is_end(event: Mapping[str, Any]) -> bool:

@@ -7,14 +7,17 @@ resumed run logs the same values as an uninterrupted run.
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from jtrans.errors import JtransError
 from jtrans.runs import Run
 from jtrans.training.checkpoint import Totals, TrainingState
 from jtrans.training.distributed.ranks import Ranks
@@ -228,3 +231,21 @@ class Metrics:
 
     def _sums(self) -> tuple[Totals, Totals]:
         return self.state.since_log, self.state.since_validation
+
+
+@contextlib.contextmanager
+def log_failure(metrics: Callable[[], Metrics]) -> Iterator[None]:
+    """Log an error that ends training, if the log can be written."""
+    try:
+        yield
+    except JtransError as error:
+        log = metrics()
+        with contextlib.suppress(JtransError, OSError):
+            ended = {"reason": "failed", "fault": error.message, "seconds": log.state.seconds}
+            log.log("end", time=now(), **ended)
+        raise
+
+
+def now() -> str:
+    """Return the time of day."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -11,7 +11,6 @@ Reading the loss of an update makes a GPU wait, so it is read while the next one
 from __future__ import annotations
 
 import contextlib
-import datetime
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -39,7 +38,7 @@ from jtrans.training.divergence.trace import Attempt
 from jtrans.training.divergence.trouble import without
 from jtrans.training.events import MOST_RETURNS, Result, Return, TrainingEvents
 from jtrans.training.memory import memory_errors
-from jtrans.training.metrics import Metrics
+from jtrans.training.metrics import Metrics, log_failure, now
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective
 from jtrans.training.optimisation.guard import GradientGuard
@@ -184,16 +183,17 @@ class Trainer:
             return self.state.result(self.run.folder, str(self.stopping.reached(self.state)), first)
         if self.ranks.is_first:
             self.state.events = self.run.cut_log(self.state.events)
-        self.metrics.log("start", time=_now(), precision=self.precision)
+        self.metrics.log("start", time=now(), precision=self.precision)
         self._exchange()
         self.metrics.start_clock()
         self._saved_seconds = self.state.seconds
         if self.state.update == 0:
             self._initial = InitialState(self.model)
-        with self.writer.finishing(), contextlib.closing(self.accumulator.batches):
+        failures, batches = log_failure(lambda: self.metrics), self.accumulator.batches
+        with failures, self.writer.finishing(), contextlib.closing(batches):
             reason = self._train()
         spent = {"seconds": self.state.seconds, "processor_seconds": self.state.processor_seconds}
-        self.metrics.log("end", time=_now(), reason=reason, **spent)
+        self.metrics.log("end", time=now(), reason=reason, **spent)
         result = self.state.result(self.run.folder, reason, first)
         self.events.end(result)
         return result
@@ -434,7 +434,3 @@ class Trainer:
         self._splits += 1
         self.metrics.log("split", sentences=sentences, size=size, splits=self.state.splits)
         self.events.split(sentences, size)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

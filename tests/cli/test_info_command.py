@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from plugins.command_line import Jtrans
 
 from jtrans import __version__
+from jtrans.cli.sparkline import BLOCKS, sparkline
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.training.session import train
@@ -68,6 +71,8 @@ def test_the_description_of_a_run_is_readable(run: Run, jtrans: Jtrans) -> None:
     assert cells["state"] == "finished: all updates are done"
     assert cells["window"] == "the window of 2 validations is not complete: 1 so far"
     assert cells["best"].startswith("valid loss ")
+    assert result.out.count("hypothesis ") == 3
+    assert cells["valid"].startswith("BLEU") or "▁" in cells["valid"]
     table = [line.split()[:2] for line in result.out.splitlines()[-4:]]
     assert [row[1] for row in table] == ["update", "2", "4", "6"]
 
@@ -77,6 +82,7 @@ def test_the_description_of_a_run_is_readable(run: Run, jtrans: Jtrans) -> None:
     [
         ({"event": "end", "update": 6, "reason": "stopped"}, "stopped: stopped by a signal"),
         ({"event": "start", "update": 6}, "interrupted"),
+        ({"event": "end", "update": 6, "reason": "failed", "fault": "no disk"}, "failed: no disk"),
     ],
 )
 def test_the_state_is_that_of_the_last_start(
@@ -84,6 +90,27 @@ def test_the_state_is_that_of_the_last_start(
 ) -> None:
     run.log(last)
     assert state in jtrans("info", run.folder).out
+
+
+def test_curves_and_the_noise_scale_are_shown(run: Run, jtrans: Jtrans) -> None:
+    for loss, noise in ((4.0, 80.0), (2.0, 90.0), (3.0, 12345.6)):
+        run.log({"event": "train", "update": 6, "nll": loss, "noise_scale": noise})
+    lines = jtrans("info", run.folder).out.splitlines()
+    assert ["train", "loss", "4.00", "█▁▅", "3.00"] in [line.split() for line in lines]
+    (noise_scale,) = [line for line in lines if line.startswith("noise scale")]
+    assert "about 12,346 target tokens; an update has 60" in noise_scale
+
+
+@given(values=st.lists(st.floats(), max_size=60), width=st.integers(1, 20))
+def test_a_sparkline_fits_and_has_the_highest_block_for_the_highest_value(
+    values: list[float], width: int
+) -> None:
+    finite = [value for value in values if abs(value) < 1e300]
+    line = sparkline(finite, width)
+    assert len(line) == min(width, len(finite))
+    if len(set(finite)) > 1 and len(finite) <= width:
+        assert line[finite.index(max(finite))] == BLOCKS[-1]
+        assert line[finite.index(min(finite))] == BLOCKS[0]
 
 
 def test_a_run_in_training_is_running(run: Run, jtrans: Jtrans) -> None:

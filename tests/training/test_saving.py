@@ -120,6 +120,8 @@ def test_a_fault_of_writing_ends_training_at_the_next_save(
         train(config, data=corpus.folder, run=tmp_path / "run", events=Watch())
     assert caught.value.kind == (kind or "disk.read-only")
     assert reached == 6
+    end = Run(tmp_path / "run").events()[-1]
+    assert (end["reason"], end["fault"]) == ("failed", caught.value.message)
     assert Run(tmp_path / "run").checkpoints() == []
     assert train(config, data=corpus.folder, run=tmp_path / "run").update == 30
 

@@ -70,7 +70,8 @@ class NoiseScale:
         """Return the losses of this rank, [n], with A and K behind them, to be added up."""
         if not self._is_measuring:
             return losses
-        total = torch.stack([losses.new_zeros(()), *self._sums]).sum()
+        sums = [each.to(losses.dtype) for each in self._sums]
+        total = torch.stack([losses.new_zeros(()), *sums]).sum()
         return torch.cat([losses, torch.stack([total, total.new_tensor(len(self._sums))])])
 
     def parted(self, sums: Tensor) -> Tensor:
