@@ -202,6 +202,7 @@ def train(
     device: str | None = None,
     restart: bool = False,
     initial: str | Path | None = None,
+    keep_optimiser: bool = False,
     tensorboard: bool = False,
     shard_model: bool = False,
     events: TrainingEvents | None = None,
@@ -217,6 +218,7 @@ def train(
         device: "auto", "cpu", "cuda" or "mps".
         restart: start over, deleting the existing run.
         initial: a run with the same vocabularies; a new run starts from its best weights.
+        keep_optimiser: take the optimiser's moments from `initial`, too.
         tensorboard: also write curves for TensorBoard, to the run's folder ``tensorboard``.
         shard_model: in several processes each holds a shard of the weights only.
         events: receives training events.
@@ -239,6 +241,7 @@ def train(
         device=device,
         restart=restart,
         initial=find_run(str(initial)) if initial else None,
+        keep_optimiser=keep_optimiser,
         tensorboard=tensorboard,
         shard_model=shard_model,
         events=events,

@@ -5,6 +5,7 @@ Everything is read from the run's folder; no checkpoint is loaded.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import socket
@@ -13,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
-from jtrans.cli.sparkline import sparkline
 
 if TYPE_CHECKING:
     from jtrans.runs import Run
 
 MOST_ROWS = 20  # validations that the table shows
 SHOWN = ("train_loss", "valid_loss", "perplexity", "bleu")
+BLOCKS = "▁▂▃▄▅▆▇█"  # heights of a curve in a line of text
+CURVE_WIDTH = 48
 COLUMNS = ("epoch", "update", "train", "valid", "ppl", "BLEU", "time")
 
 
@@ -150,6 +152,20 @@ def _curves(values: Mapping[str, Any]) -> list[list[str]]:
         size = f"about {values['noise_scale']:,.0f} target tokens; {size}"
         rows.append(["noise scale", size])
     return rows
+
+
+def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
+    """Return the curve of `values`, at most `width` letters; each shows the mean of a stretch.
+
+    Values that are not finite are left out.
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    columns = min(width, len(finite))
+    borders = [len(finite) * column // columns for column in range(columns + 1)] if finite else []
+    means = [sum(finite[start:end]) / (end - start) for start, end in itertools.pairwise(borders)]
+    low, high = min(means, default=0.0), max(means, default=0.0)
+    scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BLOCKS[round((mean - low) * scale)] for mean in means)
 
 
 def _state(run: Run, events: Sequence[Mapping[str, Any]]) -> str:

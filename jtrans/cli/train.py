@@ -40,6 +40,7 @@ def train(
     from_: str | None = option(
         "Start from its best weights.", "RUN", panel=START, names=["--from"]
     ),
+    keep_optimiser: bool = flag("--keep-optimiser", "With --from: its moments, too.", START),
     dry_run: bool = flag("--dry-run", "Estimate size, memory and time.", START),
     tensorboard: bool = flag("--tensorboard", "Write curves to RUN/tensorboard, too.", None),
     device: str | None = DEVICE,
@@ -84,6 +85,8 @@ def train(
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
     data = data or default_data(config)
     run = run or default_run(recipe)
+    if keep_optimiser and from_ is None:
+        raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)
     if dry_run:
         if count is not None:
@@ -113,6 +116,7 @@ def train(
             device=device if processes is None else "cpu",
             restart=restart,
             initial=from_,
+            keep_optimiser=keep_optimiser,
             tensorboard=tensorboard,
             shard_model=shard_model,
         )

@@ -308,6 +308,19 @@ def _load_weights(model: TranslationModel, checkpoint: Checkpoint) -> None:
         raise damaged(checkpoint.weights, error) from error
 
 
+def load_optimiser(checkpoint: Checkpoint, model: TranslationModel, optimiser: Optimizer) -> None:
+    """Restore the moments of a checkpoint, whose weights the model has, and nothing else.
+
+    Raises:
+        CheckpointError: the file is missing or damaged.
+    """
+    file = checkpoint.verify(OPTIMISER).folder / OPTIMISER
+    try:
+        _restore_optimiser(model, optimiser, safetensors.torch.load_file(file))
+    except (safetensors.SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+        raise damaged(file, error) from error
+
+
 def _generator(device: torch.device) -> ModuleType | None:
     """Return the module with the random state of an accelerator, None for a CPU."""
     return {"cuda": torch.cuda, "mps": torch.mps}.get(device.type)

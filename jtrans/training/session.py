@@ -22,7 +22,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.models.base import TranslationModel
-from jtrans.models.zoo import build_model, load_weights, system_configs
+from jtrans.models.zoo import build_model, system_configs
 from jtrans.nn.device import (
     DeviceInfo,
     prepare_device,
@@ -31,7 +31,7 @@ from jtrans.nn.device import (
     use_matmul_backend,
 )
 from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
-from jtrans.runs import WEIGHTS, Run
+from jtrans.runs import Run
 from jtrans.training.continuing import compare, identity
 from jtrans.training.distributed.group import joined
 from jtrans.training.distributed.ranks import Ranks
@@ -41,11 +41,11 @@ from jtrans.training.tensorboard import TensorBoard, check_installed
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
 from jtrans.training.weights.initial import (
-    INIT_FROM,
     CopiedWeights,
-    check_vocabularies,
     freeze,
     initialise,
+    load_initial,
+    take_optimiser,
 )
 
 if TYPE_CHECKING:  # loading torch's takes seconds
@@ -62,6 +62,7 @@ def train(
     device: str | None = None,
     restart: bool = False,
     initial: Run | None = None,
+    keep_optimiser: bool = False,
     tensorboard: bool = False,
     shard_model: bool = False,
     events: TrainingEvents | None = None,
@@ -81,6 +82,7 @@ def train(
         return _Session(config, data, run, ranks, ranks.device(device)).train(
             restart=restart,
             initial=initial,
+            keep_optimiser=keep_optimiser,
             tensorboard=tensorboard,
             events=events,
             should_stop=should_stop,
@@ -114,6 +116,7 @@ class _Session:
         *,
         restart: bool,
         initial: Run | None,
+        keep_optimiser: bool,
         tensorboard: bool,
         events: TrainingEvents | None,
         should_stop: Callable[[], bool],
@@ -136,6 +139,7 @@ class _Session:
             device=self.device,
             matmul_backend=plan.matmul_backend,
             initial=initial,
+            keep_optimiser=keep_optimiser,
             events=events,
             should_stop=should_stop,
             ranks=ranks,
@@ -230,6 +234,7 @@ def make_trainer(
     device: str | None = None,
     matmul_backend: str | None = None,
     initial: Run | None = None,
+    keep_optimiser: bool = False,
     events: TrainingEvents | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     ranks: Ranks | None = None,
@@ -267,12 +272,13 @@ def make_trainer(
     set_recompute(model, config.training.recompute)
     if is_compiled(config.training.compile, place):
         compile_layers(model)
-    if initial is not None:
-        load_initial(model, initial, config, corpus)
+    checkpoint = load_initial(model, initial, config, corpus) if initial is not None else None
     freeze(model, config.training.freeze)
     sharding = _shard(model, config, place, ranks) if ranks.is_sharding else None
     events = events or TrainingEvents()
     trainer = Trainer(run, model, corpus, config, precision, events, should_stop, ranks, sharding)
+    if initial is not None and checkpoint is not None and keep_optimiser:
+        take_optimiser(initial, checkpoint, config, model, trainer.optimiser)
     return trainer, device_info
 
 
@@ -409,28 +415,6 @@ def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
             kind="run.not-a-run",
         )
     return None
-
-
-def load_initial(
-    model: TranslationModel, initial: Run, config: Config, corpus: PreparedCorpus
-) -> None:
-    """Start from the best weights of another run of the same system.
-
-    Raises:
-        ConfigError: `training.init_from` names weights, too.
-        CheckpointError: it has other vocabularies, or a model of another size.
-    """
-    if config.training.init_from:
-        raise ConfigError(
-            f"--from takes all weights from {initial.folder}, but {INIT_FROM} names weights, too",
-            where="--from",
-            hint=f"leave out --from, or add --set {INIT_FROM}=[]",
-            kind="config.init-from",
-        )
-    check_vocabularies(initial, corpus, "--from")
-    checkpoint = initial.checkpoint("best")
-    checkpoint.verify(WEIGHTS)
-    load_weights(model, checkpoint.weights)
 
 
 def _run_info(

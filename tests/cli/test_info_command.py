@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plugins.command_line import Jtrans
 
 from jtrans import __version__
-from jtrans.cli.sparkline import BLOCKS, sparkline
+from jtrans.cli.run_info import BLOCKS, sparkline
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.training.session import train

@@ -373,6 +373,34 @@ def test_from_starts_with_the_weights_of_another_run(
         torch.testing.assert_close(weights[name].detach(), saved[name], rtol=0, atol=0)
 
 
+def test_the_moments_of_another_run_come_along_on_request(
+    run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    import safetensors.torch
+
+    saved = safetensors.torch.load_file(Run(run).checkpoint("best").folder / "state.safetensors")
+    for keeps in (False, True):
+        config, folder = make_config(seed=7), tmp_path / "new"
+        trainer, _ = make_trainer(
+            Run(folder), config, corpus, initial=Run(run), keep_optimiser=keeps
+        )
+        state = trainer.optimiser.state
+        assert bool(state) == keeps and trainer.state.update == 0
+    for name, parameter in trainer.model.named_parameters():
+        moment = state[parameter]["exp_avg"]
+        torch.testing.assert_close(moment, saved[f"exp_avg.{name}"], rtol=0, atol=0)
+
+
+def test_the_moments_of_another_optimiser_are_refused(
+    run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(optimiser={"name": "nesterov"})
+    chosen = {"config": config, "data": corpus.folder, "initial": Run(run)}
+    error = refusal(ConfigError, tmp_path / "new", **chosen, keep_optimiser=True)
+    assert error.kind == "config.optimiser" and "adam" in error.message
+    assert not (tmp_path / "new").exists()
+
+
 def test_from_a_run_with_other_vocabularies_is_refused(
     run: Path, make_config: Any, tmp_path: Path
 ) -> None:

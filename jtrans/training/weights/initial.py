@@ -14,13 +14,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from jtrans.config import Config, InitialWeights, SystemConfig, recipe_names
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError, JtransError, did_you_mean
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
-from jtrans.runs import RUNS, WEIGHTS, Run, find_run
+from jtrans.runs import RUNS, WEIGHTS, Checkpoint, Run, find_run
+from jtrans.training.checkpoint import load_optimiser
 from jtrans.training.weights.shards import assign, whole
 
 INIT_FROM, FREEZE = "training.init_from", "training.freeze"
@@ -145,6 +147,53 @@ class _Other:
         self.weights: dict[str, Tensor] = model.state_dict()
 
 
+def load_initial(
+    model: TranslationModel, initial: Run, config: Config, corpus: PreparedCorpus
+) -> Checkpoint:
+    """Start from the best weights of another run of the same system, and return its checkpoint.
+
+    Raises:
+        ConfigError: `training.init_from` names weights, too.
+        CheckpointError: it has other vocabularies, or a model of another size.
+    """
+    if config.training.init_from:
+        raise ConfigError(
+            f"--from takes all weights from {initial.folder}, but {INIT_FROM} names weights, too",
+            where="--from",
+            hint=f"leave out --from, or add --set {INIT_FROM}=[]",
+            kind="config.init-from",
+        )
+    check_vocabularies(initial, corpus, "--from")
+    checkpoint = initial.checkpoint("best")
+    checkpoint.verify(WEIGHTS)
+    load_weights(model, checkpoint.weights)
+    return checkpoint
+
+
+def take_optimiser(
+    initial: Run,
+    checkpoint: Checkpoint,
+    config: Config,
+    model: TranslationModel,
+    optimiser: Optimizer,
+) -> None:
+    """Take the optimiser's moments from the checkpoint that the weights are from.
+
+    Raises:
+        ConfigError: they are those of another optimiser.
+        CheckpointError: they are damaged.
+    """
+    names = [each.training.optimiser.name for each in (initial.config(system_configs()), config)]
+    if names[0] != names[1]:
+        raise ConfigError(
+            f"{initial.folder} was trained with {names[0]}, and this run has {names[1]}",
+            where="--keep-optimiser",
+            hint="leave out --keep-optimiser, and the moments begin anew",
+            kind="config.optimiser",
+        )
+    load_optimiser(checkpoint, model, optimiser)
+
+
 def check_vocabularies(run: Run, corpus: PreparedCorpus, where: str) -> None:
     """Check that another run has the vocabularies of `corpus`.
 
@@ -157,7 +206,8 @@ def check_vocabularies(run: Run, corpus: PreparedCorpus, where: str) -> None:
             f"{run.folder} was not trained with the vocabularies of {corpus.folder}: "
             f"it has those of {run.info.get('data', 'another corpus')}, {theirs}, not {ours}",
             where=where,
-            hint="start from a run on the same prepared corpus",
+            hint="start from a run on the same prepared corpus, or prepare the data with the "
+            f"vocabularies of that run: jtrans prepare ... --pipeline {run.folder}",
             kind="run.other-vocabulary",
         )
 
