@@ -10,7 +10,7 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -381,7 +381,7 @@ def deep_curves(results: dict[str, Any]) -> str:
 
 def distributed(results: dict[str, Any]) -> str:
     """Return the table of the checks of training in several processes."""
-    said = {
+    said: dict[str, Callable[[dict[str, Any]], str]] = {
         "kill": lambda result: (
             f"{result['kills']['rank']} kills of a process and {result['kills']['all']} of all; "
             f"after {result['updates']} updates the bytes of the undisturbed run"
