@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+IN_MEMORY = 2**24  # bytes; smaller arrays are not worth a file
+
+
+def scratch_zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return a flat array of zeros to be filled, in a temporary file if it is large.
+
+    The system may write parts of it to the disk, and forgets the file with the array.
+
+    Raises:
+        OSError: the disk has no room for it.
+    """
+    size = count * np.dtype(dtype).itemsize
+    if size <= IN_MEMORY or not hasattr(os, "posix_fallocate"):
+        return np.zeros(count, dtype)
+    with tempfile.TemporaryFile(prefix="jtrans-") as file:
+        # a full disk is an error here; where a mapped page has no room the process would be killed
+        os.posix_fallocate(file.fileno(), 0, size)
+        return np.frombuffer(mmap.mmap(file.fileno(), size), dtype)
 
 
 class ScratchArray:

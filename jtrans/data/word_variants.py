@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from jtrans.data.scratch import scratch_zeros
 from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
 from jtrans.text.vocabulary import EOS, UNK
@@ -34,11 +35,11 @@ class WordVariants:
         self._bounds = np.concatenate([np.zeros(1, np.int64), sizes.cumsum()])
         room = VARIANTS_IN_MEMORY // max(1, len(words))
         self._count = min(max(room, FEWEST_VARIANTS), MOST_VARIANTS)
-        self._pieces = np.zeros(1024, np.int32)  # of all variants, one after the other
+        self._pieces = scratch_zeros(1024, np.int32)  # of all variants, one after the other
         self._filled = 0
         # where the pieces of each variant begin, and their number (0: not drawn yet)
-        self._begin = np.zeros(len(words) * self._count, np.int64)
-        self._sizes = np.zeros(len(words) * self._count, np.int32)
+        self._begin = scratch_zeros(len(words) * self._count, np.int64)
+        self._sizes = scratch_zeros(len(words) * self._count, np.int32)
 
     def draw(
         self, types: NDArray[np.int32], random: np.random.Generator
@@ -65,7 +66,9 @@ class WordVariants:
         word = self._words[self._bounds[number] : self._bounds[number + 1]].tolist()
         ids = self._variant(word, version)
         while self._filled + len(ids) > self._pieces.size:
-            self._pieces = np.concatenate([self._pieces, np.zeros_like(self._pieces)])
+            larger = scratch_zeros(2 * self._pieces.size, np.int32)
+            larger[: self._filled] = self._pieces[: self._filled]
+            self._pieces = larger
         self._pieces[self._filled : self._filled + len(ids)] = ids
         self._begin[variant], self._sizes[variant] = self._filled, len(ids)
         self._filled += len(ids)
