@@ -23,11 +23,7 @@ WITH_THREAD = {"cuda"}  # types of devices
 
 
 class BatchesAhead:
-    """The micro-batches of a split on a device.
-
-    Args:
-        device: that computes.
-    """
+    """The micro-batches of a split, on the device that computes."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -40,15 +36,12 @@ class BatchesAhead:
         if self._device.type not in WITH_THREAD:
             return
         known = self._expected if self._pairs is pairs else {}
-        forgotten = {*self._expected.values()}
-        self._pairs, self._expected = pairs, {}
-        for indices in micro_batches:
-            key = indices.tobytes()
-            future = known.get(key) or self._begin(pairs, indices)
-            self._expected[key] = future
-            forgotten.discard(future)
-        for future in forgotten:
-            future.cancel()
+        keys = [indices.tobytes() for indices in micro_batches]
+        self._expected = {
+            key: known.get(key) or self._begin(pairs, indices)
+            for key, indices in zip(keys, micro_batches, strict=True)
+        }
+        self._pairs = pairs
 
     def take(self, pairs: ParallelIds, indices: MicroBatch) -> Batch:
         """Return a micro-batch on the device; an error of the thread is raised here."""

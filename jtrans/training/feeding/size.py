@@ -13,7 +13,6 @@ larger ones, the answer is kept in the user's cache for further runs, and each r
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import platform
 import time
@@ -44,7 +43,6 @@ FEWEST_UPDATES = 1_000  # of a run that is worth a measurement
 # By whether they are joint: joint positions, or source and target tokens. Smaller micro-batches
 # were slower on every device.
 SMALLEST = {"cpu": {True: 8_000, False: 4_096}, "cuda": {True: 16_384, False: 8_192}}
-_log = logging.getLogger(__name__)
 
 
 class Trial(NamedTuple):
@@ -83,7 +81,6 @@ def largest_size(trainer: Trainer, config: Config) -> int | None:
     with memory_errors(), _undisturbed(trainer):
         trials = list(_trials(trainer, candidates))
     largest = chosen_size(trials, candidates[-1].size * _size_of(trainer, candidates[-1]))
-    _log.info("micro-batches %s: largest %s", trials, largest)
     with contextlib.suppress(JtransError, OSError):  # a cache that cannot be written
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"key": key, "largest": largest})
