@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], list[Row]]]:
     """Return the parts of the check by title, in order."""
-    from scripts.gpu import correctness, devices, questions, speed
+    from scripts.gpu import captured, correctness, devices, questions, speed
     from scripts.gpu.timing import Scale, machine_rates
 
     scale = Scale.of(device, quick=quick)
@@ -59,6 +59,7 @@ def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], lis
         "correctness": lambda: correctness.correctness(scale),
         "correctness, devices": lambda: devices.devices(scale),
         "correctness, dropout": lambda: devices.check_dropout(scale),
+        "correctness, captured steps": lambda: captured.captured(scale),
         "ceilings": measure,
         "attention (times the copy)": lambda: questions.attention(scale),
         f"training, E = {first}": lambda: speed.training(scale, rates, first),

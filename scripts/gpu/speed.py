@@ -208,18 +208,24 @@ def decoding(scale: Scale) -> list[Row]:
                 system: _decoding_work(system, batch, options, scale)
                 for system in ("transformer", "reformer-base", "reformer-fast")
             }
+            variants["transformer, no graphs"] = _decoding_work(
+                "transformer", batch, options, scale, graphs=False
+            )
             for row in in_turns(variants, scale, "sentences"):
                 step = 1e3 * size / row["sentences/s"] / length
                 rows.append({"batch": size, "beam": beam, **row, "ms/step": step})
     return rows
 
 
-def _decoding_work(system: str, batch: Batch, options: SearchOptions, scale: Scale) -> Work:
-    model = prepared(make_model(system, scale.widths[0], scale).eval(), PRECISION)
+def _decoding_work(
+    system: str, batch: Batch, options: SearchOptions, scale: Scale, *, graphs: bool = True
+) -> Work:
+    model = make_model(system, scale.widths[0], scale).eval()
+    form = prepared(model, PRECISION, graphs=graphs)
 
     def work(_: int) -> float:
         with torch.inference_mode():
-            beam_search([model], batch.source, batch.source_mask, options)
+            beam_search([form], batch.source, batch.source_mask, options)
         return float(len(batch.source))
 
     return work

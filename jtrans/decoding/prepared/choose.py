@@ -9,7 +9,8 @@ from jtrans.decoding.half_precision import HalfPrecision
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.int8 import with_int8_weights
 from jtrans.decoding.prepared.joint import prepare_reformer
-from jtrans.decoding.prepared.transformer import prepare_transformer
+from jtrans.decoding.prepared.static import GraphTransformer
+from jtrans.decoding.prepared.transformer import PreparedTransformer, prepare_transformer
 from jtrans.models.base import TranslationModel
 from jtrans.models.deep import Dlcl
 from jtrans.models.hybrid import Hybrid
@@ -27,15 +28,20 @@ FORMS: dict[type[TranslationModel], Callable[[Any, str], Searchable | None]] = {
 }
 
 
-def prepared(model: TranslationModel, precision: str = "fp32") -> Searchable:
+def prepared(
+    model: TranslationModel, precision: str = "fp32", *, graphs: bool = True
+) -> Searchable:
     """Return what to search with: the prepared form of a model, or else the model itself.
 
     Args:
         model: in evaluation mode; later changes of its weights may have no effect on the form.
         precision: ``fp32``, that of the model's weights; ``bf16``; or ``int8``, weights only.
+        graphs: on a GPU, whether steps may be captured as CUDA graphs.
     """
     form = FORMS.get(type(model))
     found = form(model, precision) if form else None
+    if graphs and isinstance(found, PreparedTransformer) and found.device.type == "cuda":
+        return GraphTransformer(found)
     if found is not None:
         return found
     if precision == "int8":

@@ -79,8 +79,13 @@ class SourceAttentions:
         self.query_bias = torch.stack(query_biases).view(-1, E // H, 1).to(dtype)  # [L * H, D, 1]
         self.out_bias = torch.stack([a.out.bias.detach() for a in attentions]).to(dtype)  # [L, E]
 
-    def begin(self, memory: Memory) -> SourceState:
-        """Compute the keys and values of all layers, once per sentence."""
+    def begin(self, memory: Memory, *, merges: bool = True) -> SourceState:
+        """Compute the keys and values of all layers, once per sentence.
+
+        Args:
+            memory: of the sources.
+            merges: whether matrices may be multiplied beforehand.
+        """
         B, S, _ = memory.states.shape
         L, H = len(self.queries), self.heads
         projected = self.keys_values(memory.states.reshape(B * S, -1))  # [B * S, L * 2 * E]
@@ -92,7 +97,7 @@ class SourceAttentions:
             mask, S = pad(mask, (0, more)), LEAST_READ
         bias = torch.zeros(mask.shape, dtype=self.dtype, device=mask.device)
         bias.masked_fill_(~mask, -math.inf)  # [B, S]
-        if is_merged(B, S, H, self.width):
+        if merges and is_merged(B, S, H, self.width):
             parts = projected.view(B * S, L, 2, H, -1).permute(2, 1, 3, 0, 4)  # [2, L, H, B*S, D]
             keys, values = parts.reshape(2, L * H, B * S, -1).unbind(0)
             return MergedSource(self, keys, values, bias)
@@ -178,6 +183,7 @@ class PlainSource:
     def __init__(
         self, weights: SourceAttentions, keys: Tensor, values: Tensor, bias: Tensor | None
     ) -> None:
+        self._weights = weights
         self._queries: list[FixedLinear] = weights.queries
         self._outs: list[FixedLinear] = weights.outs
         self._keys, self._values = keys, values
@@ -195,6 +201,11 @@ class PlainSource:
         mixed = mixed.view(B, H, -1, D).transpose(1, 2).reshape(x.shape)
         return self._outs[layer].add_to(x, mixed)
 
+    @property
+    def length(self) -> int:
+        """S."""
+        return self._keys.shape[-1]
+
     def select(self, sentences: Tensor) -> None:
         """Keep some sentences, [B'], in place."""
         self._keys, self._values = (
@@ -202,3 +213,22 @@ class PlainSource:
         )
         if self._bias is not None:
             self._bias = self._bias.index_select(0, sentences)
+
+    def keep(self, sentences: Tensor) -> None:
+        """Move some sentences, [B'], to the front of buffers with a bias, which stay as large."""
+        for each, dim in ((self._keys, 1), (self._values, 1), (self._bias, 0)):
+            assert each is not None
+            keep_sentences(each, dim, sentences)
+
+    def first(self, count: int) -> PlainSource:
+        """Return the first sentences, without a copy."""
+        bias = None if self._bias is None else self._bias[:count, 0, 0]
+        return PlainSource(self._weights, self._keys[:, :count], self._values[:, :count], bias)
+
+    def load(self, other: PlainSource) -> None:
+        """Copy the sentences of another one to the front of buffers with a bias."""
+        assert self._bias is not None
+        B, S = other._keys.shape[1], other.length
+        self._keys.zero_()[:, :B, ..., :S] = other._keys
+        self._values.zero_()[:, :B, :, :S] = other._values
+        self._bias.fill_(-math.inf)[:B, ..., :S] = 0.0 if other._bias is None else other._bias

@@ -34,6 +34,10 @@ class TargetSlots:
         expected: how many positions there may be; more are not excluded.
         dtype: of keys and values.
         device: where they are.
+
+    Attributes:
+        held: keys and values of each layer, [2, B, H, room, D].
+        bias: 0 on the slots that make up a hypothesis's prefix, -inf on others, [B * beam, room].
     """
 
     def __init__(
@@ -57,25 +61,25 @@ class TargetSlots:
         # of each layer, [2, B, H, room, D]; the system gives one tensor back when it is freed, if
         # it is large, and writing to fresh memory took as long as attention itself
         shape = (2, sentences, heads, room, width // heads)
-        self._held = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
+        self.held = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
         # 0 on the slots that make up a hypothesis's prefix, [B * beam, room]
-        self._bias = torch.full((sentences * beam, room), -math.inf, dtype=dtype, device=device)
+        self.bias = torch.full((sentences * beam, room), -math.inf, dtype=dtype, device=device)
         self._own = self._own_slots()
         self._parts = self._by_head()
         self._new: list[Tensor] = []  # per layer, where to write: [2, B, H, beam, D]
         self._keys: list[Tensor] = []  # per layer, transposed: [B * H, D, slots]
         self._values: list[Tensor] = []  # [B * H, slots, D]
-        self._added = self._bias  # [B, 1, beam, slots], of one sentence [1, beam, slots]
+        self._added = self.bias  # [B, 1, beam, slots], of one sentence [1, beam, slots]
 
     @property
     def sentences(self) -> int:
         """B."""
-        return self._held[0].shape[1]
+        return self.held[0].shape[1]
 
     @property
     def room(self) -> int:
         """The number of slots that there is memory for."""
-        return self._held[0].shape[3]
+        return self.held[0].shape[3]
 
     def advance(self) -> None:
         """Give each hypothesis a new slot of its own, in all layers."""
@@ -84,11 +88,11 @@ class TargetSlots:
             self._make_room()
         first, self.used = self.used, self.used + self.beam
         self.length += 1
-        self._new = [held.narrow(3, first, self.beam) for held in self._held]
+        self._new = [held.narrow(3, first, self.beam) for held in self.held]
         slots = max(self.used, LEAST_READ)
         self._keys = [keys.narrow(2, 0, slots) for keys, _ in self._parts]
         self._values = [values.narrow(1, 0, slots) for _, values in self._parts]
-        bias = self._bias.view(*((1,) if B == 1 else (B, 1)), self.beam, -1)
+        bias = self.bias.view(*((1,) if B == 1 else (B, 1)), self.beam, -1)
         bias[..., first : self.used] = self._own
         self._added = bias[..., :slots]
 
@@ -124,30 +128,30 @@ class TargetSlots:
         B, beam = rows.shape
         if self.sentences != B:
             sentences = rows[:, 0] // self.beam
-            for held in self._held:
+            for held in self.held:
                 keep_sentences(held[..., : self.used, :], 1, sentences)
-            self._held = [held[:, :B] for held in self._held]
+            self.held = [held[:, :B] for held in self.held]
             self._parts = self._by_head()
-        self._bias = self._bias.index_select(0, rows.flatten())
+        self.bias = self.bias.index_select(0, rows.flatten())
         if beam != self.beam:
             self.beam = beam
             self._own = self._own_slots()
 
     def _by_head(self) -> list[tuple[Tensor, Tensor]]:
         """Return keys, [B * H, D, room], and values, [B * H, room, D], of each layer."""
-        _, B, H, room, D = self._held[0].shape
-        flat = [held.view(2, B * H, room, D) for held in self._held]
+        _, B, H, room, D = self.held[0].shape
+        flat = [held.view(2, B * H, room, D) for held in self.held]
         return [(each[0].mT, each[1]) for each in flat]
 
     def _own_slots(self) -> Tensor:
         """Return the bias of the new slots: each hypothesis reads its own, [beam, beam]."""
-        like = self._bias
+        like = self.bias
         return torch.full((self.beam, self.beam), -math.inf).fill_diagonal_(0.0).to(like)
 
     def _make_room(self) -> None:
         """Free slots that no hypothesis needs if many are dead, or else add some."""
         B = self.sentences
-        bias = self._bias[:, : self.used].view(B, self.beam, self.used)
+        bias = self.bias[:, : self.used].view(B, self.beam, self.used)
         is_live = (bias == 0.0).any(1)  # [B, slots]
         count = int(is_live.sum(1).max())
         most = self.used // 2 if self.used < KeyValueCache.long else 3 * self.used // 4
@@ -157,30 +161,30 @@ class TargetSlots:
         more = self.used if self.used < KeyValueCache.long else self.used // 4
         at_once = min(self.beam * self.expected, MOST_AT_ONCE)
         room = max(self.used + self.beam, self.used + more, at_once)
-        layer = self._held[0]
-        slot_bytes = len(self._held) * layer[..., :1, :].numel() * layer.element_size()
+        layer = self.held[0]
+        slot_bytes = len(self.held) * layer[..., :1, :].numel() * layer.element_size()
         require_memory(
             (self.room + room) * slot_bytes, bias.device, f"keys and values of {room:,} slots"
         )
         slots = max(self.used, LEAST_READ)
-        for n, held in enumerate(self._held):
-            self._held[n] = held.new_empty((*held.shape[:3], room, held.shape[4]))
-            self._held[n][..., :slots, :] = held[..., :slots, :]
+        for n, held in enumerate(self.held):
+            self.held[n] = held.new_empty((*held.shape[:3], room, held.shape[4]))
+            self.held[n][..., :slots, :] = held[..., :slots, :]
         self._parts = self._by_head()
-        self._bias = torch.nn.functional.pad(
-            self._bias[:, : self.used], (0, room - self.used), value=-math.inf
+        self.bias = torch.nn.functional.pad(
+            self.bias[:, : self.used], (0, room - self.used), value=-math.inf
         )
 
     def _keep_slots(self, slots: Tensor) -> None:
         """Keep the slots [B, count] of each sentence, in this order."""
-        _, B, H, _, D = self._held[0].shape
+        _, B, H, _, D = self.held[0].shape
         self.used = slots.shape[1]
         index = slots[None, :, None, :, None].expand(2, B, H, self.used, D)
-        for held in self._held:
+        for held in self.held:
             held[..., : self.used, :] = held.gather(3, index)
         rows = slots.repeat_interleave(self.beam, dim=0)  # [N, count]
-        kept = self._bias.gather(1, rows)
-        self._bias.fill_(-math.inf)[:, : self.used] = kept
+        kept = self.bias.gather(1, rows)
+        self.bias.fill_(-math.inf)[:, : self.used] = kept
 
 
 def keep_sentences(held: Tensor, dim: int, sentences: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ Layer norms are not folded into the next weight: their scale and shift cost noth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -34,6 +35,14 @@ from jtrans.models.transformer import (
 from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.nn.device import autocast
+
+
+class SelfAttention(Protocol):
+    """Attention to the positions read so far, whatever holds them."""
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        """Keep the new keys and values, and return what queries mix, [B, beam, 3E] -> E."""
+        ...
 
 
 @dataclass
@@ -88,8 +97,14 @@ class PreparedDecoder:
         self.norm = None if decoder.norm is None else Norm(decoder.norm)
         self.output = FixedLinear(decoder.output.weight, decoder.output.bias, products)
 
-    def begin(self, memory: Memory, beam: int) -> PreparedState:
-        """Return the state of B x beam empty prefixes."""
+    def begin(self, memory: Memory, beam: int, *, merges: bool = True) -> PreparedState:
+        """Return the state of B x beam empty prefixes.
+
+        Args:
+            memory: of the sources.
+            beam: hypotheses of each sentence.
+            merges: whether attention to the source may be prepared further (`MergedSource`).
+        """
         B, S = memory.mask.shape
         slots = TargetSlots(
             len(self.layers),
@@ -101,13 +116,17 @@ class PreparedDecoder:
             dtype=self.dtype,
             device=memory.mask.device,
         )
-        return PreparedState(slots, self.sources.begin(memory))
+        return PreparedState(slots, self.sources.begin(memory, merges=merges))
 
     def step(self, token: Tensor, state: PreparedState) -> Tensor:
         """Read one more token of each hypothesis, [N] -> [N, E]."""
         slots, source = state.slots, state.source
         x = self.embedding.position(token.view(slots.sentences, -1), slots.length)
         slots.advance()
+        return self.layers_of(x, slots, source)
+
+    def layers_of(self, x: Tensor, slots: SelfAttention, source: SourceState) -> Tensor:
+        """Compute the layers for embedded tokens, [B, beam, E] -> [B * beam, E]."""
         layers, pre_norm = self.layers, self.norm is not None
 
         def compute(n: int, x: Tensor) -> Tensor:

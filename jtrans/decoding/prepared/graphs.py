@@ -1,0 +1,175 @@
+"""Steps of the search captured as CUDA graphs, one for each size, the least recently used dropped.
+
+A step is some hundred small operations, which a GPU computes faster than Python can ask for them;
+a captured one is asked for at once. A graph repeats its operations on the same memory, so a step
+to capture reads and writes buffers of fixed sizes only: a `Bucket`. Smaller searches leave a part
+idle. Capturing takes as long as a few steps, so a size is captured when a second search asks for
+it.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from jtrans.nn.memory import is_out_of_memory
+
+_log = logging.getLogger(__name__)
+
+MOST_GRAPHS = 24  # each holds caches of its size
+WARM_UPS = 3  # before a capture, on a stream of its own, as torch's documentation demands
+LEAST_SLOTS, LEAST_SOURCE = 64, 16
+WANTED = 2  # a size is captured when so many searches have asked for it
+
+Replay = Callable[[], Tensor]  # does the step and returns its result, always the same tensor
+Capture = Callable[[Replay], Replay]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The sizes of a captured step.
+
+    Args:
+        lanes: most sentences.
+        beam: hypotheses of each.
+        source: most source positions.
+        slots: most positions in the caches of a sentence's hypotheses.
+    """
+
+    lanes: int
+    beam: int
+    source: int
+    slots: int
+
+    @classmethod
+    def holding(cls, sentences: int, beam: int, source: int, slots: int) -> Bucket:
+        """Return the smallest one: sizes are powers of 2, so that there are few."""
+        return cls(
+            _power_of_2(sentences),
+            beam,
+            max(LEAST_SOURCE, _power_of_2(source)),
+            max(LEAST_SLOTS, _power_of_2(max(slots, (WARM_UPS + 1) * beam))),
+        )
+
+
+def _power_of_2(count: int) -> int:
+    return 1 << max(0, count - 1).bit_length()
+
+
+class StaticStep:
+    """A step that reads and writes tensors of its own only, which stay where they are.
+
+    Attributes:
+        replay: does the step, by a graph if it could be captured.
+        user: the state of the search that uses the buffers at present.
+    """
+
+    replay: Replay
+    user: weakref.ref[Any] | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a search uses the buffers: its state is still there."""
+        return self.user is not None and self.user() is not None
+
+    def work(self) -> Tensor:
+        """Do a step; the result, [lanes * beam, E], is overwritten by the next one."""
+        raise NotImplementedError
+
+
+Step = TypeVar("Step", bound=StaticStep)
+
+
+class StepGraphs(Generic[Step]):
+    """The captured steps of a model.
+
+    Args:
+        build: allocates the buffers of a bucket and returns the step.
+        capture: turns a step into its replay.
+        most: how many are kept.
+    """
+
+    def __init__(
+        self, build: Callable[[Bucket], Step], capture: Capture, most: int = MOST_GRAPHS
+    ) -> None:
+        self._build, self._capture, self._most = build, capture, most
+        self.kept: OrderedDict[Bucket, Step] = OrderedDict()
+        self._asked: Counter[Bucket] = Counter()
+        self.has_failed = False
+
+    def take(self, bucket: Bucket, user: object, *, needed: bool = False) -> Step | None:
+        """Return the step of a bucket for a search; None if the search must do without.
+
+        That is so while few searches have asked for the bucket, while another search uses it, and
+        after a capture has failed. If it is `needed`, the step may be one without a graph. The
+        state of the search, `user`, owns the buffers from now on.
+        """
+        step = self.kept.get(bucket)
+        if step is None or step.is_used:
+            self._asked[bucket] += 1
+            is_wanted = step is None and self._asked[bucket] >= WANTED and not self.has_failed
+            if not (needed or is_wanted):
+                return None
+            step = self._new(bucket)
+        if not self.has_failed:
+            self.kept[bucket] = step
+            self.kept.move_to_end(bucket)
+            while len(self.kept) > self._most:
+                self.kept.popitem(last=False)
+        step.user = weakref.ref(user)
+        return step
+
+    def _new(self, bucket: Bucket) -> Step:
+        with torch.inference_mode(False), torch.no_grad():  # searches in either mode may write
+            step = self._build(bucket)
+        step.replay = step.work
+        if self.has_failed:
+            return step
+        try:
+            step.replay = self._capture(step.work)
+        except Exception as error:
+            self.kept.clear()
+            if is_out_of_memory(error):
+                raise
+            self.has_failed = True
+            _log.warning(
+                "the step of the search cannot be captured as a CUDA graph, so it runs without, "
+                "with the same results but slower: %s",
+                error,
+            )
+        return step
+
+
+class CudaCapture:
+    """Capturing on a GPU; all graphs share one pool of memory, as they never run side by side."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._pool: Any = None
+
+    def __call__(self, work: Replay) -> Replay:
+        """Capture; the work is done a few times, with whatever is in its buffers."""
+        with torch.cuda.device(self._device):
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(WARM_UPS):
+                    work()
+            torch.cuda.current_stream().wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool):
+                result = work()
+            self._pool = self._pool or graph.pool()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return result
+
+        return replay

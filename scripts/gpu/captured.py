@@ -1,0 +1,80 @@
+"""Section 1 of `check.py`: do searches with captured steps find the same, with less to launch?"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from jtrans.data.batch import Batch
+from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.choose import prepared
+from jtrans.decoding.prepared.static import GraphTransformer
+from jtrans.decoding.prepared.transformer import PreparedTransformer
+from jtrans.decoding.search.beam import beam_search
+from jtrans.decoding.search.trace import Hypothesis
+from scripts.gpu.models import fixed_batch, make_model
+from scripts.gpu.timing import Row, Scale
+
+# of scores; bfloat16 rounds otherwise in products of other sizes
+TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
+SAME = {"fp32": 1.0, "bf16": 0.9}  # share of sentences with the same best tokens
+LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cudaGraphLaunch")
+
+
+def captured(scale: Scale) -> list[Row]:
+    """Compare searches with and without graphs; without a GPU, with steps that only could be."""
+    length = 4 if scale.is_tiny else 25
+    rows: list[Row] = []
+    for precision in TOLERANCE:
+        model = make_model("transformer", scale.widths[0], scale).eval()
+        plain = prepared(model, precision, graphs=False)
+        assert isinstance(plain, PreparedTransformer)
+        capture = None if scale.device.type == "cuda" else lambda work: work
+        graphed = GraphTransformer(plain, capture)
+        for size in (1, 2) if scale.is_tiny else (1, 16, 64):
+            batch = fixed_batch(length, length, size * length * length, scale)
+            options = SearchOptions(beam=5, nbest=5, max_length=str(length), min_length=length // 2)
+
+            with_graphs, without = (
+                functools.partial(_search, form, batch, options) for form in (graphed, plain)
+            )
+            for _ in range(2):  # sizes are captured when a second search asks for them
+                with_graphs()
+            ours, theirs = with_graphs(), without()
+            pairs = list(zip(ours, theirs, strict=True))
+            same = sum(a[0].tokens == b[0].tokens for a, b in pairs) / len(pairs)
+            error = max(abs(a[0].score - b[0].score) for a, b in pairs)
+            is_ok = error <= TOLERANCE[precision] and same >= SAME[precision]
+            rows.append(
+                {
+                    "check": f"captured {precision}, {size} sentences",
+                    "error": error,
+                    "same": same,
+                    "graphs": len(graphed.graphs.kept),
+                    "ok": is_ok and not graphed.graphs.has_failed,
+                    "launches/step": _launches(with_graphs, length, scale),
+                    "without": _launches(without, length, scale),
+                }
+            )
+    return rows
+
+
+@torch.inference_mode()
+def _search(form: Searchable, batch: Batch, options: SearchOptions) -> list[list[Hypothesis]]:
+    return beam_search([form], batch.source, batch.source_mask, options)
+
+
+def _launches(search: Callable[[], object], steps: int, scale: Scale) -> float:
+    """Return launches of kernels and graphs per step, the encoder's included."""
+    if scale.device.type != "cuda":
+        return float("nan")
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        search()
+        torch.cuda.synchronize()
+    counts = Counter({event.key: event.count for event in profiled.key_averages()})
+    return sum(counts[name] for name in LAUNCHES) / steps

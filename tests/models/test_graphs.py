@@ -1,0 +1,245 @@
+"""Captured steps read and write buffers of their own only, and a search with them finds the same.
+
+Without a GPU a tape stands in for CUDA's graphs: it notes each operation with the very tensors it
+was given, and repeats them on those. What a step takes from elsewhere is as stale in the tape as in
+a graph: Python's numbers, tensors that are made anew, memory that was freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from models.conftest import SOURCE_VOCABULARY, VARIANTS, tiny_model
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.prepared import graphs
+from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.choose import prepared
+from jtrans.decoding.prepared.graphs import Bucket, Capture, Replay, StaticStep, StepGraphs
+from jtrans.decoding.prepared.static import GraphTransformer
+from jtrans.decoding.prepared.transformer import PreparedTransformer
+from jtrans.decoding.search.beam import beam_search
+from jtrans.models.base import TranslationModel
+
+
+class Tape(TorchDispatchMode):
+    """Notes operations and repeats them."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.notes: list[tuple[Any, Sequence[Any], Mapping[str, Any], Any]] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Do and note an operation."""
+        result = func(*args, **(kwargs or {}))
+        self.notes.append((func, args, kwargs or {}, result))
+        return result
+
+    def repeat(self) -> None:
+        """Repeat all of them; results go to where they went before."""
+        for func, args, kwargs, result in self.notes:
+            again = func(*args, **kwargs)
+            if isinstance(result, Tensor) and again.data_ptr() != result.data_ptr():
+                result.copy_(again)
+
+
+def taped(work: Replay) -> Replay:
+    """Note a step and return what repeats it."""
+    for _ in range(3):
+        work()
+    tape = Tape()
+    with tape:
+        result = work()
+
+    def replay() -> Tensor:
+        tape.repeat()
+        return result
+
+    return replay
+
+
+def refuse(work: Replay) -> Replay:
+    """Stand in for a GPU that cannot capture."""
+    raise RuntimeError("operation not permitted when stream is capturing")
+
+
+def graph_form(model: TranslationModel, capture: Capture) -> GraphTransformer:
+    """Return the form with graphs of a model."""
+    form = prepared(model)
+    assert isinstance(form, PreparedTransformer)
+    return GraphTransformer(form, capture)
+
+
+@pytest.fixture(params=["transformer", "dlcl", "transformer post-norm", "transformer offset-2"])
+def model(request: pytest.FixtureRequest) -> TranslationModel:
+    """Models whose decoders differ, in float64."""
+    system, _, variant = request.param.partition(" ")
+    return tiny_model(system, **VARIANTS[system].get(variant, {}))
+
+
+@pytest.fixture(autouse=True)
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the first search capture, and small sizes be buckets of their own."""
+    monkeypatch.setattr(graphs, "WANTED", 1)
+    monkeypatch.setattr(graphs, "LEAST_SLOTS", 8)
+
+
+def sentences(count: int, longest: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Return random sources of different lengths and their mask, [B, S]."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (count,), generator=generator)
+    lengths[0] = longest
+    mask = torch.arange(longest) < lengths[:, None]
+    ids = torch.randint(4, SOURCE_VOCABULARY, (count, longest), generator=generator)
+    return ids.masked_fill(~mask, 0), mask
+
+
+def found(form: Searchable, source: Tensor, mask: Tensor, **options: Any) -> list[Any]:
+    """Return tokens and scores of all hypotheses."""
+    with torch.inference_mode():
+        best = beam_search([form], source, mask, SearchOptions(**options))
+    return [[(each.tokens, each.score) for each in own] for own in best]
+
+
+def assert_same(ours: list[Any], theirs: list[Any]) -> None:
+    """Check that two searches found the same."""
+    assert [[h[0] for h in own] for own in ours] == [[h[0] for h in own] for own in theirs]
+    for own, other in zip(ours, theirs, strict=True):
+        assert [h[1] for h in own] == pytest.approx([h[1] for h in other], abs=1e-6)
+
+
+@settings(
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    sizes=st.lists(
+        st.tuples(st.integers(1, 5), st.integers(1, 20), st.integers(1, 4), st.integers(2, 14)),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_searches_one_after_the_other_find_the_same(
+    model: TranslationModel, sizes: list[tuple[int, int, int, int]]
+) -> None:
+    plain, graphed = prepared(model), graph_form(model, taped)
+    for seed, (count, longest, beam, length) in enumerate([*sizes, *sizes]):
+        source, mask = sentences(count, longest, seed)
+        options = {"beam": beam, "nbest": beam, "max_length": str(length)}
+        ours, theirs = (found(each, source, mask, **options) for each in (graphed, plain))
+        assert_same(ours, theirs)
+
+
+def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: TranslationModel) -> None:
+    replays: list[Bucket] = []
+
+    def noted(work: Replay) -> Replay:
+        replay = taped(work)
+        bucket = work.__self__.bucket  # type: ignore[attr-defined]
+
+        def note() -> Tensor:
+            replays.append(bucket)
+            return replay()
+
+        return note
+
+    graphed = graph_form(model, noted)
+    source, mask = sentences(5, 18, 1)
+    options = {"beam": 3, "nbest": 3, "max_length": "S+6"}
+    ours, theirs = (found(each, source, mask, **options) for each in (graphed, prepared(model)))
+    assert_same(ours, theirs)
+    longest = max(len(tokens) for own in ours for tokens, _ in own)
+    assert len(replays) == longest - 1  # all but the first step
+    assert {bucket.slots for bucket in replays} >= {16, 32}
+    assert max(bucket.lanes for bucket in replays) == 8
+    assert min(bucket.lanes for bucket in replays) < 8
+
+
+def test_a_system_that_cannot_be_captured_is_searched_without(
+    model: TranslationModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    graphed = graph_form(model, refuse)
+    source, mask = sentences(3, 9, 2)
+    options = {"beam": 3, "nbest": 3, "max_length": "12"}
+    for _ in range(2):
+        ours, theirs = (found(each, source, mask, **options) for each in (graphed, prepared(model)))
+        assert_same(ours, theirs)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]  # once
+    assert "cannot be captured" in caplog.text and "not permitted" in caplog.text
+    assert len(graphed.graphs.kept) == 0
+
+
+def test_two_searches_at_once_do_not_share_buffers(model: TranslationModel) -> None:
+    graphed, plain = graph_form(model, taped), prepared(model)
+    pairs: list[list[tuple[Any, Any]]] = []
+    with torch.inference_mode():
+        for seed in (1, 2):
+            source, mask = sentences(2, 9, seed)
+            pairs.append(
+                [(each, each.begin(each.encode(source, mask), 1)) for each in (graphed, plain)]
+            )
+        rows = torch.tensor([[0, 0], [1, 1]])
+        token = torch.tensor([1, 1])
+        for _ in range(9):
+            for number, pair in enumerate(pairs):
+                ours, theirs = (form.step(token, state) for form, state in pair)
+                torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+                pairs[number] = [(form, state.select(rows)) for form, state in pair]
+            rows, token = torch.tensor([[1, 0], [3, 2]]), torch.tensor([4, 5, 6, 7])
+
+
+class Counting(StaticStep):
+    """A step that counts."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.value = torch.zeros(1)
+
+    def work(self) -> Tensor:
+        """Add 1."""
+        return self.value.add_(1)
+
+
+class User:
+    """The state of a search."""
+
+
+def test_the_least_recently_used_step_is_dropped() -> None:
+    steps = StepGraphs(Counting, lambda work: work, most=2)
+    user = User()
+    buckets = [Bucket(lanes, 5, 16, 64) for lanes in (1, 2, 4)]
+    first = [steps.take(bucket, user) for bucket in buckets[:2]]
+    del user
+    user = User()
+    assert steps.take(buckets[0], user) is first[0]
+    steps.take(buckets[2], user)
+    assert len(steps.kept) == 2
+    other = User()
+    assert steps.take(buckets[1], other) is not first[1]  # dropped, so made anew
+
+
+def test_a_size_is_captured_when_a_second_search_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "WANTED", 2)
+    steps, bucket, user = StepGraphs(Counting, lambda work: work), Bucket(1, 5, 16, 64), User()
+    assert steps.take(bucket, user) is None
+    assert steps.take(bucket, user) is not None
+    assert steps.take(Bucket(2, 5, 16, 64), user, needed=True) is not None
+
+
+@given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 200), st.integers(1, 2000))
+def test_a_bucket_holds_what_it_is_for(sentences: int, beam: int, source: int, slots: int) -> None:
+    bucket = Bucket.holding(sentences, beam, source, slots)
+    assert sentences <= bucket.lanes < 2 * sentences
+    assert source <= bucket.source and slots <= bucket.slots and bucket.beam == beam
+    assert (graphs.WARM_UPS + 1) * beam <= bucket.slots  # warming up writes slots, too
