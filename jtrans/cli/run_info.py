@@ -184,12 +184,10 @@ def _without_lost(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
     for event in events:
         if event.get("event") == "return":
-            kept = [
-                each
-                for each in kept
-                if each.get("event") not in ("train", "validation")
-                or _number(each, "update") <= _number(event, "update")
-            ]
+            back = _number(event, "update")
+            is_curve = [each.get("event") in ("train", "validation") for each in kept]
+            both = zip(kept, is_curve, strict=True)
+            kept = [each for each, lost in both if not lost or _number(each, "update") <= back]
         kept.append(event)
     return kept
 

@@ -204,12 +204,9 @@ def _close(result: Result, next_step: str | None) -> None:
 
 def skipped_text(skipped: int, left_out: int) -> str:
     """Describe the updates of a run that were skipped."""
-    one = left_out == 1
-    sentences = f"; {left_out:,} sentence{'' if one else 's'} left out as the cause"
-    return (
-        f"{skipped:,} update{'' if skipped == 1 else 's'} skipped: loss or gradient not finite"
-        f"{sentences if left_out else ''}"
-    )
+    updates = f"{skipped:,} update{'' if skipped == 1 else 's'} skipped"
+    sentences = f"; {left_out:,} sentence{'' if left_out == 1 else 's'} left out as the cause"
+    return f"{updates}: loss or gradient not finite{sentences if left_out else ''}"
 
 
 def returns_text(returns: int) -> str:

@@ -32,7 +32,7 @@ from jtrans.models.zoo import load_weights
 from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Checkpoint, Run, damaged, step_name
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.divergence.trouble import Trouble
-from jtrans.training.events import Result
+from jtrans.training.events import Result, Return
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.optimisation.guard import NO_AVERAGES
 from jtrans.training.optimisation.schedule import Plateau
@@ -107,12 +107,19 @@ class TrainingState:
         """Return whether the current weights have been validated."""
         return self.update > 0 and self.validated == self.update
 
-    def go_back(self, lost: TrainingState, learning_rate: float) -> None:
-        """Take over from `lost`, which training went back from, what did happen."""
+    def go_back(self, lost: TrainingState, learning_rate: float, fault: str) -> Return:
+        """Take over what did happen from `lost`, which training goes back from for a `fault`."""
         self.trouble = lost.trouble
         self.trouble.go_back(learning_rate)
         self.seconds, self.processor_seconds = lost.seconds, lost.processor_seconds
         self.events, self.splits = lost.events, lost.splits
+        return Return(
+            update=self.update,
+            lost=lost.update - self.update,
+            fault=fault,
+            returns=self.trouble.returns,
+            learning_rate=learning_rate * self.trouble.factor,
+        )
 
     def result(self, run: Path, reason: str, first: int) -> Result:
         """Return how training ended that began this time after `first` updates."""

@@ -113,7 +113,9 @@ class Metrics:
         for update, (reading, tokens, labelled) in enumerate(self._unread[:count], first):
             loss, nll, *labels, norm, dropped = reading.values()
             if all(map(math.isfinite, (loss, nll, *labels, norm))):
-                self._add(loss, nll, dict(zip(labelled, labels, strict=True)), labelled)
+                for totals in self._sums():
+                    totals.loss, totals.nll = totals.loss + loss, totals.nll + nll
+                    totals.add_labels(dict(zip(labelled, labels, strict=True)), labelled)
                 self.state.dropped += int(dropped)
                 self._gradient_norm = norm
                 continue
@@ -125,14 +127,6 @@ class Metrics:
             skipped.append((update, fault))
         del self._unread[:count]
         return skipped
-
-    def _add(
-        self, loss: float, nll: float, labels: dict[str, float], labelled: dict[str, int]
-    ) -> None:
-        for totals in self._sums():
-            totals.loss += loss
-            totals.nll += nll
-            totals.add_labels(labels, labelled)
 
     def log(self, event: str, **values: Any) -> None:
         """Write one event to the run's log, and its curves for TensorBoard, on the first rank."""

@@ -36,7 +36,7 @@ from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.divergence.skips import READ_LATER, DivergedError, Skips
 from jtrans.training.divergence.trace import Attempt
 from jtrans.training.divergence.trouble import without
-from jtrans.training.events import MOST_RETURNS, Result, Return, TrainingEvents
+from jtrans.training.events import MOST_RETURNS, Result, TrainingEvents
 from jtrans.training.memory import memory_errors
 from jtrans.training.metrics import Metrics, log_failure, now
 from jtrans.training.micro_batches import GradientAccumulator
@@ -133,6 +133,7 @@ class Trainer:
         self.writer = CheckpointWriter(run, training)
         self._set_state(TrainingState())
         self._initial: InitialState | None = None  # as long as nothing is saved
+        self._read_later = 0 if model.device.type == "cpu" else READ_LATER
         self._saved_seconds = 0.0
         self._splits = 0  # since the ranks last exchanged them
 
@@ -241,7 +242,7 @@ class Trainer:
             DivergedError: it was done often enough, or that state is not finite.
         """
         lost, board = self.state, self.metrics.board
-        if lost.trouble.returns >= MOST_RETURNS:
+        if lost.trouble.returns >= MOST_RETURNS or error.is_final:
             raise error
         self.metrics.elapse()
         self.writer.wait()
@@ -251,16 +252,9 @@ class Trainer:
             self._initial.restore(self.model, self.optimiser, self.average)
             self._set_state(TrainingState())
         self.resume()
-        self.state.go_back(lost, self.training.learning_rate)
+        event = self.state.go_back(lost, self.training.learning_rate, error.message)
         self.metrics.board = board
         self.metrics.start_clock()
-        event = Return(
-            update=self.state.update,
-            lost=lost.update - self.state.update,
-            fault=error.message,
-            returns=self.state.trouble.returns,
-            learning_rate=self.training.learning_rate * self.state.trouble.factor,
-        )
         self.metrics.log("return", **vars(event))
         self.save()  # a run that is resumed must not go back once more
         self.events.go_back(event)
@@ -292,7 +286,7 @@ class Trainer:
         measured = torch.cat([losses, torch.stack([norm, dropped.to(norm.dtype)])])
         self.metrics.count(measured, tokens=tokens, positions=positions, labelled=labelled)
         is_logged = state.update % LOG_EVERY == 0
-        self._read(0 if is_logged or self.model.device.type == "cpu" else READ_LATER)
+        self._read(0 if is_logged else self._read_later)
         if is_logged:
             self.metrics.log_updates(rate, self.noise.estimate())
         self.events.update(self.metrics.advance(self.stopping, updates_per_epoch))
@@ -319,9 +313,9 @@ class Trainer:
             if self.state.trouble.is_repeated:
                 raise self._diverged(fault)
 
-    def _diverged(self, fault: str) -> DivergedError:
-        state = self.state
-        return self.skips.diverged(fault, self.run.folder, state.update, state.trouble)
+    def _diverged(self, fault: str, *, is_final: bool = False) -> DivergedError:
+        state, folder = self.state, self.run.folder
+        return self.skips.diverged(fault, folder, state.update, state.trouble, is_final=is_final)
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         """Accumulate the gradient of an update's loss over all ranks.
@@ -379,7 +373,10 @@ class Trainer:
             )
         self._exchange()
         if not math.isfinite(measured["loss"]):
-            raise self._diverged(f"the validation loss is {measured['loss']}")
+            fault = f"the validation loss is {measured['loss']}"
+            with self._averaged():
+                text, is_final = self.skips.explain_validation(self.validator, state.update)
+            raise self._diverged(f"{fault}{text}", is_final=is_final)
         is_best = self.stopping.judge(state, measured)
         state.validation, state.validated = measured, state.update
         row = self.metrics.validation(measured, is_best=is_best, samples=self.validator.samples)

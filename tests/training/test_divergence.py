@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable
@@ -314,8 +315,8 @@ def test_several_processes_go_back_together(
     """Rank 1 alone computes the infinite gradients, and both know it from their sum."""
     original = GradientAccumulator.accumulate
 
-    def accumulate(self: Any, *arguments: Any) -> torch.Tensor:
-        losses = original(self, *arguments)
+    def accumulate(self: Any, *arguments: Any, **options: Any) -> torch.Tensor:
+        losses = original(self, *arguments, **options)
         trainer = trainers[0]
         if os.environ["RANK"] == "1" and is_too_fast(trainer.state.update + 1, trainer):
             losses += math.nan
@@ -341,3 +342,57 @@ def test_several_processes_go_back_together(
     assert first == second
     assert first[:3] == (12, 2, 10)
     assert [each["ranks"] for each in events_of(tmp_path / "run", "skip")] == [[1]] * 10
+
+
+def test_what_is_read_one_update_later_ends_the_same(
+    poisoned: Poisoned, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU: the update after a skipped one is computed before it is known."""
+    corpus, initial = poisoned
+    config = make_config(max_updates=16, validate_every=5, micro_batch_tokens=30)
+    first, original = initial(config), Trainer.__init__
+    spoil(monkeypatch, is_too_fast)
+
+    def later(self: Trainer, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        self._read_later = 1
+
+    results = [train(config, data=corpus.folder, run=tmp_path / "now", initial=first)]
+    monkeypatch.setattr(Trainer, "__init__", later)
+    results.append(train(config, data=corpus.folder, run=tmp_path / "later", initial=first))
+    assert tensors_of(tmp_path / "now") == tensors_of(tmp_path / "later")
+    assert results[0].left_out == results[1].left_out == (POISONED,)
+    assert results[0].returns == results[1].returns == 2
+
+
+def test_a_checkpoint_of_an_earlier_version_continues(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(make_config(max_updates=3), data=corpus.folder, run=run)
+    folder = Run(run).checkpoint("last").folder
+    state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    del state["trouble"]
+    (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    (folder / "sha256.json").unlink()
+    assert train(make_config(max_updates=5), data=corpus.folder, run=run).update == 5
+
+
+def test_poisoned_sentences_of_valid_are_named_and_end_the_run_at_once(
+    poisoned_corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    corpus = poisoned_corpus
+    run, config = tmp_path / "run", make_config(max_updates=4, validate_every=2, ema_decay=0.5)
+    trainer, _ = make_trainer(Run(run), config, corpus)
+    Run.create(run, config, corpus.pipeline, {})
+    sentence = corpus.pairs("valid").source[7].tolist()
+
+    def explode(module: Any, inputs: Any, output: torch.Tensor) -> torch.Tensor:
+        is_it = [row[: len(sentence)].tolist() == sentence for row in inputs[0]]
+        is_late = not module.training
+        return output.masked_fill(torch.tensor(is_it)[:, None, None] & is_late, math.nan)
+
+    trainer.model.get_submodule("source_embedding").register_forward_hook(explode)
+    with pytest.raises(DivergedError, match=r"first in source_embedding.*, sentences 7 of valid"):
+        trainer.train()
+    assert trainer.state.trouble.returns == 0

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from jtrans.errors import WorkError
 from jtrans.training.distributed.ranks import Ranks
+from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.divergence.trace import Attempt, Cause, Tracer
 from jtrans.training.divergence.trouble import Trouble
 from jtrans.training.events import Skip
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.updates import MicroBatch
+from jtrans.training.validation import Validator
 
 MOST_SHOWN = 100  # sentences that an event names
 READ_LATER = 1  # a GPU computes this many updates while an earlier one is looked at
@@ -26,6 +28,7 @@ class DivergedError(WorkError):
     """Numbers are not finite, and skipping an update does not help."""
 
     default_kind = "work.diverged"
+    is_final = False  # another rate would not help, either
 
 
 class Skips:
@@ -76,7 +79,29 @@ class Skips:
         )
         return self._last
 
-    def diverged(self, fault: str, run: Path, update: int, trouble: Trouble) -> DivergedError:
+    def explain_validation(self, validator: Validator, update: int) -> tuple[str, bool]:
+        """Find out why a validation loss is not finite; all ranks do so together.
+
+        Returns:
+            The layer and the sentences as text, and whether these alone are to blame.
+        """
+        model = self.tracer.accumulator.model
+        own = validator.batches[self.ranks.rank :: self.ranks.count]
+        attempt = Attempt(update, validator.pairs, own, 1, {}, RandomState.of(model.device))
+        model.eval()
+        causes = self.ranks.gather(self.tracer.trace(attempt))
+        model.train()
+        layers = [cause.layer for cause in causes if cause.layer]
+        sentences = [f"{index:,}" for cause in causes for index in cause.sentences]
+        if not layers:
+            return "", False
+        shown = ", ".join(sentences[:8]) + (" and others" if len(sentences) > 8 else "")
+        text = f", first in {layers[0]}, sentences {shown} of valid (counted from 0)"
+        return text, _are_guilty(causes)
+
+    def diverged(
+        self, fault: str, run: Path, update: int, trouble: Trouble, *, is_final: bool = False
+    ) -> DivergedError:
         """Return the error for training that cannot go on like this.
 
         Args:
@@ -84,27 +109,24 @@ class Skips:
             run: its folder.
             update: the number of updates done.
             trouble: of the run so far.
+            is_final: whether another rate would not help, either.
         """
         last = self._last
         cause = f"; update {last.update:,} was skipped: {last.describe()}" if last else ""
-        tried = ""
-        if trouble.returns:
-            tried = f", with {describe_factor(trouble.returns)} of the configured learning rate"
-        return DivergedError(
+        rate = f", with 1/{2**trouble.returns} of the configured learning rate"
+        tried = rate if trouble.returns else ""
+        error = DivergedError(
             f"training diverged: {fault} at update {update:,}{tried}{cause}",
             where=str(run),
             hint="the same command with a lower rate, --set training.learning_rate=..., "
             "continues from the last checkpoint; with --restart it starts over",
         )
+        error.is_final = is_final
+        return error
 
     def _before(self, update: int, indices: MicroBatch) -> None:
         # the generators were seeded by the updates done before
         self.ranks.begin_micro_batch(self.seed, update - 1, indices)
-
-
-def describe_factor(returns: int) -> str:
-    """Return the part of the rate that is left, such as ``1/4``."""
-    return f"1/{2**returns}"
 
 
 def _are_guilty(causes: list[Cause]) -> bool:
