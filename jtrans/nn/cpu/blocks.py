@@ -12,6 +12,7 @@ On a GPU `torch.compile` and kernels serve the same purpose.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -24,7 +25,17 @@ Part = tuple[slice, slice]  # of the first two axes
 
 
 class Inner(Protocol):
-    """The function f of one forward or backward pass; takes the parts of its input in turn."""
+    """The function f of one forward or backward pass; takes the parts of its input in turn.
+
+    Attributes:
+        dtype: of products.
+        keeps: whether the forward pass saves what the backward pass could recompute.
+        saved: what the forward pass saves of each part; the backward pass takes it from there.
+    """
+
+    dtype: torch.dtype
+    keeps: bool
+    saved: deque[Tensor]
 
     @property
     def gradients(self) -> tuple[Tensor, ...]:
@@ -69,7 +80,7 @@ def residual_in_blocks(
         (scale, 0.0, None, None) if norm is None else (scale, norm.eps, norm.weight, norm.bias)
     )
     wrapped: Tensor = _Residual.apply(  # type: ignore[no-untyped-call]
-        make_inner, *settings, x, mask, *tensors
+        make_inner, torch.is_grad_enabled(), *settings, x, mask, *tensors
     )
     return wrapped
 
@@ -79,6 +90,7 @@ class _Residual(torch.autograd.Function):
     def forward(
         ctx: Any,
         make_inner: MakeInner,
+        is_training: bool,
         scale: float,
         eps: float,
         gamma: Tensor | None,
@@ -94,36 +106,55 @@ class _Residual(torch.autograd.Function):
             inner = make_inner(dtype, *tensors)
             for part in parts(x.shape):
                 x_part = x[part].contiguous()
-                out = inner.forward(norm(x_part)[0].to(dtype), part).view_as(x_part)
+                y, mean, rstd = norm(x_part)
+                y = y.to(dtype)
+                if keeps_norm(inner, x, norm):
+                    inner.saved += (y, mean, rstd)
+                out = inner.forward(y, part).view_as(x_part)
                 _add_dropped(x_part, out, narrow(mask, part), result[part])
                 if scale != 1.0:
                     result[part].mul_(scale)
-        ctx.save_for_backward(x, gamma, beta, mask, *tensors)
+                if not is_training:
+                    inner.saved.clear()
+        ctx.save_for_backward(x, gamma, beta, mask, *tensors, *inner.saved)
         ctx.make_inner, ctx.scale, ctx.eps, ctx.dtype = make_inner, scale, eps, dtype
+        ctx.tensors = len(tensors)
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, gamma, beta, mask, *tensors = ctx.saved_tensors
+        x, gamma, beta, mask, *others = ctx.saved_tensors
+        tensors, saved = others[: ctx.tensors], others[ctx.tensors :]
         dtype, norm = ctx.dtype, _Norm(gamma, beta, ctx.eps)
         gradient, dx = gradients[0], torch.empty_like(x)
         d_norm = [None if weight is None else torch.zeros_like(weight) for weight in (gamma, beta)]
         inner = ctx.make_inner(dtype, *tensors)
+        inner.saved.extend(saved)
+        del others, saved
         for part in parts(x.shape):
             x_part, g_part = x[part].contiguous(), gradient[part].contiguous()
             if ctx.scale != 1.0:
                 g_part = g_part * ctx.scale
-            y, mean, rstd = norm(x_part)
+            if keeps_norm(inner, x, norm):
+                y, mean, rstd = (inner.saved.popleft() for _ in range(3))
+            else:
+                y, mean, rstd = norm(x_part)
+                y = y.to(dtype)
             d_out = _dropped(g_part.to(dtype), narrow(mask, part))
-            dy = inner.backward(y.to(dtype), rows(d_out), part)
+            dy = inner.backward(y, rows(d_out), part)
             dy = dy.to(x.dtype).view_as(x_part)
             d_part, *d_norm_part = norm.gradients(dy, x_part, mean, rstd)
             torch.add(d_part, g_part, out=dx[part])
             for total, own in zip(d_norm, d_norm_part, strict=True):
                 if total is not None and own is not None:
                     total += own
-        others = [None] * (len(tensors) - len(inner.gradients))
-        return None, None, None, *d_norm, dx, None, *inner.gradients, *others
+        constants = [None] * (len(tensors) - len(inner.gradients))
+        return None, None, None, None, *d_norm, dx, None, *inner.gradients, *constants
+
+
+def keeps_norm(inner: Inner, x: Tensor, norm: _Norm) -> bool:
+    """Return whether normalised vectors are saved: in bf16 they take half the memory of `x`."""
+    return inner.keeps and inner.dtype != x.dtype and norm.gamma is not None
 
 
 class _Norm(NamedTuple):

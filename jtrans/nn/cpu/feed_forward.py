@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 
 import torch
 from torch import Tensor, nn
 
 from jtrans.nn.cpu.blocks import Part, as_type, narrow, product_dtype, residual_in_blocks, rows
+from jtrans.nn.cpu.linear import linear, linear_relu
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.feed_forward import FeedForward
 
@@ -18,7 +20,7 @@ def feed_forward_in_blocks(
     norm: nn.LayerNorm | None,
     dropout: SharedDropout,
     *,
-    keeps_hidden: bool = True,
+    keeps: bool = True,
     scale: float = 1.0,
 ) -> Tensor:
     """Return ``(x + dropout(FFN(LN(x)))) * scale``.
@@ -29,20 +31,18 @@ def feed_forward_in_blocks(
         norm: the layer norm; None without one.
         dropout: dropout of the result.
         scale: of the sum.
-        keeps_hidden: save the hidden layer for the backward pass; recomputing it instead is a ninth
+        keeps: save the hidden layer for the backward pass; recomputing it instead is a ninth
             more arithmetic, but frees 4 of 5 numbers per feature.
     """
-    dtype = product_dtype(x)
     hidden = x.new_empty(()).expand(*x.shape[:-1], block.inner.out_features)
-    hidden_mask = as_type(block.dropout.mask(hidden), dtype)
-    saved = x.new_empty(hidden.shape, dtype=dtype) if keeps_hidden else None
+    hidden_mask = as_type(block.dropout.mask(hidden), product_dtype(x))
     return residual_in_blocks(
-        _FeedForward,
+        functools.partial(_FeedForward, keeps=keeps),
         x,
         norm,
         dropout.mask(x),
         *(block.inner.weight, block.inner.bias, block.outer.weight, block.outer.bias),
-        *(hidden_mask, saved),
+        hidden_mask,
         scale=scale,
     )
 
@@ -58,7 +58,7 @@ class _FeedForward:
         b2: [E].
         mask: dropout mask of the hidden layer, broadcasts to [B, ..., F]; one positive value
             where it is not 0.
-        saved: receives the hidden layer, [B, ..., F]; None to recompute it.
+        keeps: save the hidden layer of each part, [n, F]; otherwise recompute it.
     """
 
     def __init__(
@@ -69,12 +69,15 @@ class _FeedForward:
         w2: Tensor,
         b2: Tensor,
         mask: Tensor | None,
-        saved: Tensor | None,
+        *,
+        keeps: bool,
     ) -> None:
+        self.dtype = dtype
         self.weights = (w1, b1, w2, b2)
         self.w1, self.b1, self.w2, self.b2 = (w.to(dtype) for w in self.weights)
         self.mask = mask
-        self.saved = saved
+        self.keeps = keeps
+        self.saved: deque[Tensor] = deque()
 
     @functools.cached_property
     def gradients(self) -> tuple[Tensor, ...]:
@@ -86,23 +89,44 @@ class _FeedForward:
         return self.w2 if self.mask is None else self.w2 * self.mask.max()
 
     def forward(self, y: Tensor, part: Part) -> Tensor:
-        return torch.addmm(self.b2, rows(self._hidden(y, part)), self.w2.t())
+        hidden = self._hidden(y, part)
+        if self.keeps:
+            self.saved.append(hidden)
+        return linear(hidden, self.w2, self.b2)
 
     def backward(self, y: Tensor, gradient: Tensor, part: Part) -> Tensor:
         d_w1, d_b1, d_w2, d_b2 = self.gradients
-        hidden = rows(self._hidden(y, part) if self.saved is None else self.saved[part])
+        hidden = self.saved.popleft() if self.keeps else self._hidden(y, part)
         d_b2 += gradient.sum(0)
         d_w2 += gradient.t().mm(hidden)
-        d_hidden = gradient.mm(self.scaled_w2)  # [n, F]
-        torch.ops.aten.threshold_backward.grad_input(d_hidden, hidden, 0.0, grad_input=d_hidden)
+        d_hidden = relu_gradient_(gradient.mm(self.scaled_w2), hidden)  # [n, F]
         d_b1 += d_hidden.sum(0)
         d_w1 += d_hidden.t().mm(rows(y))
         return d_hidden.mm(self.w1)
 
     def _hidden(self, y: Tensor, part: Part) -> Tensor:
-        """Return ``relu(y W1 + b1) * mask``, [..., F], written to `saved` if given."""
-        shape = (*y.shape[:-1], len(self.b1))
-        hidden = y.new_empty(shape) if self.saved is None else self.saved[part]
-        torch.addmm(self.b1, rows(y), self.w1.t(), out=rows(hidden)).relu_()
+        """Return ``relu(y W1 + b1) * mask`` as rows, [n, F]."""
+        hidden = linear_relu(rows(y), self.w1, self.b1)
         mask = narrow(self.mask, part)
-        return hidden if mask is None else hidden.mul_(mask)
+        if mask is not None:
+            hidden.view(*y.shape[:-1], -1).mul_(mask)
+        return hidden
+
+
+# integers of the same size as a number: a number is positive exactly where its bits are
+_BITS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
+
+
+def relu_gradient_(gradient: Tensor, hidden: Tensor) -> Tensor:
+    """Set the gradient to 0 where the hidden layer, at least 0, is 0, and return it.
+
+    Args:
+        gradient: overwritten.
+        hidden: the hidden layer after the ReLU.
+    """
+    bits = _BITS.get(gradient.dtype)
+    if bits is None:
+        return gradient.mul_(hidden > 0)
+    # a product with 0 or 1 of the bits: 45 us where torch's threshold_backward takes 168 in bf16
+    gradient.view(bits).mul_(hidden.view(bits).clamp(0, 1))
+    return gradient

@@ -62,6 +62,11 @@ def take_backend(recorded: str | None, measured: str) -> str:
     return measured
 
 
+def is_onednn_used() -> bool:
+    """Return whether oneDNN is the library in use."""
+    return torch.get_float32_matmul_precision() != PRECISIONS["MKL"]
+
+
 @contextlib.contextmanager
 def onednn_for_short_products(dtype: torch.dtype) -> Iterator[None]:
     """Compute batches of small float32 products by oneDNN within the context, where it is exact.

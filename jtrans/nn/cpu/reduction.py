@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from jtrans.nn.cpu.blocks import parts
+from jtrans.nn.cpu.blocks import Part, parts, product_dtype
 
 
 def reduction_in_blocks(
@@ -20,15 +22,50 @@ def reduction_in_blocks(
         norm: the layer norm before it, if there is one.
         source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
     """
+    weights = [*reduction.parameters(), *(norm.parameters() if norm is not None else ())]
+    reduced: Tensor = _Reduction.apply(reduction, norm, x, source_bias, *weights)  # type: ignore[no-untyped-call]
+    return reduced
 
-    def reduce(x: Tensor, bias: Tensor | None) -> Tensor:
-        return reduction(x if norm is None else norm(x), bias)  # type: ignore[no-any-return]
 
-    reduced = []
-    for part in parts(x.shape):
-        bias = None if source_bias is None else source_bias[part[0]]
-        reduced.append(
-            checkpoint(reduce, x[part], bias, use_reentrant=False, preserve_rng_state=False)
-        )
-    joined = torch.cat([r.reshape(-1, r.shape[-1]) for r in reduced])
-    return joined.view(*x.shape[:2], -1)
+class _Reduction(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        reduction: nn.Module,
+        norm: nn.Module | None,
+        x: Tensor,
+        source_bias: Tensor | None,
+        *weights: Tensor,
+    ) -> Tensor:
+        ctx.save_for_backward(x, source_bias, *weights)
+        ctx.reduction, ctx.norm, ctx.dtype = reduction, norm, product_dtype(x)
+        reduced = [
+            _reduce(reduction, norm, x[part], _bias(source_bias, part)) for part in parts(x.shape)
+        ]
+        return torch.cat([r.reshape(-1, r.shape[-1]) for r in reduced]).view(*x.shape[:2], -1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, source_bias, *weights = ctx.saved_tensors
+        dx, d_weights = torch.empty_like(x), [torch.zeros_like(weight) for weight in weights]
+        is_cast = ctx.dtype != x.dtype
+        for part in parts(x.shape):
+            x_part = x[part].detach().requires_grad_()
+            with (
+                torch.enable_grad(),
+                torch.autocast("cpu", dtype=ctx.dtype) if is_cast else contextlib.nullcontext(),
+            ):
+                reduced = _reduce(ctx.reduction, ctx.norm, x_part, _bias(source_bias, part))
+            own = torch.autograd.grad(reduced, [x_part, *weights], gradients[0][part])
+            dx[part] = own[0]
+            for total, gradient in zip(d_weights, own[1:], strict=True):
+                total += gradient
+        return None, None, dx, None, *d_weights
+
+
+def _reduce(reduction: nn.Module, norm: nn.Module | None, x: Tensor, bias: Tensor | None) -> Tensor:
+    return reduction(x if norm is None else norm(x), bias)  # type: ignore[no-any-return]
+
+
+def _bias(source_bias: Tensor | None, part: Part) -> Tensor | None:
+    return None if source_bias is None else source_bias[part[0]]

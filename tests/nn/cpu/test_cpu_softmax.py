@@ -1,0 +1,54 @@
+"""The softmax of short rows and its gradient equal torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jtrans.nn.cpu.feed_forward import relu_gradient_
+from jtrans.nn.cpu.linear import linear, linear_relu
+from jtrans.nn.cpu.softmax import softmax_gradient, softmax_of_short_rows
+
+DTYPES = [torch.bfloat16, torch.float32, torch.float64]
+
+
+@given(length=st.integers(1, 70), scale=st.sampled_from([0.1, 10.0, 1000.0]))
+def test_softmax_and_gradient_equal_torchs_for_every_length_and_scale(
+    length: int, scale: float
+) -> None:
+    generator = torch.Generator().manual_seed(length)
+    scores = scale * torch.randn(3, 5, length, generator=generator, dtype=torch.float64)
+    bias = torch.zeros(5, length, dtype=torch.float64)
+    bias[1, 1:] = float("-inf")
+    leaf = (scores + bias).requires_grad_()
+    expected = torch.softmax(leaf, -1)
+    seed = torch.randn(3, 5, length, generator=generator, dtype=torch.float64)
+    expected.backward(seed)
+    weights = softmax_of_short_rows(scores, bias, None)
+    torch.testing.assert_close(weights, expected.detach())
+    torch.testing.assert_close(softmax_gradient(seed, weights), leaf.grad)
+
+
+def test_scores_that_are_not_a_number_are_not_hidden() -> None:
+    assert bool(softmax_of_short_rows(torch.full((2, 3), float("nan"))).isnan().all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_gradient_of_a_relu_is_zero_exactly_where_its_result_is(dtype: torch.dtype) -> None:
+    hidden = torch.tensor([0.0, -0.0, 1e-30, 1.0, 3e38], dtype=dtype)
+    gradient = torch.tensor([2.0, -3.0, -4.0, 5.0, -6.0], dtype=dtype)
+    expected = torch.tensor([0.0, 0.0, -4.0, 5.0, -6.0], dtype=dtype)
+    torch.testing.assert_close(relu_gradient_(gradient, hidden), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_linear_maps_equal_torchs(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x, weight, bias = (
+        torch.randn(shape, generator=generator).to(dtype) for shape in ((7, 12), (20, 12), (20,))
+    )
+    expected = torch.nn.functional.linear(x, weight, bias)
+    torch.testing.assert_close(linear(x, weight, bias), expected)
+    torch.testing.assert_close(linear_relu(x, weight, bias), expected.relu())
