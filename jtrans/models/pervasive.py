@@ -80,7 +80,7 @@ class ResidualLayer(Layer):
         y = self.convolution(without_padding(self.mix(x), is_real), rows)
         x = self.dropout.add(x, y) * _HALF
         block, saves_memory = self.feed_forward, self.saves_memory
-        in_blocks = form_in_blocks(block, x, saves_memory=saves_memory)
+        in_blocks = form_in_blocks(block, x, saves_memory=saves_memory, has_norm=False)
         if in_blocks is not None:
             return in_blocks(x, None, self.dropout, scale=_HALF)
         return self.dropout.add(x, compute(block, x, saves_memory=saves_memory)) * _HALF

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from jtrans.nn.cpu.softmax import is_short, softmax_of_short_rows
+
 
 def padding_bias(mask: Tensor) -> Tensor | None:
     """Turn a mask into a bias of 0 on real positions and -inf on padding.
@@ -37,4 +39,6 @@ def softmax(scores: Tensor, dim: int) -> Tensor:
         dim: the axis whose weights add up to 1.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
+    if dim in (-1, scores.dim() - 1) and is_short(scores):
+        return softmax_of_short_rows(scores.to(dtype))
     return torch.softmax(scores, dim, dtype=dtype)

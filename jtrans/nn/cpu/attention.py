@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.nn.attention import MultiHeadAttention
+from jtrans.nn.cpu import softmax
 from jtrans.nn.cpu.blocks import Part, as_type, narrow, product_dtype, residual_in_blocks, rows
 from jtrans.nn.cpu.linear import linear
 from jtrans.nn.cpu.matmul_backend import onednn_for_short_products
-from jtrans.nn.cpu.softmax import softmax_gradient, softmax_of_short_rows
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.separable import SourceAttention, TargetAttention, over_lines
 from jtrans.nn.softmax import causal_bias
@@ -174,9 +174,11 @@ class _Attention:
         scores = torch.baddbmm(zero, q, k.mT, beta=0.0, alpha=D**-0.5).view(*lines, L, L)
         scores = scores.to(torch.promote_types(self.dtype, torch.float32))
         bias = narrow(self.bias, part)
-        padding = None if bias is None else bias.movedim(2, 0)
-        future = causal_bias(L, scores.device) if self.causal and L > 1 else None
-        weights = softmax_of_short_rows(scores, padding, future).to(self.dtype)
+        if bias is not None:
+            scores += bias.movedim(2, 0)
+        if self.causal and L > 1:
+            scores += causal_bias(L, scores.device)
+        weights = softmax.forward(scores).to(self.dtype)
         mixed = torch.bmm(_flat(_dropped(weights, self._mask(part))), v)
         return weights, _joined(mixed.view(1, *qkv.shape[1:]))
 
@@ -189,7 +191,7 @@ class _Attention:
         mask, precise = self._mask(part), torch.promote_types(self.dtype, torch.float32)
         torch.bmm(_flat(_dropped(weights, mask)).mT, _flat(d_mixed), out=d_v)
         d_weights = _dropped(torch.bmm(_flat(d_mixed), v.mT).view_as(weights), mask)
-        d_scores = softmax_gradient(d_weights.to(precise), weights.to(precise))
+        d_scores = softmax.backward(d_weights.to(precise), weights.to(precise))
         d_scores = _flat(d_scores.to(self.dtype))
         torch.baddbmm(d_q, d_scores, k, beta=0.0, alpha=scale, out=d_q)
         torch.baddbmm(d_k, d_scores.mT, q, beta=0.0, alpha=scale, out=d_k)

@@ -9,30 +9,33 @@ from hypothesis import strategies as st
 
 from jtrans.nn.cpu.feed_forward import relu_gradient_
 from jtrans.nn.cpu.linear import linear, linear_relu
-from jtrans.nn.cpu.softmax import softmax_gradient, softmax_of_short_rows
+from jtrans.nn.cpu.softmax import is_short
+from jtrans.nn.softmax import softmax
 
 DTYPES = [torch.bfloat16, torch.float32, torch.float64]
 
 
-@given(length=st.integers(1, 70), scale=st.sampled_from([0.1, 10.0, 1000.0]))
+@given(length=st.integers(1, 40), scale=st.sampled_from([0.1, 10.0, 1000.0]))
 def test_softmax_and_gradient_equal_torchs_for_every_length_and_scale(
     length: int, scale: float
 ) -> None:
     generator = torch.Generator().manual_seed(length)
     scores = scale * torch.randn(3, 5, length, generator=generator, dtype=torch.float64)
-    bias = torch.zeros(5, length, dtype=torch.float64)
-    bias[1, 1:] = float("-inf")
-    leaf = (scores + bias).requires_grad_()
-    expected = torch.softmax(leaf, -1)
+    scores[:, 1, 1:] = float("-inf")
+    scores[:, 2] -= 500.0  # the exponentials of a whole row would vanish
     seed = torch.randn(3, 5, length, generator=generator, dtype=torch.float64)
+    leaf, own = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    expected, weights = torch.softmax(leaf, -1), softmax(own, -1)
+    torch.testing.assert_close(weights, expected)
     expected.backward(seed)
-    weights = softmax_of_short_rows(scores, bias, None)
-    torch.testing.assert_close(weights, expected.detach())
-    torch.testing.assert_close(softmax_gradient(seed, weights), leaf.grad)
+    weights.backward(seed)
+    torch.testing.assert_close(own.grad, leaf.grad)
 
 
 def test_scores_that_are_not_a_number_are_not_hidden() -> None:
-    assert bool(softmax_of_short_rows(torch.full((2, 3), float("nan"))).isnan().all())
+    scores = torch.full((2, 3), float("nan"), requires_grad=True)
+    assert is_short(scores)
+    assert bool(softmax(scores, -1).isnan().all())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

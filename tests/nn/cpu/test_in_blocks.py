@@ -16,7 +16,7 @@ from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.cpu import blocks
 from jtrans.nn.cpu.blocks import narrow, parts
 from jtrans.nn.dropout import SharedDropout
-from jtrans.nn.fast import form_in_blocks, plain_forms, reduce
+from jtrans.nn.fast import form_in_blocks, pays_in_blocks, plain_forms, reduce
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.recorder import record_attention
 from jtrans.nn.reduction import AttentionReduction, MaxReduction
@@ -70,6 +70,7 @@ def both(
     x = torch.randn(shape, dtype=dtype, requires_grad=True)
     seed = torch.randn(shape, dtype=dtype)
     monkeypatch.setattr(blocks, "ROWS", 7)
+    monkeypatch.setattr(fast, "WIDE", 1)  # in bf16, too
     results = []
     for context in (plain_forms, contextlib.nullcontext):
         modules.zero_grad()
@@ -96,9 +97,7 @@ def test_blocks_equal_the_plain_form(
 
 
 @pytest.mark.parametrize("name", cases(0.0))
-def test_what_is_not_kept_but_computed_again_changes_nothing(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_computed_again_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, in_blocks = both(cases(0.3)[name], monkeypatch, rate=0.3, saves_memory=True)
     for ours, theirs in zip(in_blocks, plain, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
@@ -167,6 +166,23 @@ def test_axes_of_size_one_stay_whole() -> None:
     cut = narrow(table, part)
     assert cut is not None and cut.tolist() == [[[1.0]]]
     assert narrow(None, part) is None
+
+
+@pytest.mark.parametrize(
+    ("width", "precision", "saves_memory", "expected"),
+    [
+        (64, torch.float32, False, True),
+        (64, torch.bfloat16, False, False),  # computing again would cost more than it saves
+        (64, torch.bfloat16, True, True),
+        (256, torch.bfloat16, False, True),
+    ],
+)
+def test_blocks_are_taken_where_they_are_as_fast_or_asked_for(
+    width: int, precision: torch.dtype, saves_memory: bool, expected: bool
+) -> None:
+    x = torch.ones(1, 2, 3, width)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+        assert pays_in_blocks(x, saves_memory=saves_memory) is expected
 
 
 def test_blocks_are_not_used_with_a_cache_while_recording_or_without_a_gradient() -> None:
