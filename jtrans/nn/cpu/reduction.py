@@ -23,11 +23,11 @@ def reduction_in_blocks(
         source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
     """
     weights = [*reduction.parameters(), *(norm.parameters() if norm is not None else ())]
-    reduced: Tensor = _Reduction.apply(reduction, norm, x, source_bias, *weights)  # type: ignore[no-untyped-call]
+    reduced: Tensor = _RecomputedReduction.apply(reduction, norm, x, source_bias, *weights)  # type: ignore[no-untyped-call]
     return reduced
 
 
-class _Reduction(torch.autograd.Function):
+class _RecomputedReduction(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
