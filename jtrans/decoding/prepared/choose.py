@@ -10,12 +10,17 @@ from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.int8 import with_int8_weights
 from jtrans.decoding.prepared.joint import prepare_reformer
 from jtrans.decoding.prepared.static import GraphTransformer
-from jtrans.decoding.prepared.transformer import PreparedTransformer, prepare_transformer
+from jtrans.decoding.prepared.transformer import (
+    PreparedTransformer,
+    prepare_transformer,
+    prepare_transformer_pp,
+)
 from jtrans.models.base import TranslationModel
 from jtrans.models.deep import Dlcl
 from jtrans.models.hybrid import Hybrid
 from jtrans.models.reformer import Reformer, ReformerFast
 from jtrans.models.transformer import Transformer
+from jtrans.models.transformer_pp import TransformerPlusPlus
 
 # By exact class, as a subclass of another package may compute something else: what prepares a
 # model of the class for a precision, or returns None for settings without a prepared form.
@@ -25,6 +30,7 @@ FORMS: dict[type[TranslationModel], Callable[[Any, str], Searchable | None]] = {
     Transformer: prepare_transformer,
     Dlcl: prepare_transformer,
     Hybrid: prepare_transformer,
+    TransformerPlusPlus: prepare_transformer_pp,
 }
 
 

@@ -9,6 +9,7 @@ Layer norms are not folded into the next weight: their scale and shift cost noth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -19,6 +20,13 @@ from jtrans.decoding.prepared.encoder import (
     PreparedEncoder,
     PreparedFeedForward,
     projection,
+)
+from jtrans.decoding.prepared.mixed import (
+    Kernels,
+    MixedSlots,
+    is_bounded,
+    mixed_blocks,
+    mixed_projection,
 )
 from jtrans.decoding.prepared.source import SourceAttentions, SourceState
 from jtrans.decoding.prepared.stack import Norm, stack_of
@@ -32,6 +40,8 @@ from jtrans.models.transformer import (
     TransformerDecoder,
     TransformerDecoding,
 )
+from jtrans.models.transformer_pp import TransformerPlusPlus
+from jtrans.nn.convolution.mixed import MixedAttention
 from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.nn.device import autocast
@@ -71,9 +81,10 @@ class DecoderWeights:
 
     def __init__(self, layer: DecoderLayer, dtype: torch.dtype) -> None:
         self.norms = [Norm(residual.norm) for residual in layer.residuals]  # type: ignore[arg-type]
-        self.projection = FixedLinear(*projection(layer.self_attention), dtype)
-        own = layer.self_attention.out
-        self.out = FixedLinear(own.weight, own.bias, dtype)
+        own = layer.self_attention
+        projected = mixed_projection(own) if isinstance(own, MixedAttention) else projection(own)
+        self.projection = FixedLinear(*projected, dtype)
+        self.out = FixedLinear(own.out.weight, own.out.bias, dtype)
         self.feed_forward = PreparedFeedForward(layer.feed_forward, dtype)
 
 
@@ -92,6 +103,7 @@ class PreparedDecoder:
         modules: list[DecoderLayer] = list(decoder.layers)  # type: ignore[arg-type]
         self.embedding = PreparedEmbedding(decoder.target_embedding)
         self.layers = [DecoderWeights(layer, products) for layer in modules]
+        self.kernels = [Kernels.of(block, self.dtype) for block in mixed_blocks(decoder)]
         self.stack = stack_of(decoder.stack, len(modules))
         self.sources = SourceAttentions([layer.cross_attention for layer in modules], products)
         self.norm = None if decoder.norm is None else Norm(decoder.norm)
@@ -106,10 +118,10 @@ class PreparedDecoder:
             merges: whether attention to the source may be prepared further (`MergedSource`).
         """
         B, S = memory.mask.shape
-        slots = TargetSlots(
-            len(self.layers),
-            B,
-            beam,
+        plain = partial(TargetSlots, len(self.layers))
+        slots = (partial(MixedSlots, self.kernels) if self.kernels else plain)(
+            sentences=B,
+            beam=beam,
             heads=self.sources.heads,
             width=self.sources.width,
             expected=S + S // 2 + 10,
@@ -166,8 +178,9 @@ class PreparedTransformer:
         self.longest, self.device = model.longest, model.device
         self.decoder = PreparedDecoder(decoder, precision)
         self.encoder: PreparedEncoder | None = None
-        # on a GPU the model's own encoder has kernels for attention
-        if isinstance(model, Transformer) and self.device.type == "cpu":
+        # on a GPU the model's own encoder has kernels for attention; mixed blocks are not prepared
+        own = self.device.type != "cpu" or isinstance(model, TransformerPlusPlus)
+        if isinstance(model, Transformer) and not own:
             self.embedding = PreparedEmbedding(model.source_embedding)
             self.encoder = PreparedEncoder(model.encoder, self.decoder.products)
 
@@ -202,3 +215,12 @@ def prepare_transformer(
     if not isinstance(decoder, (Transformer, TransformerDecoder)):
         return None
     return PreparedTransformer(model, decoder, precision)
+
+
+def prepare_transformer_pp(
+    model: TransformerPlusPlus, precision: str
+) -> PreparedTransformer | None:
+    """Prepare a Transformer++; with convolution only on a CPU and if `is_bounded`."""
+    if model.config.convolution and not (model.device.type == "cpu" and is_bounded(model)):
+        return None
+    return PreparedTransformer(model, model, precision)

@@ -1,0 +1,173 @@
+"""The mixed block of Transformer++ (docs/systems.md 6.2), prepared for the search.
+
+The query of a prefix is never made. With P[t, s] the sum over a head's channels of
+``LocalConv_t alpha_t[s]``, the convolution half of position t is ``P[t] v``:
+
+    p_s      = exp(q_s - q')                                   a power of each channel, once
+    Z_t      = sum_{s <= t} p_s                                the normaliser
+    P[t, s]  = (LocalConv_t / Z_t) p_s^T                       two products of attention's sizes
+    result   = sum_{s <= t} P[t, s] v_s
+
+So positions are kept in slots like keys and values of attention, and no state moves with a
+hypothesis. For q' the model has the highest score so far; here it is what a channel's score is for
+an input of layer norm's shift alone. Layer norm bounds how far from it a score can be: `is_bounded`
+says whether all powers and their inverses stay in the range of float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from jtrans.decoding.prepared.target import TargetSlots
+from jtrans.models.transformer import DecoderLayer, TransformerDecoding
+from jtrans.nn.convolution.mixed import MixedAttention
+from jtrans.nn.embedding import InputEmbedding
+
+# exp(2 * 40) times a few hundred channels is a float32: the share of a position that is not a
+# hypothesis's own is computed before it is left out
+WIDEST_SCORES = 40.0
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The normalised kernels of a layer, times 1/sqrt(D)."""
+
+    taps: Tensor  # [H/2, 1, K, D]
+    dilation: int
+
+    @classmethod
+    def of(cls, block: MixedAttention, dtype: torch.dtype) -> Kernels:
+        """Return those of a mixed block."""
+        taps = block.local.taps().detach()  # [E/2, K]
+        by_head = taps.view(block.heads, 1, -1, taps.shape[1]).mT  # [H/2, 1, K, D]
+        scaled = by_head * by_head.shape[3] ** -0.5
+        return cls(scaled.to(dtype).contiguous(), block.local.dilation)
+
+
+def mixed_blocks(decoder: TransformerDecoding) -> list[MixedAttention]:
+    """Return the mixed blocks of a decoder, all of its self-attentions or none."""
+    layers: list[DecoderLayer] = list(decoder.layers)  # type: ignore[arg-type]
+    blocks = [layer.self_attention for layer in layers]
+    return [block for block in blocks if isinstance(block, MixedAttention)]
+
+
+def mixed_projection(block: MixedAttention) -> tuple[Tensor, Tensor]:
+    """Return weight and bias of both halves; no biases that add the same to all scores.
+
+    The first queries are scaled by 1/sqrt(D).
+    """
+    weight, bias = block.in_weight.detach().clone(), block.in_bias.detach().clone()
+    C = weight.shape[1] // 2
+    scale = (C // block.heads) ** -0.5
+    weight[:C] *= scale
+    bias[:C] *= scale
+    bias[C : 2 * C] = 0.0
+    bias[4 * C : 5 * C] = 0.0
+    return weight, bias
+
+
+@torch.no_grad()
+def is_bounded(decoder: TransformerDecoding) -> bool:
+    """Return whether the scores of all convolution halves are known to be in a range for exp."""
+    scale, shift = _embedded(decoder.target_embedding)
+    layers: list[DecoderLayer] = list(decoder.layers)  # type: ignore[arg-type]
+    for block, layer in zip(mixed_blocks(decoder), layers, strict=True):
+        own, _, last = (cast("nn.LayerNorm", residual.norm) for residual in layer.residuals)
+        if decoder.norm is not None:  # pre-norm
+            scale, shift = own.weight, own.bias
+        E = block.in_weight.shape[1]
+        weight = block.in_weight[2 * E : 5 * E // 2]
+        farthest = E**0.5 * torch.linalg.vector_norm(weight * scale, dim=1)
+        if not bool((farthest + (weight @ shift).abs() <= WIDEST_SCORES).all()):
+            return False
+        scale, shift = last.weight, last.bias
+    return True
+
+
+def _embedded(embedding: InputEmbedding) -> tuple[Tensor, Tensor]:
+    """Return scale and shift of a layer norm whose outputs are as long as the longest input."""
+    tokens = embedding.tokens.weight
+    vectors = tokens if embedding.side is None else tokens + embedding.side
+    longest = embedding.scale * torch.linalg.vector_norm(vectors, dim=1).max()
+    longest = longest + torch.linalg.vector_norm(embedding.positions(0, 1))  # all are as long
+    return longest * tokens.shape[1] ** -0.5, torch.zeros_like(tokens[0])
+
+
+class MixedSlots(TargetSlots):
+    """The slots of both halves of L mixed blocks.
+
+    In `held` there are the keys and values of the L attention halves, then the powers p and the
+    values v of the convolution halves, then the inputs of the kernels, which have no values.
+
+    Args:
+        kernels: of the layers.
+        heads: H, those of both halves.
+        width: E.
+        others: those of `TargetSlots`.
+    """
+
+    def __init__(self, kernels: list[Kernels], *, heads: int, width: int, **others: Any) -> None:
+        super().__init__(3 * len(kernels), heads=heads // 2, width=width // 2, **others)
+        self.kernels = kernels
+        self._is_own = self.bias  # 1 on the slots of a hypothesis's prefix, [B * H/2, beam, slots]
+        # by dilation: the most taps, and the rows that they read, [B * H/2, beam, K]
+        self._most: dict[int, int] = {}
+        for each in kernels:
+            most = self._most.get(each.dilation, 0)
+            self._most[each.dilation] = max(most, each.taps.shape[2])
+        self._read: dict[int, Tensor] = {}
+
+    def advance(self) -> None:
+        """Give each hypothesis a new slot of its own, in all layers."""
+        super().advance()
+        _, B, H, room, _ = self.held[0].shape
+        self._is_own = self._added.exp().expand(B, H, self.beam, -1).flatten(0, 1)
+        # the slots of a prefix are in the order of its positions
+        slots = (self.bias[:, : self.used] == 0.0).nonzero()[:, 1].view(B, 1, self.beam, -1)
+        rows = slots + room * torch.arange(B * H, device=slots.device).view(B, H, 1, 1)
+        for r, most in self._most.items():
+            read = rows[..., (self.length - 1) % r :: r][..., -most:]
+            self._read[r] = read.flatten(0, 1)
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        """Write the slots of the new position and compute both halves.
+
+        Args:
+            layer: its number.
+            projected: queries, scaled by 1/sqrt(D), keys and values of the attention half, then
+                kernels' inputs, scores and values of the other one, [B, beam, 3E].
+
+        Returns:
+            Both halves, heads side by side, [B, beam, E].
+        """
+        own, other = projected.chunk(2, dim=-1)
+        return torch.cat([super().attend(layer, own), self._convolve(layer, other)], dim=-1)
+
+    def _convolve(self, layer: int, projected: Tensor) -> Tensor:
+        """Return the convolution half, [B, beam, 3E/2] -> [B, beam, E/2]."""
+        L = len(self.kernels)
+        held, inputs = self._new[L + layer], self._new[2 * L + layer]
+        _, B, H, beam, D = held.shape
+        parts = projected.to(held.dtype).view(B, beam, 3, H, D).permute(2, 0, 3, 1, 4)
+        inputs[0].copy_(parts[0])
+        torch.exp(parts[1], out=held[0])
+        held[1].copy_(parts[2])
+        powers, is_own = self._keys[L + layer], self._is_own  # [B * H/2, D, slots]
+        share = self._local(layer) / torch.bmm(is_own, powers.mT)  # [B * H/2, beam, D]
+        weights = torch.bmm(share, powers).mul_(is_own)  # P
+        mixed = torch.bmm(weights, self._values[L + layer])
+        return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B, beam, H * D)
+
+    def _local(self, layer: int) -> Tensor:
+        """Return the convolution at the last position, [B * H/2, beam, D]."""
+        kernels, inputs = self.kernels[layer], self.held[2 * len(self.kernels) + layer][0]
+        B, H, _, D = inputs.shape
+        K = kernels.taps.shape[2]
+        rows = self._read[kernels.dilation][..., -K:]  # [B * H/2, beam, K]
+        read = inputs.reshape(-1, D).index_select(0, rows.flatten()).view(B, H, self.beam, -1, D)
+        local = (read * kernels.taps[:, :, -read.shape[3] :]).sum(3)
+        return local.view(B * H, self.beam, D)
