@@ -11,6 +11,7 @@ from torch import Tensor
 from jtrans.data.batch import Batch
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.choose import prepared
+from jtrans.decoding.prepared.int8 import with_int8_weights
 from jtrans.errors import ConfigError
 from jtrans.models.base import TranslationModel
 
@@ -33,13 +34,16 @@ def test_a_step_with_int8_weights_is_close(
 ) -> None:
     model = build(system).float().requires_grad_(False)
     before = third_step(model, batch)
-    if system == "convs2s":  # all its weights are normalised
-        with pytest.raises(ConfigError, match="has no linear maps"):
-            prepared(model, "int8")
-        return
     form = prepared(model, "int8")
     hidden = third_step(form, batch)
     assert (hidden - before).norm() < 0.1 * before.norm()
     logits, exact = form.project(hidden), model.project(before)
     assert 0 < (logits - exact).norm() < 0.1 * exact.norm()
     assert torch.equal(third_step(model, batch), before)
+
+
+def test_a_model_without_plain_linear_maps_is_refused(
+    build: Callable[..., TranslationModel],
+) -> None:
+    with pytest.raises(ConfigError, match="has no linear maps"):  # all its weights are normalised
+        with_int8_weights(build("convs2s").float())

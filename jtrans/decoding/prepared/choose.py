@@ -7,6 +7,7 @@ from typing import Any
 
 from jtrans.decoding.half_precision import HalfPrecision
 from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.convs2s import prepare_convs2s
 from jtrans.decoding.prepared.int8 import with_int8_weights
 from jtrans.decoding.prepared.joint import prepare_reformer
 from jtrans.decoding.prepared.static import GraphTransformer
@@ -16,6 +17,7 @@ from jtrans.decoding.prepared.transformer import (
     prepare_transformer_pp,
 )
 from jtrans.models.base import TranslationModel
+from jtrans.models.convs2s import ConvS2S
 from jtrans.models.deep import Dlcl
 from jtrans.models.hybrid import Hybrid
 from jtrans.models.reformer import Reformer, ReformerFast
@@ -31,6 +33,7 @@ FORMS: dict[type[TranslationModel], Callable[[Any, str], Searchable | None]] = {
     Dlcl: prepare_transformer,
     Hybrid: prepare_transformer,
     TransformerPlusPlus: prepare_transformer_pp,
+    ConvS2S: prepare_convs2s,
 }
 
 
