@@ -401,8 +401,26 @@ def distributed(results: dict[str, Any]) -> str:
     return f"{table(['check', 'outcome'], rows)}\n\n{machine}, beside other work."
 
 
+def endurance(results: dict[str, Any]) -> str:
+    """Return the growth of a long run from its second quarter to its last."""
+    growth = results["growth"]
+    head = ["updates", "memory", "open files", "threads"]
+    row = [
+        f"{results['updates']:,}",
+        f"{growth['resident_mib']:+.1f} MiB",
+        f"{growth['open_files']:+.0f}",
+        f"{growth['threads']:+.0f}",
+    ]
+    note = "Growth of the medians from the second quarter of the updates to the last"
+    return (
+        f"{table(head, [row])}\n\n{note}; `{results['command']}`, {results['machine']}, "
+        f"torch {results['torch']}."
+    )
+
+
 TABLES = {
     "distributed": distributed,
+    "endurance": endurance,
     "recurrent": recurrent,
     "prepare": prepare,
     "round_trip": round_trip,

@@ -39,8 +39,10 @@ class _RecomputedReduction(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x, source_bias, *weights)
         ctx.reduction, ctx.norm, ctx.dtype = reduction, norm, product_dtype(x)
+        values = x.detach()  # or hooks of modules would wait for the gradient of a part
         reduced = [
-            _reduce(reduction, norm, x[part], _bias(source_bias, part)) for part in parts(x.shape)
+            _reduce(reduction, norm, values[part], _bias(source_bias, part))
+            for part in parts(x.shape)
         ]
         return torch.cat([r.reshape(-1, r.shape[-1]) for r in reduced]).view(*x.shape[:2], -1)
 
@@ -55,7 +57,8 @@ class _RecomputedReduction(torch.autograd.Function):
                 torch.enable_grad(),
                 torch.autocast("cpu", dtype=ctx.dtype) if is_cast else contextlib.nullcontext(),
             ):
-                reduced = _reduce(ctx.reduction, ctx.norm, x_part, _bias(source_bias, part))
+                inner = x_part.view_as(x_part)  # hooks of modules cannot wait for a leaf's gradient
+                reduced = _reduce(ctx.reduction, ctx.norm, inner, _bias(source_bias, part))
             own = torch.autograd.grad(reduced, [x_part, *weights], gradients[0][part])
             dx[part] = own[0]
             for total, gradient in zip(d_weights, own[1:], strict=True):
