@@ -1,4 +1,7 @@
-"""The choice of what the search uses in place of a model."""
+"""The choice of what the search uses in place of a model.
+
+Pervasive attention has no prepared form: its own step is used.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.convs2s import prepare_convs2s
 from jtrans.decoding.prepared.int8 import with_int8_weights
 from jtrans.decoding.prepared.joint import prepare_reformer
+from jtrans.decoding.prepared.rnmt import prepare_rnmt
 from jtrans.decoding.prepared.static import GraphTransformer
 from jtrans.decoding.prepared.transformer import (
     PreparedTransformer,
@@ -21,6 +25,7 @@ from jtrans.models.convs2s import ConvS2S
 from jtrans.models.deep import Dlcl
 from jtrans.models.hybrid import Hybrid
 from jtrans.models.reformer import Reformer, ReformerFast
+from jtrans.models.rnmt import RnmtPlus
 from jtrans.models.transformer import Transformer
 from jtrans.models.transformer_pp import TransformerPlusPlus
 
@@ -31,7 +36,8 @@ FORMS: dict[type[TranslationModel], Callable[[Any, str], Searchable | None]] = {
     ReformerFast: prepare_reformer,
     Transformer: prepare_transformer,
     Dlcl: prepare_transformer,
-    Hybrid: prepare_transformer,
+    Hybrid: prepare_rnmt,
+    RnmtPlus: prepare_rnmt,
     TransformerPlusPlus: prepare_transformer_pp,
     ConvS2S: prepare_convs2s,
 }

@@ -1,0 +1,145 @@
+"""The recurrent decoder of RNMT+ and of hybrids (docs/systems.md 7) prepared for the search.
+
+An LSTM's step is one product of its input, the context and its state side by side, and the two
+maps of the attention's queries are one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.functional import pad
+
+from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.target import LEAST_READ
+from jtrans.decoding.prepared.transformer import prepare_transformer
+from jtrans.models.base import Memory
+from jtrans.models.hybrid import Hybrid
+from jtrans.models.rnmt import RecurrentDecoderLayer, RnmtDecoder, RnmtPlus, RnmtState
+from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
+from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
+from jtrans.nn.device import autocast
+from jtrans.nn.recurrent.attention import AdditiveKeys
+from jtrans.nn.recurrent.gates import activate, advance, normalise
+from jtrans.nn.recurrent.lstm import NormedLstm
+
+
+class LstmWeights:
+    """The weights of an LSTM cell.
+
+    Args:
+        lstm: in one direction.
+        dtype: of the product.
+        has_residual: whether its first input is added to its state.
+    """
+
+    def __init__(self, lstm: NormedLstm, dtype: torch.dtype, *, has_residual: bool = False) -> None:
+        weight = torch.cat([lstm.input.weight[0], lstm.state.weight[0]]).t()
+        self.product = FixedLinear(weight, None, dtype)
+        self.gain, self.shift = (each.detach() for each in lstm.affine())
+        self.has_residual = has_residual
+
+    def step(self, x: Tensor, context: Tensor, before: Tensor, after: Tensor) -> Tensor:
+        """Read one more step.
+
+        Args:
+            x: [N, I].
+            context: [N, E].
+            before: state and cell, [2, N, E].
+            after: where the next ones are written, [2, N, E].
+
+        Returns:
+            The output, [N, E].
+        """
+        z = self.product(torch.cat([x, context, before[0]], dim=1)).to(after.dtype)
+        gates, _ = normalise(z.view(len(x), 1, 4, -1))
+        activate(gates, self.gain, self.shift, gates)
+        advance(gates[:, 0], before[1], after[1], after[0])
+        return x + after[0] if self.has_residual else after[0]
+
+
+class PreparedRnmt:
+    """A model with the recurrent decoder on a CPU.
+
+    Args:
+        model: in evaluation mode.
+        decoder: its decoder.
+        precision: ``fp32``, that of the weights, ``bf16``, or ``int8`` weights. Attention is in
+            float32 at least.
+    """
+
+    is_joint = False
+
+    @torch.no_grad()
+    def __init__(self, model: RnmtPlus | Hybrid, decoder: RnmtDecoder, precision: str) -> None:
+        self.model, self.decoder, self.precision = model, decoder, precision
+        self.longest, self.device = model.longest, model.device
+        self.embedding = decoder.embedding.weight.detach()
+        products = product_type(precision, self.embedding.dtype)
+        self.first = LstmWeights(decoder.first.lstm, products)
+        layers: list[RecurrentDecoderLayer] = list(decoder.layers)  # type: ignore[arg-type]
+        self.layers = [
+            LstmWeights(each.lstm, products, has_residual=each.has_residual) for each in layers
+        ]
+        attention = decoder.first.attention
+        weight, bias = attention.query_projection()
+        self.query = FixedLinear(weight.t(), bias, products)
+        self.score = attention.score.detach()
+        self.output = FixedLinear(decoder.output.weight, decoder.output.bias, products)
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Compute all that depends on the source alone."""
+        with autocast(self.device, "bf16" if self.precision == "bf16" else "fp32"):
+            return self.model.encode(source, source_mask)
+
+    def begin(self, memory: Memory, beam: int) -> RnmtState:
+        """Return the state of B x beam empty prefixes."""
+        states = memory.states.to(self.embedding.dtype)
+        state = self.decoder.begin(Memory(states, memory.mask), beam)
+        values, keys, bias = state.keys
+        more = max(0, LEAST_READ - bias.shape[1])
+        if more:
+            values, keys = (pad(each, (0, 0, 0, more)) for each in (values, keys))
+            bias = pad(bias, (0, more), value=-math.inf)
+        return RnmtState(AdditiveKeys(values, keys, bias), state.states)
+
+    def step(self, token: Tensor, state: RnmtState) -> Tensor:
+        """Read one more token of each hypothesis, [N] -> [N, 2E]."""
+        with mkl_for_tiny_products():
+            return self._step(token, state)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., 2E] -> [..., V]."""
+        return self.output(hidden)
+
+    def _step(self, token: Tensor, state: RnmtState) -> Tensor:
+        before, after = state.states, torch.empty_like(state.states)
+        embedded = F.embedding(token, self.embedding)
+        x = self.first.step(embedded, before[-1], before[:2], after[:2])
+        context = after[-1]
+        self._attend(x, state, context)
+        for n, layer in enumerate(self.layers, 1):
+            x = layer.step(x, context, before[2 * n : 2 * n + 2], after[2 * n : 2 * n + 2])
+        state.states = after
+        return torch.cat([x, context], dim=1)
+
+    def _attend(self, x: Tensor, state: RnmtState, context: Tensor) -> None:
+        """Write the context of the states x, [N, E]."""
+        values, keys, bias = state.keys
+        B, H, S, D = keys.shape
+        queries = self.query(x).to(keys.dtype).view(B, -1, H, D).transpose(1, 2).contiguous()
+        lines = keys.view(B * H, 1, S, D) + queries.view(B * H, -1, 1, D)  # [B * H, beam, S, D]
+        scores = torch.mv(lines.tanh_().view(-1, D), self.score).view(B, H, -1, S)
+        weights = torch.softmax(scores.add_(bias[:, None, None]), -1)
+        mixed = torch.bmm(weights.view(B * H, -1, S), values.view(B * H, S, D))
+        context.view(B, -1, H, D).copy_(mixed.view(B, H, -1, D).transpose(1, 2))
+
+
+def prepare_rnmt(model: RnmtPlus | Hybrid, precision: str) -> Searchable | None:
+    """Return the prepared form: that of the recurrent decoder on a CPU only."""
+    if not isinstance(model.decoder, RnmtDecoder):
+        return prepare_transformer(model, precision)
+    return PreparedRnmt(model, model.decoder, precision) if model.device.type == "cpu" else None
