@@ -272,7 +272,7 @@ def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]
 
 
 def _bands(members: Sequence[Member], evaluation: Evaluation, *, is_window: bool) -> list[Band]:
-    """Compare every run, of a window its mean, with what its configuration expects."""
+    """Compare every run, of a window its mean, with what its recipe expects."""
     from jtrans.models.zoo import system_configs
 
     alone = [SeedGroup(system.name, [system]) for system in evaluation.systems]
@@ -280,7 +280,10 @@ def _bands(members: Sequence[Member], evaluation: Evaluation, *, is_window: bool
     bands = []
     for group in evaluation.groups if is_window else alone:
         member = by_name[group.names[0]]
-        expected = member.run.config(system_configs()).expect.get(member.text.split)
+        config = member.run.config(system_configs())
+        if config.data.corpus not in (None, member.run.info.get("corpus")):
+            continue  # other data than the recipe's
+        expected = config.expect.get(member.text.split)
         if expected is not None and expected.metric in evaluation.metrics:
             value = group.mean(expected.metric)
             bands.append(Band(group.name, expected.metric, expected.low, expected.high, value))

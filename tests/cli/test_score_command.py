@@ -215,6 +215,16 @@ def test_a_score_outside_the_expected_band_fails(
     assert jtrans("score", run, "--metric", "bleu").code == 0
 
 
+def test_a_run_on_other_data_than_its_recipe_names_expects_no_score(
+    jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus
+) -> None:
+    expect = {"test": {"metric": "chrf", "low": -2.0, "high": -1.0}}
+    config = {"data": {"corpus": "another"}, "expect": expect}
+    result = jtrans("score", _run_of(corpus, make_run, config=config), "--json")
+    assert result.code == 0
+    assert json.loads(result.out)["expected"] == []
+
+
 def test_another_corpus_can_be_named(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
