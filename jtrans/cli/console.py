@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import logging
 import os
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
+    from typing_extensions import Buffer
 
 
 @dataclass
@@ -26,6 +29,33 @@ class Settings:
 
 
 settings = Settings()
+
+
+class Terminal(io.FileIO):
+    """A terminal as a file; what is written after it was closed is dropped.
+
+    The system lets writing fail before it sends SIGHUP, and a process that ignores SIGHUP (nohup,
+    disown) is to go on. So the signal alone decides what a closed terminal means for the work.
+    """
+
+    def write(self, data: Buffer, /) -> int:
+        """Write to the terminal, or pretend to when there is none any more."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return memoryview(data).nbytes
+
+
+def outlive_terminal() -> None:
+    """Replace stdout and stderr, where they are terminals, by streams that outlive them."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream.isatty():
+            stream.flush()
+            file = io.BufferedWriter(Terminal(stream.fileno(), "w", closefd=False))
+            setattr(sys, name, io.TextIOWrapper(file, encoding="utf-8", line_buffering=True))
 
 
 def show_log(*, is_shown: bool) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import signal
-import sys
 from types import FrameType
 from typing import Any, Self
 
@@ -25,7 +24,6 @@ class StopSignals:
         self._talks = talks
         self._number: int | None = None
         self._before: dict[int, Any] = {}
-        self._terminals = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
 
     def __enter__(self) -> Self:
         """Take over the signals, but not those that the caller has ignored (nohup)."""
@@ -63,9 +61,6 @@ class StopSignals:
         self._number = number
         if not self._talks:
             return
-        try:
+        # a signal that interrupts the writing of a line cannot write another
+        with contextlib.suppress(RuntimeError):
             console.talk("stopping after this update; interrupt again to stop at once")
-        except OSError:  # the terminal is gone: what is still to be written must not fail
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            for stream in self._terminals:
-                os.dup2(nowhere, stream.fileno())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -243,30 +245,58 @@ def test_a_signal_saves_the_run_and_the_same_command_continues(
     assert json.loads(done.out)["reason"] in ("max_updates", "max_minutes")
 
 
-def test_a_closed_terminal_saves_the_run(workplace: Path) -> None:
+def closing_terminal(folder: Path, run: str, updates: int, *, ignored: bool) -> int:
+    """Train on a terminal that is closed after the first logged update; return the exit code."""
     import fcntl
     import pty
     import termios
 
+    def take_terminal() -> None:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        if ignored:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
     terminal, inside = pty.openpty()
     process = start_process(
-        *("train", "tiny.toml", "--data", "data", "--run", "runs/closed"),
-        *("--set", "training.max_updates=100000", "--set", "training.validate_every=1000"),
-        folder=workplace,
+        *("train", "tiny.toml", "--data", "data", "--run", run),
+        *("--set", f"training.max_updates={updates}", "--set", "training.validate_every=50"),
+        folder=folder,
         stdin=inside,
         stdout=inside,
         stderr=inside,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=take_terminal,
     )
     os.close(inside)
-    log = workplace / "runs/closed/log.jsonl"
+    log = folder / run / "log.jsonl"
     while not (log.exists() and '"train"' in log.read_text(encoding="utf-8")):
         assert process.poll() is None
         time.sleep(0.05)
     os.close(terminal)
-    assert process.wait(timeout=60) == 129
+    return process.wait(timeout=60)
+
+
+def test_a_closed_terminal_saves_the_run(workplace: Path) -> None:
+    assert closing_terminal(workplace, "runs/closed", 100000, ignored=False) == 129
     assert (Run(workplace / "runs/closed").checkpoint("last").update or 0) >= 50
+
+
+def test_a_run_that_ignores_the_end_of_its_terminal_goes_on(workplace: Path) -> None:
+    assert closing_terminal(workplace, "runs/disowned", 200, ignored=True) == 0
+    assert Run(workplace / "runs/disowned").checkpoint("last").update == 200
+
+
+def test_a_signal_within_the_writing_of_a_line_still_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Busy(io.StringIO):
+        def write(self, text: str) -> int:
+            raise RuntimeError("reentrant call")
+
+    monkeypatch.setattr(sys, "stderr", Busy())
+    with StopSignals() as signals:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.exit_code == 143
 
 
 def test_ignored_signals_stay_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,36 @@
+"""Output to a terminal that is there, and to one that was closed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+
+import pytest
+
+from jtrans.cli.console import outlive_terminal
+
+
+def test_lines_reach_the_terminal_and_are_dropped_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, inside = pty.openpty()
+    with os.fdopen(inside, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        outlive_terminal()
+        assert sys.stdout.isatty() and sys.stdout.fileno() == inside
+        print("Häuser")
+        assert os.read(terminal, 100) == "Häuser\r\n".encode()
+        os.close(terminal)
+        print("for nobody", flush=True)
+
+
+def test_other_failures_of_a_terminal_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, inside = pty.openpty()
+    with os.fdopen(os.dup(inside), "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        outlive_terminal()
+        os.close(stream.fileno())
+        with pytest.raises(OSError, match="Bad file"):
+            print("for nobody", file=sys.stderr, flush=True)
+        os.dup2(inside, stream.fileno())  # both streams can be closed
+    os.close(inside)
+    os.close(terminal)
