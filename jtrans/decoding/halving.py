@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import torch
@@ -16,7 +16,7 @@ Batch = list[int]  # sentences by number
 
 
 def in_halves(
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     work: Callable[[Batch], Result],
     *,
     size: Callable[[Batch], int],
@@ -29,7 +29,7 @@ def in_halves(
     After a failure, batches of at least that size are halved beforehand.
 
     Args:
-        batches: the batches.
+        batches: taken one by one.
         work: computes the result of a batch.
         size: the padded tokens of a batch.
         device: where the memory is.
@@ -40,9 +40,9 @@ def in_halves(
         WorkError: a single sentence does not fit.
     """
     too_large: int | None = None  # the smallest size known not to fit
-    waiting = list(reversed(batches))
-    while waiting:
-        batch = waiting.pop()
+    halves: list[Batch] = []
+    coming = iter(batches)
+    while (batch := halves.pop() if halves else next(coming, None)) is not None:
         if len(batch) == 1 or too_large is None or size(batch) < too_large:
             failure: str | None = None
             try:
@@ -70,4 +70,4 @@ def in_halves(
                 )
             too_large = size(batch)
         middle = len(batch) // 2
-        waiting += [batch[middle:], batch[:middle]]
+        halves += [batch[middle:], batch[:middle]]

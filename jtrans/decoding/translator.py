@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,10 +11,12 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length, default_batch_tokens
 from jtrans.decoding.halving import in_halves
+from jtrans.decoding.lanes import in_lanes, lane_count, shared_out
 from jtrans.decoding.lines.attended import AttentionReader
 from jtrans.decoding.lines.constraints import (
     ConstraintEncoder,
@@ -42,6 +46,7 @@ from jtrans.errors import CheckpointError, DecodingError
 from jtrans.models.base import TranslationModel
 from jtrans.models.undrawn import UndrawnParameters
 from jtrans.models.zoo import build_model, load_weights, system_configs
+from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
 from jtrans.progress import Progress, Silent
 from jtrans.runs import WEIGHTS, Run
@@ -134,20 +139,30 @@ def translate_ids(
             return draw(models, source, mask, options, sampling, forced, own, memories)
         return beam_search(models, source, mask, options, forced, own, memories)
 
-    searched = in_halves(
-        by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint),
-        search,
+    lanes = lane_count(device)
+    if is_joint:  # whose small batches are as fast, and whose large ones need much memory
+        batch_tokens = max(1, batch_tokens // lanes)
+    batches = by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint)
+    in_turn = functools.partial(
+        in_halves,
+        work=search,
         size=lambda batch: len(batch) * max(lengths[index] for index in batch),
         device=device,
         progress=progress,
         hint="a smaller --beam, a lower --max-length, or one sentence per line",
     )
-    for batch, hypotheses in searched:
-        for index, best in zip(batch, hypotheses, strict=True):
-            result[index] = best
-        done += len(batch)
-        progress.advance("Translating", done, len(sources))
+    with mkl_for_tiny_products() if _has_tiny_products(models) else contextlib.nullcontext():
+        for batch, hypotheses in in_lanes(shared_out(batches, lanes), in_turn, lanes):
+            for index, best in zip(batch, hypotheses, strict=True):
+                result[index] = best
+            done += len(batch)
+            progress.advance("Translating", done, len(sources))
     return result
+
+
+def _has_tiny_products(models: Sequence[Searchable]) -> bool:
+    """Return whether all but the products of prepared weights, which choose for themselves, are."""
+    return not any(isinstance(model, nn.Module) or model.is_joint for model in models)
 
 
 @dataclass(frozen=True, eq=False)

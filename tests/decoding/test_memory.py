@@ -30,6 +30,11 @@ def failure(request: pytest.FixtureRequest) -> Exception:
     return error
 
 
+@pytest.fixture(autouse=True)
+def one_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator, "lane_count", lambda device: 1)
+
+
 @pytest.fixture
 def ready(make_run: MakeRun) -> Translator:
     return Translator.load([Run.open(make_run())], ON_CPU)
@@ -88,6 +93,17 @@ def test_after_a_failure_batches_of_that_size_are_not_tried_again(
     tried = limit(monkeypatch, failure, 2)
     small.translate(["hund"] * 12)  # batches of four
     assert tried == [4, 2, 2, 2, 2, 2, 2]
+
+
+def test_lanes_halve_their_batches_by_themselves(
+    ready: Translator, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ready.translate(LINES)
+    monkeypatch.setattr(translator, "lane_count", lambda device: 2)
+    tried, listener = limit(monkeypatch, failure, 1), Listener()
+    assert ready.translate(LINES, listener) == expected
+    assert max(tried) == 3 and tried.count(1) == 5
+    assert listener.advances[-1][1:] == (5, 5)
 
 
 def test_a_single_sentence_that_does_not_fit_is_refused_with_numbers(

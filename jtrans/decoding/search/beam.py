@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from jtrans.data.batch import Ids
+from jtrans.decoding.lanes import leave_if_unwanted
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.candidates import Choice, Continuations, survivors
@@ -70,6 +71,7 @@ def beam_search(
         memories = memories or [model.encode(source, source_mask) for model in models if limits]
         search = _Search(models, memories, limits, options, rules, choice)
         while search.is_running:
+            leave_if_unwanted()
             search.advance()
         return search.trace.read(options, may_fail=phrases is not None)
 

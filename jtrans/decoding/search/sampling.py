@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jtrans.data.batch import Ids
+from jtrans.decoding.lanes import leave_if_unwanted
 from jtrans.decoding.options import SamplingOptions, SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
@@ -73,6 +74,7 @@ def draw(
         ]
         drawing = _Drawing(models, states, rules, sampling, random)
         while drawing.is_running:
+            leave_if_unwanted()
             drawing.advance()
     return drawing.hypotheses(options)
 

@@ -16,6 +16,8 @@ from torch import Tensor
 FP32_ERROR = 1e-5  # relative error of a real float32 product of 256 terms stays far below
 PRECISIONS = {"MKL": "highest", "oneDNN": "medium"}  # torch's switch between them
 
+_is_held = False  # whether it stays as it is
+
 
 def take_faster_backend(margin: float, rounds: int) -> str:
     """Measure both, use the faster one from now on, and return its name.
@@ -68,6 +70,20 @@ def is_onednn_used() -> bool:
 
 
 @contextlib.contextmanager
+def hold_backend() -> Iterator[None]:
+    """Keep the library in use within the context, whatever is small or short.
+
+    For threads that compute at the same time, as the switch belongs to the whole process.
+    """
+    global _is_held
+    before, _is_held = _is_held, True
+    try:
+        yield
+    finally:
+        _is_held = before
+
+
+@contextlib.contextmanager
 def onednn_for_short_products(dtype: torch.dtype) -> Iterator[None]:
     """Compute batches of small float32 products by oneDNN within the context, where it is exact.
 
@@ -76,7 +92,7 @@ def onednn_for_short_products(dtype: torch.dtype) -> Iterator[None]:
     """
     before = torch.get_float32_matmul_precision()
     is_used = before != PRECISIONS["MKL"]
-    if dtype != torch.float32 or is_used or not is_onednn_real_float32():
+    if _is_held or dtype != torch.float32 or is_used or not is_onednn_real_float32():
         yield
         return
     torch.set_float32_matmul_precision(PRECISIONS["oneDNN"])
@@ -95,7 +111,7 @@ def mkl_for_tiny_products() -> Iterator[None]:
     with oneDNN; two with 256 x 60 numbers took 20 and 52.
     """
     before = torch.get_float32_matmul_precision()
-    if before == PRECISIONS["MKL"]:
+    if _is_held or before == PRECISIONS["MKL"]:
         yield
         return
     torch.set_float32_matmul_precision(PRECISIONS["MKL"])

@@ -1,0 +1,137 @@
+"""Batches searched at the same time: the same results, and an end of all lanes with the first."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from plugins.random_runs import JOINT, ON_CPU, TRANSFORMER, WORDS, MakeRun
+
+from jtrans.decoding import translator
+from jtrans.decoding.lanes import in_lanes, lane_count, leave_if_unwanted, shared_out
+from jtrans.decoding.options import SamplingOptions, TranslationExtras
+from jtrans.decoding.translator import Translator
+from jtrans.nn.cpu.matmul_backend import PRECISIONS, mkl_for_tiny_products
+from jtrans.runs import Run
+
+LINES = [
+    " ".join(WORDS[i % len(WORDS)] for i in range(first, first + 1 + first % 5))
+    for first in range(23)
+]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    before, threads = threading.active_count(), torch.get_num_threads()
+    yield
+    assert threading.active_count() == before
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("model", [TRANSFORMER, JOINT], ids=lambda model: model["system"])
+def test_lanes_change_no_translation(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, model: dict[str, Any]
+) -> None:
+    choices = replace(ON_CPU, batch_tokens=40)
+    ready = Translator.load([Run.open(make_run(config={"model": model}))], choices)
+    translated = []
+    for lanes in (1, 2, 3):
+        monkeypatch.setattr(translator, "lane_count", lambda device, lanes=lanes: lanes)
+        translated.append(ready.translate_nbest(LINES, 2))
+    for other in translated[1:]:
+        for best, same in zip(other, translated[0], strict=True):
+            assert [each.text for each in best] == [each.text for each in same]
+            near = pytest.approx([each.score for each in same], abs=1e-5)
+            assert [each.score for each in best] == near
+
+
+def test_lanes_change_no_sample(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    extras = TranslationExtras(sampling=SamplingOptions(seed=7))
+    ready = Translator.load([Run.open(make_run())], replace(ON_CPU, extras=extras))
+    drawn = []
+    for lanes in (1, 2):
+        monkeypatch.setattr(translator, "lane_count", lambda device, lanes=lanes: lanes)
+        drawn.append(ready.translate(LINES))
+    assert drawn[0] == drawn[1] and len(set(drawn[0])) > 10
+
+
+@given(st.lists(st.integers(1, 9), max_size=9), st.integers(1, 4))
+def test_every_lane_can_have_as_many_batches(sizes: list[int], lanes: int) -> None:
+    numbers = iter(range(sum(sizes)))
+    batches = [[next(numbers) for _ in range(size)] for size in sizes]
+    shared = shared_out(batches, lanes)
+    assert [number for batch in shared for number in batch] == list(range(sum(sizes)))
+    assert all(shared)
+    assert len(shared) % lanes == 0 or max(map(len, shared)) == 1
+
+
+def test_the_first_failure_ends_all_lanes() -> None:
+    begun = threading.Event()
+
+    def compute(batches: Iterator[list[int]]) -> Iterator[int]:
+        for [number] in batches:
+            if number == 0:
+                assert begun.wait(10)
+                raise ValueError("zero")
+            begun.set()
+            while True:  # as a search that takes long
+                time.sleep(0.01)
+                leave_if_unwanted()
+            yield number
+
+    with pytest.raises(ValueError, match="zero"):
+        list(in_lanes([[0], [1]], compute, 2))
+
+
+def test_who_takes_no_more_results_ends_all_lanes() -> None:
+    def compute(batches: Iterator[list[int]]) -> Iterator[int]:
+        for [number] in batches:
+            yield number
+            while number > 1:
+                time.sleep(0.01)
+                leave_if_unwanted()
+
+    results = in_lanes([[number] for number in range(6)], compute, 3)
+    assert next(results) in (0, 1)
+    del results
+
+
+def test_lanes_share_the_threads_and_inherit_the_mode() -> None:
+    def compute(batches: Iterator[list[int]]) -> Iterator[tuple[int, bool]]:
+        for _ in batches:
+            yield torch.get_num_threads(), torch.is_inference_mode_enabled()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        with torch.inference_mode():
+            assert set(in_lanes([[0], [1], [2]], compute, 2)) == {(2, True)}
+        assert set(in_lanes([[0], [1], [2]], compute, 2)) == {(2, False)}
+        assert torch.get_num_threads() == 4
+        assert lane_count(torch.device("cpu")) == 4
+    finally:
+        torch.set_num_threads(before)
+    assert lane_count(torch.device("meta")) == 1
+
+
+def test_lanes_leave_the_switch_of_the_process_alone() -> None:
+    before = torch.get_float32_matmul_precision()
+
+    def compute(batches: Iterator[list[int]]) -> Iterator[str]:
+        for _ in batches:
+            with mkl_for_tiny_products():
+                yield torch.get_float32_matmul_precision()
+
+    torch.set_float32_matmul_precision(PRECISIONS["oneDNN"])
+    try:
+        assert set(in_lanes([[0], [1]], compute, 2)) == {PRECISIONS["oneDNN"]}
+        assert set(in_lanes([[0], [1]], compute, 1)) == {PRECISIONS["MKL"]}
+    finally:
+        torch.set_float32_matmul_precision(before)
