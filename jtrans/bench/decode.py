@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from jtrans.bench.flops import count_flops
 from jtrans.bench.machine import peak_during, product_rate
+from jtrans.decoding.lanes import in_lanes, lane_count
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.choose import prepared
@@ -38,8 +39,9 @@ class SearchMeasurement:
     Args:
         batch: sentences.
         beam: hypotheses of each; 1 is greedy.
-        sentences_per_second: of whole batches, the encoder included.
-        step_milliseconds: a step of the search, without the encoder.
+        sentences_per_second: of whole batches, the encoder included; on a CPU several at the same
+            time, as in translating, but single sentences one after the other.
+        step_milliseconds: a step of the search of a batch, without the encoder.
         step_operations: operations that torch is asked for in a step, views included.
         flops_per_second: of the model.
         peak_bytes: memory of the search beyond the model's own, None if it is not reported.
@@ -122,14 +124,15 @@ def measure_decode(
         for batch in batches:
             progress.advance("Searching", len(searches), len(kinds))
             source = random_sources(batch, length, source_vocabulary, model.device)
-            timed = _EqualLengths(form, source, beam).timed(seconds)
+            lanes = lane_count(model.device) if batch > 1 else 1
+            timed = _EqualLengths(form, source, beam, lanes).timed(seconds)
             measured = SearchMeasurement(
                 batch,
                 beam,
-                sentences_per_second=batch / timed.seconds,
+                sentences_per_second=lanes * batch / timed.seconds,
                 step_milliseconds=1000 * max(0.0, timed.seconds - timed.before_steps) / length,
                 step_operations=operations,
-                flops_per_second=batch * flops / timed.seconds,
+                flops_per_second=lanes * batch * flops / timed.seconds,
                 peak_bytes=timed.peak_bytes,
             )
             searches.append(measured)
@@ -170,12 +173,20 @@ class _EqualLengths:
     form: Searchable
     source: Tensor  # [B, S]
     beam: int
+    lanes: int = 1  # that do so at the same time
 
     def search(self, length: int | None = None) -> None:
         """Search for translations of exactly this many tokens, and wait for them."""
         length = length or self.source.shape[1]
         options = SearchOptions(self.beam, min_length=length - 1, max_length=str(length))
-        beam_search([self.form], self.source, self.source > 0, options)
+
+        def compute(batches: Iterator[list[int]]) -> Iterator[None]:
+            for _ in batches:
+                beam_search([self.form], self.source, self.source > 0, options)
+                yield
+
+        for _ in in_lanes([[0]] * self.lanes, compute, self.lanes):
+            pass
 
     def begin(self) -> None:
         """Do what comes before the first step, and wait for it."""

@@ -3,10 +3,12 @@ r"""Compare decoding rates in turns: jtrans, Hugging Face's Marian and CTranslat
     python -m scripts.bench.decode --data data/prepared/multi30k-de-en
 
 All have the same sizes and random weights, CTranslate2 those of jtrans, exported, and write exactly
-STEPS tokens for every sentence of the test set that is taken, so that they do the same work. Beside
-one process with two threads there are two with one each, which share the batches, and Marian with
-one thread, which can be faster than with two. Marian and CTranslate2 are left out if `transformers`
-or `ctranslate2` is not installed. `--batch 64 --rounds 9 --only Marian` repeats a part.
+STEPS tokens for every sentence of the test set that is taken, so that they do the same work. Two
+threads of jtrans search a batch each; single sentences come one after the other, as from a user who
+waits. Beside one process with two threads there are two with one each, which share the batches, and
+Marian with one thread, which can be faster than with two. Marian and CTranslate2 are left out if
+`transformers` or `ctranslate2` is not installed. `--batch 64 --rounds 9 --only Marian` repeats a
+part.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import functools
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +59,7 @@ def decode_jtrans(
     import torch
 
     from jtrans.data.batch import padded
+    from jtrans.decoding.lanes import lane_count
     from jtrans.decoding.options import SearchOptions
     from jtrans.decoding.prepared.choose import prepared
     from jtrans.decoding.search.beam import beam_search
@@ -75,6 +78,7 @@ def decode_jtrans(
             return count(
                 batches_of(sources, batch),
                 lambda part: beam_search([form], *padded(part, device), options),
+                lanes=lane_count(device) if batch > 1 else 1,
             )
 
     return Task(work)
@@ -160,11 +164,21 @@ def batches_of(sources: Sequence[Ids], batch: int) -> list[Sequence[Ids]]:
     return batches[number::workers]
 
 
-def count(batches: Sequence[Sequence[Ids]], search: Callable[[Sequence[Ids]], object]) -> Amounts:
-    """Search for the translations of all batches, and count the sentences."""
-    for part in batches:
-        search(part)
-    return {"sentences": sum(map(len, batches))}
+def count(
+    batches: Sequence[Sequence[Ids]],
+    search: Callable[[Sequence[Ids]], object],
+    *,
+    lanes: int = 1,
+) -> Amounts:
+    """Search for the translations of all batches, `lanes` at a time, and count the sentences."""
+    from jtrans.decoding.lanes import in_lanes
+
+    def compute(numbers: Iterator[list[int]]) -> Iterator[int]:
+        for [number] in numbers:
+            search(batches[number])
+            yield len(batches[number])
+
+    return {"sentences": sum(in_lanes([[i] for i in range(len(batches))], compute, lanes))}
 
 
 def forked(variant: Variant, workers: int) -> Task:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scripts.bench.decode import count
 from scripts.bench.interleave import Amounts, Round, Task, in_turns, spread, write
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def decode_jtrans(
     import torch
 
     from jtrans.data.batch import padded
+    from jtrans.decoding.lanes import lane_count
     from jtrans.decoding.prepared.choose import prepared
     from jtrans.decoding.search.beam import beam_search
     from jtrans.nn.device import prepare_device
@@ -79,8 +81,11 @@ def decode_jtrans(
     def work(number: int) -> Amounts:
         batches = cut(sources, batch, is_warming_up=number == 0)
         with torch.inference_mode():
-            for part in batches:
-                beam_search([form], *padded(part, _cpu()), options)
+            count(
+                batches,
+                lambda part: beam_search([form], *padded(part, _cpu()), options),
+                lanes=lane_count(_cpu()) if batch > 1 else 1,
+            )
         return amounts(batches, flops)
 
     return Task(work, functools.partial(products, model, precision))
