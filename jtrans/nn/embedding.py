@@ -110,11 +110,13 @@ class InputEmbedding(nn.Module):
         return positions * self.scale if self.scale_positions else positions
 
     def _positions(self, first: int, count: int) -> Tensor:
-        if first + count > len(self.table):
+        table = self.table  # read once: another thread may put a shorter one in its place
+        if first + count > len(table):
             size = max(256, 2 * (first + count))
             table = sinusoids(size, self.tokens.embedding_dim, layout=self.layout, base=self.base)
-            self.table = table.to(self.tokens.weight)
-        return self.table[first : first + count]
+            table = table.to(self.tokens.weight)
+            self.table = table
+        return table[first : first + count]
 
 
 class LearnedPositionEmbedding(nn.Module):

@@ -33,7 +33,8 @@ class PreparedEmbedding:
 
     def added(self, count: int) -> Tensor:
         """Return what is added to the scaled vectors of the first `count` positions, [count, E]."""
-        if count > len(self._added):
+        table = self._added  # read once: another thread may put a shorter one in its place
+        if count > len(table):
             module = self._module
             size, width = max(256, 2 * count), self.weight.shape[1]
             first = module.offset
@@ -42,8 +43,9 @@ class PreparedEmbedding:
             if module.scale_positions:
                 table = table * self.scale
             side = 0.0 if module.side is None else module.side.detach() * self.scale
-            self._added = table + side
-        return self._added[:count]
+            table = table + side
+            self._added = table
+        return table[:count]
 
     def sentence(self, ids: Tensor) -> Tensor:
         """Embed sentences, [B, S] -> [B, S, E]."""
