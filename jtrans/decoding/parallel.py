@@ -1,7 +1,6 @@
 """Translation of a long text piece by piece, in this process or in several.
 
-Two processes of one thread translate a text on two cores faster than one of two threads: a step of
-the search consists of many small operations, of which threads share only the products.
+Threads of one process share its Python, so that on many cores several processes are faster.
 """
 
 from __future__ import annotations
