@@ -271,10 +271,10 @@ def machines(folder: Path, data: Path) -> dict[str, Any]:
 
 
 def speed(folder: Path, data: Path, pairs: int) -> dict[str, Any]:
-    """Compare 2 processes of 1 thread with 1 process of 2 threads, interleaved."""
+    """Compare 2 processes of 1 thread with 1 process of 2 threads, in turns."""
     rates: dict[str, list[float]] = {"processes": [], "threads": []}
     common = ["train", "demo/reformer-fast", "--data", str(data)]
-    settings = {"max_updates": 200, "validate_every": 1_000_000, "validate_sentences": 0}
+    settings = {"max_updates": 150, "validate_every": 1_000_000, "validate_sentences": 0}
     common += [f"--set=training.{key}={value}" for key, value in settings.items()]
     for number in range(pairs):
         for name, threads, options in (

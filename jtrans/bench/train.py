@@ -20,7 +20,7 @@ from jtrans.nn.device import wait_for
 from jtrans.progress import Progress
 from jtrans.runs import Run
 from jtrans.training.memory import memory_errors, peak_memory
-from jtrans.training.session import make_trainer
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import MicroBatch
 

@@ -16,7 +16,7 @@ from jtrans.nn.device import wait_for
 from jtrans.runs import Run
 from jtrans.training.feeding.size import largest_size
 from jtrans.training.memory import memory_errors, peak_memory
-from jtrans.training.session import make_trainer
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import MicroBatch, padded_size
 from jtrans.training.weights.initial import initialise
@@ -63,7 +63,8 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     trainer, info = make_trainer(Run(data), config, corpus, device=device)
     initialise(trainer.model, config, corpus)
     splits: list[int] = []
-    trainer.accumulator.on_split = lambda sentences, _: splits.append(sentences)  # not logged
+    accumulator = trainer.gradient.accumulator
+    accumulator.on_split = lambda sentences, _: splits.append(sentences)  # not logged
     trainer.plan.largest = largest_size(trainer, config)
     trainer.model.train()
     epoch = trainer.plan.epoch(0)

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from jtrans.errors import JtransError
 from jtrans.runs import Run
-from jtrans.training.checkpoint import Totals, TrainingState
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Advance, SampleTranslation, Validation
+from jtrans.training.state import Totals, TrainingState
 from jtrans.training.stopping import Stopping
 from jtrans.training.tensorboard import TensorBoard
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 
 from jtrans import __version__
@@ -22,34 +19,20 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.models.base import TranslationModel
-from jtrans.models.zoo import build_model, system_configs
-from jtrans.nn.device import (
-    DeviceInfo,
-    prepare_device,
-    resolve_device,
-    resolve_precision,
-    use_matmul_backend,
-)
-from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
+from jtrans.models.zoo import system_configs
+from jtrans.nn.device import DeviceInfo, resolve_device
 from jtrans.runs import Run
-from jtrans.training.continuing import compare, identity
 from jtrans.training.distributed.group import joined
 from jtrans.training.distributed.ranks import Ranks
 from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.feeding.size import largest_size
+from jtrans.training.setup.build import make_trainer
+from jtrans.training.setup.checks import check_labels
+from jtrans.training.setup.continuing import compare, identity
 from jtrans.training.tensorboard import TensorBoard, check_installed
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
-from jtrans.training.weights.initial import (
-    CopiedWeights,
-    freeze,
-    initialise,
-    load_initial,
-    take_optimiser,
-)
-
-if TYPE_CHECKING:  # loading torch's takes seconds
-    from jtrans.training.distributed.sharding import Sharding
+from jtrans.training.weights.initial import CopiedWeights, initialise
 
 LARGEST = "largest_micro_batch"  # in run.json
 
@@ -224,178 +207,6 @@ class _Session:
             warnings=check_labels(trainer.model, self.corpus),
         )
         trainer.events.start(start)
-
-
-def make_trainer(
-    run: Run,
-    config: Config,
-    corpus: PreparedCorpus,
-    *,
-    device: str | None = None,
-    matmul_backend: str | None = None,
-    initial: Run | None = None,
-    keep_optimiser: bool = False,
-    events: TrainingEvents | None = None,
-    should_stop: Callable[[], bool] = lambda: False,
-    ranks: Ranks | None = None,
-) -> tuple[Trainer, DeviceInfo]:
-    """Build model and trainer, and return the trainer with its device; nothing is written."""
-    ranks = ranks or Ranks()
-    place = resolve_device(device)
-    config = with_sizes(config, place.type)
-    precision = resolve_precision(place, config.training.precision)
-    device_info = prepare_device(place, for_training=True)
-    if ranks.count > 1:  # all take the first one's choice: a resumed run computes the same
-        matmul_backend = ranks.from_first(matmul_backend or device_info.matmul_backend)
-    device_info = use_matmul_backend(device_info, matmul_backend)
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when deterministic
-    torch.use_deterministic_algorithms(config.training.deterministic)
-    # weights and dropout draw from the global generators, which checkpoints save and restore
-    torch.manual_seed(config.training.seed)
-    random.seed(config.training.seed)
-    sides = corpus.pipeline.source, corpus.pipeline.target
-    with _too_large(config):
-        model = build_model(config.model, *(len(side.vocabulary) for side in sides))
-        if not ranks.is_sharding:
-            model = model.to(place)
-    if ranks.count > 1 and model.has_batch_statistics:
-        raise ConfigError(
-            f"{config.model.system} normalises over micro-batches, which several processes cut "
-            "differently: each would train another model",
-            where="model",
-            hint="train it in one process, without --processes, --gpus or torchrun",
-            kind="distributed.batch-statistics",
-        )
-    check_lengths(model, corpus)
-    check_labels(model, corpus)
-    check_metrics(model, config, corpus)
-    set_recompute(model, config.training.recompute)
-    if is_compiled(config.training.compile, place):
-        compile_layers(model)
-    checkpoint = load_initial(model, initial, config, corpus) if initial is not None else None
-    freeze(model, config.training.freeze)
-    sharding = _shard(model, config, place, ranks) if ranks.is_sharding else None
-    events = events or TrainingEvents()
-    trainer = Trainer(run, model, corpus, config, precision, events, should_stop, ranks, sharding)
-    if initial is not None and checkpoint is not None and keep_optimiser:
-        take_optimiser(initial, checkpoint, config, model, trainer.optimiser)
-    return trainer, device_info
-
-
-def _shard(model: TranslationModel, config: Config, place: torch.device, ranks: Ranks) -> Sharding:
-    """Shard the weights of a model over the ranks.
-
-    Raises:
-        ConfigError: the optimiser cannot step with shards.
-    """
-    if config.training.optimiser.decay_power is not None:
-        raise ConfigError(
-            "Adafactor needs the means of whole rows and columns, of which --shard-model leaves "
-            "each process a part",
-            where="training.optimiser",
-            hint="another optimiser, such as --set training.optimiser.name=adam, or train without "
-            "--shard-model",
-            kind="distributed.shard-optimiser",
-        )
-    from jtrans.training.distributed.sharding import Sharding
-
-    return Sharding(model, place, ranks.count)
-
-
-def check_labels(model: TranslationModel, corpus: PreparedCorpus) -> tuple[str, ...]:
-    """Check that the heads of a model can learn the labels of a corpus (docs/systems.md 6.4).
-
-    Returns:
-        A warning about each kind of label that the corpus does not have.
-
-    Raises:
-        ConfigError: the corpus has more labels of a kind than the model.
-    """
-    warnings = []
-    for kind in model.auxiliary_weights:
-        names, count = corpus.label_names.get(kind, []), model.label_counts[kind]
-        if len(names) > count:
-            raise ConfigError(
-                f"{corpus.folder} has {len(names)} labels of the kind {kind}, the model {count}",
-                where=f"model.{kind}_tags",
-                hint=f"--set model.{kind}_tags={len(names)}",
-                kind="config.labels",
-            )
-        if not names:
-            warnings.append(
-                f"{corpus.folder} has no {kind} labels: the model does not learn them, as if "
-                f"model.{kind}_weight were 0 (jtrans prepare --labels adds labels)"
-            )
-    return tuple(warnings)
-
-
-def check_metrics(model: TranslationModel, config: Config, corpus: PreparedCorpus) -> None:
-    """Check that validation measures the accuracies of labels that decide about checkpoints.
-
-    Raises:
-        ConfigError: the model does not learn such labels, or the valid split has none.
-    """
-    training = config.training
-    for metric in (training.best_metric, training.stop.metric if training.stop else None):
-        kind = (metric or "").removeprefix("valid-")
-        if kind not in ("pos", "ner"):
-            continue
-        if kind not in model.auxiliary_weights or kind not in corpus.pairs("valid").labels:
-            lacking = (
-                f"{corpus.folder} has no {kind} labels for valid"
-                if kind in model.auxiliary_weights
-                else f"a {config.model.system} with these settings does not learn {kind} labels"
-            )
-            raise ConfigError(
-                f"the metric {metric} cannot be measured: {lacking}",
-                where="training.best_metric",
-                hint="--set training.best_metric=valid-loss",
-                kind="config.value",
-            )
-
-
-@contextlib.contextmanager
-def _too_large(config: Config) -> Iterator[None]:
-    """Refuse sizes whose parameters alone exceed memory, or the range of a number."""
-    try:
-        yield
-    except (RuntimeError, TypeError, MemoryError, OverflowError) as error:
-        detail = str(error).strip().splitlines()[0] if str(error) else "out of memory"
-        words = ("memory", "overflow", "storage size", "too large", "invalid shape")
-        if isinstance(error, (RuntimeError, TypeError)) and not any(
-            word in detail.lower() for word in words
-        ):
-            raise
-        raise ConfigError(
-            f"a {config.model.system} of width {config.model.width} does not fit "
-            f"into memory: {detail}",
-            where="model",
-            hint="smaller sizes, for example --set model.width=256 --set model.ffn_width=1024",
-            kind="config.too-large",
-        ) from error
-
-
-def check_lengths(model: TranslationModel, corpus: PreparedCorpus) -> None:
-    """Check that the model can read all sentences of the training and the validation data.
-
-    Raises:
-        CorpusError: some are longer.
-    """
-    limit = model.longest
-    if limit is None:
-        return
-    for split in ("train", "valid"):
-        pairs = corpus.pairs(split)
-        longest = np.maximum(pairs.source.lengths, pairs.target.lengths)
-        count, most = int((longest > limit).sum()), int(longest.max(initial=0))
-        if count:
-            raise CorpusError(
-                f"{count:,} of {len(pairs):,} sentence pairs of {split} are longer than this "
-                f"model's {limit:,} positions: up to {most:,} tokens",
-                where=str(corpus.folder),
-                hint=f"--set model.positions={most}, or prepare it with a lower --max-length",
-                kind="corpus.too-long",
-            )
 
 
 def find_existing(folder: Path, *, restart: bool = False) -> Run | None:

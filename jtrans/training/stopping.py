@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from jtrans.config import TrainingConfig
 from jtrans.errors import ConfigError
-from jtrans.training.checkpoint import TrainingState
 from jtrans.training.optimisation.schedule import Schedule
+from jtrans.training.state import TrainingState
 from jtrans.training.weights.window import BleuWindow
 
 METRICS = {  # configured name: name in the measurements

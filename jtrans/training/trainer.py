@@ -23,32 +23,24 @@ from jtrans.data.bpe_dropout import make_bpe_dropout
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.base import TranslationModel
 from jtrans.runs import Checkpoint, Run, first_undamaged
-from jtrans.training.checkpoint import (
-    TrainingState,
-    load_checkpoint,
-    point_to_checkpoints,
-    share_state,
-)
+from jtrans.training.checkpoint import load_checkpoint, share_state
 from jtrans.training.distributed.ranks import LostRankError, Ranks
-from jtrans.training.divergence.batch_statistics import BatchStatistics
 from jtrans.training.divergence.good_state import InitialState, remove_spoilt
-from jtrans.training.divergence.random_state import RandomState
-from jtrans.training.divergence.skips import READ_LATER, DivergedError, Skips
-from jtrans.training.divergence.trace import Attempt
+from jtrans.training.divergence.skips import READ_LATER, DivergedError
 from jtrans.training.divergence.trouble import without
 from jtrans.training.events import MOST_RETURNS, Result, TrainingEvents
+from jtrans.training.gradient import UpdateGradient
 from jtrans.training.memory import memory_errors
 from jtrans.training.metrics import Metrics, log_failure, now
-from jtrans.training.micro_batches import GradientAccumulator
-from jtrans.training.objective import Objective
 from jtrans.training.optimisation.guard import GradientGuard
-from jtrans.training.optimisation.noise_scale import NoiseScale
 from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.optimisation.step import Step
+from jtrans.training.saving.snapshot import point_to_checkpoints
 from jtrans.training.saving.writer import CheckpointWriter
+from jtrans.training.state import TrainingState
 from jtrans.training.stopping import Stopping, StopRequestError
-from jtrans.training.updates import MicroBatch, UpdatePlan, padded_size
+from jtrans.training.updates import MicroBatch, UpdatePlan
 from jtrans.training.validation import Reporting, Validator
 from jtrans.training.weights.moving_average import MovingAverage
 from jtrans.training.weights.shards import local
@@ -99,21 +91,6 @@ class Trainer:
         self.precision = precision
         self.events = events
         self.should_stop = self.ranks.hearing(should_stop)
-        self.accumulator = GradientAccumulator(
-            model,
-            Objective(training.label_smoothing, training.smoothing_form),
-            precision=precision,
-            word_dropout=training.word_dropout,
-            r_drop=training.r_drop,
-            cutoff=training.cutoff,
-            on_split=self._split,
-            before=self._before_micro_batch,
-            after=lambda part: self.noise.add(self.parameters, self.plan.divisor([part])),
-            sharding=sharding,
-        )
-        self.sharding = sharding
-        self.skips = Skips(self.accumulator, self.ranks, training.seed)
-        self.statistics = BatchStatistics(model)
         self.schedule = Schedule.from_config(training, config.model.width)
         self.stopping = Stopping(training, self.schedule)
         self.pairs = corpus.pairs("train")
@@ -121,11 +98,21 @@ class Trainer:
             corpus, training.bpe_dropout, training.seed, longest=model.longest
         )
         self.plan = UpdatePlan(self.pairs, training, is_joint=model.is_joint)
+        self.sharding = sharding
+        self.gradient = UpdateGradient(
+            model,
+            self.plan,
+            training,
+            precision=precision,
+            on_split=self._split,
+            ranks=self.ranks,
+            sharding=sharding,
+        )
+        self.skips, self.noise = self.gradient.skips, self.gradient.noise
         self.validator = Validator(
             corpus, config, is_joint=model.is_joint, precision=precision, ranks=self.ranks
         )
         self.optimiser = make_optimiser(model, training)
-        self.noise = NoiseScale()
         self.guard = GradientGuard(model.device) if training.gradient_guard else None
         self.step = Step(self.parameters, self.optimiser, training, self.guard)
         decay = training.ema_decay
@@ -163,7 +150,7 @@ class Trainer:
         self.updates: list[list[MicroBatch]] = []  # the updates of the current epoch
         state.trouble.use(self.training.learning_rate)
         self.metrics = Metrics(self.run, state, is_joint=self.model.is_joint, ranks=self.ranks)
-        self.accumulator.limits = state.limits
+        self.gradient.accumulator.limits = state.limits
         self.noise.restore(state.noise)
         if self.guard is not None:
             self.guard.averages = state.guard
@@ -190,7 +177,7 @@ class Trainer:
         self._saved_seconds = self.state.seconds
         if self.state.update == 0:
             self._initial = InitialState(self.model)
-        failures, batches = log_failure(lambda: self.metrics), self.accumulator.batches
+        failures, batches = log_failure(lambda: self.metrics), self.gradient.accumulator.batches
         with failures, self.writer.finishing(), contextlib.closing(batches):
             reason = self._train()
         spent = {"seconds": self.state.seconds, "processor_seconds": self.state.processor_seconds}
@@ -270,11 +257,10 @@ class Trainer:
         tokens = self.plan.tokens(micro_batches)
         losses = self.accumulate(micro_batches)  # [2 + kinds of labels]
         self._exchange()
-        labelled = self.accumulator.labelled(self.pairs, micro_batches)
+        labelled = self.gradient.labelled(micro_batches)
         rate = self.schedule.rate(state.update + 1, state.plateau.drops) * state.trouble.factor
         norm, dropped = self.step(rate, losses)
-        self.noise.end(norm)
-        self.statistics.restore(dropped)
+        self.gradient.end(norm, dropped)
         state.update += 1
         if self.average is not None:
             self.average.update(state.update, dropped)
@@ -297,6 +283,7 @@ class Trainer:
             is_joint = self.model.is_joint
             largest = self.plan.largest
             self.plan = UpdatePlan(self.pairs, self.training, is_joint=is_joint, largest=largest)
+            self.gradient.plan = self.plan
         updates = self.plan.epoch(self.state.epoch)
         self.updates = without(updates, self.state.trouble.left_out)
 
@@ -323,33 +310,9 @@ class Trainer:
         Returns:
             The summed losses, see `GradientAccumulator.accumulate`.
         """
-        own, idle = self._own(micro_batches)
-        following = self.updates[self.state.position + 1 :][:1]
-        next_own = [part for update in following for part in self._own(update)[0]]
-        self.accumulator.batches.expect(self.pairs, [*own, *next_own])
-        labelled = self.accumulator.labelled(self.pairs, micro_batches)
-        divisor = self.plan.divisor(micro_batches)
-        number, random = self.state.update + 1, RandomState.of(self.model.device)
-        self.skips.remember(Attempt(number, self.pairs, own, divisor, labelled, random))
-        self.statistics.keep()
-        # the penalty of l2 is no part of the gradient whose noise is measured
-        is_divided = (
-            not (self.training.l2 or self.ranks.is_sharding)
-            and self.ranks.count * len(micro_batches) > 1
-        )
-        self.noise.begin(self.state.update, divisor if is_divided else 0)
-        losses = self.accumulator.accumulate(self.pairs, own, divisor, labelled, idle=idle)
-        sums = self.ranks.add_up(self.parameters, self.noise.joined(losses))
-        return self.noise.parted(sums)
-
-    def _own(self, micro_batches: Sequence[MicroBatch]) -> tuple[Sequence[MicroBatch], int]:
-        return self.ranks.deal(micro_batches, self._cost)
-
-    def _cost(self, micro_batch: MicroBatch) -> float:
-        return float(padded_size(self.pairs, micro_batch, is_joint=self.model.is_joint))
-
-    def _before_micro_batch(self, indices: MicroBatch) -> None:
-        self.ranks.begin_micro_batch(self.training.seed, self.state.update, indices)
+        state = self.state
+        following = [part for update in self.updates[state.position + 1 :][:1] for part in update]
+        return self.gradient.accumulate(state.update, micro_batches, following)
 
     def _exchange(self) -> None:
         """Agree with the other ranks on the time and on stopping."""

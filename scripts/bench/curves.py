@@ -87,7 +87,7 @@ def make(data: Path, recipe: str, settings: list[str]) -> Trainer:
     from jtrans.models.zoo import system_configs
     from jtrans.runs import Run
     from jtrans.training.events import TrainingEvents
-    from jtrans.training.session import make_trainer
+    from jtrans.training.setup.build import make_trainer
 
     quick = ["training.validate_sentences=0"]
     config = load_config(recipe, system_configs(), overrides=[*settings, *quick])

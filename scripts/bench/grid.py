@@ -40,7 +40,7 @@ def train_recipe(
     from jtrans.nn.layer import set_recompute
     from jtrans.runs import Run
     from jtrans.training.events import TrainingEvents
-    from jtrans.training.session import make_trainer
+    from jtrans.training.setup.build import make_trainer
 
     overrides = [*settings, f"training.batch_tokens={tokens}", f"training.precision={precision}"]
     config = load_config(recipe, system_configs(), overrides=overrides)

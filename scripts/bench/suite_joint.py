@@ -152,7 +152,7 @@ def train_jtrans(
     from jtrans.bench.train import count, measure_memory, run_update
     from jtrans.runs import Run
     from jtrans.training.events import TrainingEvents
-    from jtrans.training.session import make_trainer
+    from jtrans.training.setup.build import make_trainer
 
     options = [*settings, f"training.batch_tokens={tokens}"]
     config, corpus = _config(system, options, precision), _open(data)

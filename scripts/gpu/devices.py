@@ -26,7 +26,7 @@ from jtrans.decoding.translator import translate_ids
 from jtrans.errors import WorkError
 from jtrans.models.base import TranslationModel
 from jtrans.nn.layer import Recompute, set_recompute
-from jtrans.training.checkpoint import _generator
+from jtrans.training.checkpoint import random_module
 from jtrans.training.objective import Objective, batch_loss
 from scripts.gpu import speed
 from scripts.gpu.correctness import SYSTEMS, distance
@@ -51,7 +51,7 @@ def check_second_gpu(scale: Scale) -> list[Row]:
         ours.backward()
         error = distance(ours, expected)
         rows.append({"check": f"{name}: {system}", "error": error, "ok": error < 1e-5})
-    generator = _generator(device)
+    generator = random_module(device)
     assert generator is not None
     state = generator.get_rng_state(device)
     drawn = torch.rand(9, device=device)

@@ -21,7 +21,8 @@ from jtrans.models.systems import HybridConfig
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.nn.embedding import sinusoids
 from jtrans.runs import Run
-from jtrans.training.session import make_trainer, train
+from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.weights.initial import freeze
 
 EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-10}  # float64

@@ -19,7 +19,8 @@ from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
 from jtrans.training.events import Advance, TrainingEvents
-from jtrans.training.session import make_trainer, train
+from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 
 
 class CrashError(Exception):

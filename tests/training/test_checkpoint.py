@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jtrans.config import KeepConfig
-from jtrans.training.checkpoint import Totals, TrainingState
 from jtrans.training.saving.surplus import Saved, choose_checkpoints_to_keep
+from jtrans.training.state import Totals, TrainingState
 
 losses = st.lists(st.none() | st.floats(0.0, 10.0), min_size=1, max_size=20)
 

@@ -25,7 +25,8 @@ from jtrans.training import trainer as trainer_module
 from jtrans.training.divergence.skips import DivergedError
 from jtrans.training.events import Advance, Result, Return, Skip, TrainingEvents
 from jtrans.training.micro_batches import GradientAccumulator
-from jtrans.training.session import make_trainer, train
+from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.trainer import Trainer
 
 POISONED = 31  # the training pair with the word that no other has

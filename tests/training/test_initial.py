@@ -21,7 +21,8 @@ from jtrans.models.base import TranslationModel
 from jtrans.runs import OPTIMISER, Run
 from jtrans.training.estimate import estimate
 from jtrans.training.events import Start, TrainingEvents
-from jtrans.training.session import make_trainer, train
+from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.weights.initial import freeze
 
 Make = Callable[..., TranslationModel]

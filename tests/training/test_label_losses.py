@@ -21,11 +21,12 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.systems import TransformerPlusPlusConfig
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import Run
-from jtrans.training.checkpoint import Totals
 from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective, batch_loss
-from jtrans.training.session import check_labels, train
+from jtrans.training.session import train
+from jtrans.training.setup.checks import check_labels
+from jtrans.training.state import Totals
 
 SIZES: dict[str, Any] = {"width": 16, "ffn_width": 32, "heads": 2, "kernels": (3, 5)}
 SIZES |= {"encoder_layers": 3, "decoder_layers": 1, "pos_tags": 5, "ner_tags": 4}

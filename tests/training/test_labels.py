@@ -12,7 +12,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
-from jtrans.training.continuing import compare
+from jtrans.training.setup.continuing import compare
 
 
 def labelled(corpus: PreparedCorpus, names: dict[str, list[str]]) -> PreparedCorpus:

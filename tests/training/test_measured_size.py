@@ -20,7 +20,8 @@ from jtrans.training.events import Start, TrainingEvents
 from jtrans.training.feeding import size
 from jtrans.training.feeding.size import Trial, chosen_size, largest_size
 from jtrans.training.objective import batch_loss
-from jtrans.training.session import make_trainer, train
+from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.updates import UpdatePlan
 
 SENTENCES_THAT_FIT = 5

@@ -16,11 +16,12 @@ from jtrans.data.prepared import IdStore, ParallelIds, PreparedCorpus
 from jtrans.models.zoo import build_model
 from jtrans.runs import STATE, Run
 from jtrans.training import micro_batches
-from jtrans.training.checkpoint import TrainingState, read_state
+from jtrans.training.checkpoint import read_state
 from jtrans.training.memory import MemoryLimits
 from jtrans.training.micro_batches import GradientAccumulator
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.session import train
+from jtrans.training.state import TrainingState
 from jtrans.training.updates import MicroBatch, UpdatePlan
 
 

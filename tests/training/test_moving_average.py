@@ -9,7 +9,8 @@ from torch import nn
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.training.events import TrainingEvents
-from jtrans.training.session import make_trainer, train
+from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.weights.moving_average import MovingAverage
 
 

@@ -14,8 +14,11 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.runs import Run
 from jtrans.training import checkpoint
-from jtrans.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
+from jtrans.training.checkpoint import load_checkpoint
 from jtrans.training.optimisation.optimiser import make_optimiser
+from jtrans.training.saving import snapshot
+from jtrans.training.saving.snapshot import save_checkpoint
+from jtrans.training.state import TrainingState
 
 
 class Generators:
@@ -23,7 +26,8 @@ class Generators:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.states: dict[torch.device, int] = {}
-        monkeypatch.setattr(checkpoint, "_generator", lambda _: self)
+        for module in (checkpoint, snapshot):
+            monkeypatch.setattr(module, "random_module", lambda _: self)
 
     def get_rng_state(self, device: torch.device) -> Tensor:
         return torch.tensor([self.states.get(device, 0)], dtype=torch.uint8)
@@ -69,7 +73,7 @@ def test_another_kind_of_device_keeps_its_state(
 
 def test_each_kind_of_accelerator_has_its_generator() -> None:
     kinds = ("cpu", "cuda:1", "mps")
-    modules = [checkpoint._generator(torch.device(kind)) for kind in kinds]
+    modules = [checkpoint.random_module(torch.device(kind)) for kind in kinds]
     assert modules == [None, torch.cuda, torch.mps]
 
 

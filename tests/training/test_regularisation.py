@@ -17,7 +17,8 @@ from jtrans.training import objective as objective_module
 from jtrans.training.events import TrainingEvents
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.r_drop import cut_second, r_drop_loss, repeated
-from jtrans.training.session import make_trainer, train
+from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 
 
 @pytest.fixture

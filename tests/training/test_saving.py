@@ -17,11 +17,12 @@ from jtrans.errors import JtransError, WorkError
 from jtrans.models.zoo import build_model
 from jtrans.runs import Run, checkpoint_folder
 from jtrans.training import trainer as trainer_module
-from jtrans.training.checkpoint import Snapshot, TrainingState
 from jtrans.training.events import Advance, TrainingEvents
 from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.saving import writer as writer_module
+from jtrans.training.saving.snapshot import Snapshot
 from jtrans.training.session import train
+from jtrans.training.state import TrainingState
 
 
 def contents(folder: Path) -> dict[str, bytes]:

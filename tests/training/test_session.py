@@ -23,7 +23,8 @@ from jtrans.models.zoo import system_configs
 from jtrans.nn.device import DeviceInfo
 from jtrans.runs import Run
 from jtrans.training.events import Start, TrainingEvents
-from jtrans.training.session import find_existing, make_trainer, train
+from jtrans.training.session import find_existing, train
+from jtrans.training.setup.build import make_trainer
 
 
 @pytest.fixture(scope="module")
@@ -460,7 +461,7 @@ def test_a_run_continues_with_the_matmul_backend_it_began_with(
         asked.append(recorded)
         return replace(info, matmul_backend=recorded or backend)
 
-    monkeypatch.setattr("jtrans.training.session.use_matmul_backend", use)
+    monkeypatch.setattr("jtrans.training.setup.build.use_matmul_backend", use)
     train(make_config(max_updates=1), data=corpus.folder, run=tmp_path / "run")
     path = tmp_path / "run" / "run.json"
     path.write_text(path.read_text(encoding="utf-8").replace("matmul_backend", key), "utf-8")

@@ -15,7 +15,8 @@ from jtrans.runs import Run
 from jtrans.training import micro_batches as micro_batches_module
 from jtrans.training import trainer as trainer_module
 from jtrans.training.events import Advance, Result, TrainingEvents, Validation
-from jtrans.training.session import make_trainer, train
+from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 
 
 class CrashError(Exception):

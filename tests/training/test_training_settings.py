@@ -15,7 +15,8 @@ from jtrans.training import trainer as trainer_module
 from jtrans.training.distributed import ranks as ranks_module
 from jtrans.training.events import TrainingEvents
 from jtrans.training.optimisation.step import Step
-from jtrans.training.session import make_trainer, train
+from jtrans.training.session import train
+from jtrans.training.setup.build import make_trainer
 from jtrans.training.trainer import Trainer
 
 RNMT = {"name": "rnmt", "replicas": 4, "warmup": 2, "decay_start": 16, "decay_end": 48}
@@ -60,7 +61,7 @@ def test_replicas_with_a_share_of_the_batch_give_the_gradient_of_the_whole(
     parts = [whole[0][start::3] for start in range(3)]
     sums = [torch.zeros_like(gradient) for gradient in expected]
     for part in parts:  # every replica by itself, its loss divided by the whole
-        trainer.accumulator.accumulate(trainer.pairs, [part], divisor)
+        trainer.gradient.accumulator.accumulate(trainer.pairs, [part], divisor)
         for total, gradient in zip(sums, gradients(trainer), strict=True):
             total += gradient
     for total, gradient in zip(sums, expected, strict=True):

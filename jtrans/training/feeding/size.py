@@ -143,11 +143,11 @@ def _seconds(trainer: Trainer, micro_batch: MicroBatch) -> float | None:
     device = trainer.model.device
     # on a CPU other programs do not count
     clock = time.thread_time if device.type == "cpu" else time.perf_counter
-    labelled = trainer.accumulator.labelled(trainer.pairs, [micro_batch])
+    labelled = trainer.gradient.labelled([micro_batch])
     fastest, total = float("inf"), 0.0
     while total < TIMED_SECONDS:
         start = clock()
-        if trainer.accumulator.run(trainer.pairs, micro_batch, 1, labelled) is None:
+        if trainer.gradient.accumulator.run(trainer.pairs, micro_batch, 1, labelled) is None:
             return None
         wait_for(device)
         seconds = clock() - start

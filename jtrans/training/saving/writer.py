@@ -19,8 +19,9 @@ from jtrans.errors import JtransError
 from jtrans.models.base import TranslationModel
 from jtrans.nn.memory import available_memory
 from jtrans.runs import Run
-from jtrans.training.checkpoint import Snapshot, TrainingState
+from jtrans.training.saving.snapshot import Snapshot
 from jtrans.training.saving.surplus import remove_surplus
+from jtrans.training.state import TrainingState
 from jtrans.training.stopping import METRICS
 
 COPY_SHARE = 0.5  # of the memory that is available; the rest is left to training

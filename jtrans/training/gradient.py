@@ -1,0 +1,117 @@
+"""The gradient of an update, of which each rank computes its share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from jtrans.config import TrainingConfig
+from jtrans.models.base import TranslationModel
+from jtrans.training.distributed.ranks import Ranks
+from jtrans.training.divergence.batch_statistics import BatchStatistics
+from jtrans.training.divergence.random_state import RandomState
+from jtrans.training.divergence.skips import Skips
+from jtrans.training.divergence.trace import Attempt
+from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.objective import Objective
+from jtrans.training.optimisation.noise_scale import NoiseScale
+from jtrans.training.updates import MicroBatch, UpdatePlan, padded_size
+
+if TYPE_CHECKING:  # loading torch's takes seconds
+    from jtrans.training.distributed.sharding import Sharding
+
+
+class UpdateGradient:
+    """Computes the gradients of updates, measures their noise, and remembers the last ones.
+
+    Args:
+        model: in training mode, on its device.
+        plan: of the current epoch, which its owner replaces with each epoch that has another.
+        training: the settings.
+        precision: "fp32" or "bf16".
+        on_split: see `GradientAccumulator`.
+        ranks: the processes that train together.
+        sharding: of the model's weights over the ranks, if they are.
+    """
+
+    def __init__(
+        self,
+        model: TranslationModel,
+        plan: UpdatePlan,
+        training: TrainingConfig,
+        *,
+        precision: str,
+        on_split: Callable[[int, int], None],
+        ranks: Ranks,
+        sharding: Sharding | None,
+    ) -> None:
+        self.model = model
+        self.plan = plan
+        self.training = training
+        self.ranks = ranks
+        self.parameters = list(model.parameters())
+        self.noise = NoiseScale()
+        self.accumulator = GradientAccumulator(
+            model,
+            Objective(training.label_smoothing, training.smoothing_form),
+            precision=precision,
+            word_dropout=training.word_dropout,
+            r_drop=training.r_drop,
+            cutoff=training.cutoff,
+            on_split=on_split,
+            before=lambda indices: ranks.begin_micro_batch(training.seed, self._done, indices),
+            after=lambda part: self.noise.add(self.parameters, self.plan.divisor([part])),
+            sharding=sharding,
+        )
+        self.skips = Skips(self.accumulator, ranks, training.seed)
+        self._statistics = BatchStatistics(model)
+        self._done = 0
+
+    def accumulate(
+        self, done: int, micro_batches: Sequence[MicroBatch], following: Sequence[MicroBatch] = ()
+    ) -> Tensor:
+        """Accumulate the gradient of an update's loss over all ranks.
+
+        Args:
+            done: the updates done before.
+            micro_batches: of the update.
+            following: those of the next one, which may be prepared meanwhile.
+
+        Returns:
+            The summed losses, see `GradientAccumulator.accumulate`.
+        """
+        self._done, pairs = done, self.plan.pairs
+        own, idle = self._own(micro_batches)
+        next_own = self._own(following)[0] if following else []
+        self.accumulator.batches.expect(pairs, [*own, *next_own])
+        labelled = self.labelled(micro_batches)
+        divisor = self.plan.divisor(micro_batches)
+        random = RandomState.of(self.model.device)
+        self.skips.remember(Attempt(done + 1, pairs, own, divisor, labelled, random))
+        self._statistics.keep()
+        # the penalty of l2 is no part of the gradient whose noise is measured
+        is_divided = (
+            not (self.training.l2 or self.ranks.is_sharding)
+            and self.ranks.count * len(micro_batches) > 1
+        )
+        self.noise.begin(done, divisor if is_divided else 0)
+        losses = self.accumulator.accumulate(pairs, own, divisor, labelled, idle=idle)
+        sums = self.ranks.add_up(self.parameters, self.noise.joined(losses))
+        return self.noise.parted(sums)
+
+    def end(self, norm: Tensor, dropped: Tensor) -> None:
+        """End an update whose gradient has this norm, [], and that was perhaps `dropped`, []."""
+        self.noise.end(norm)
+        self._statistics.restore(dropped)
+
+    def labelled(self, micro_batches: Sequence[MicroBatch]) -> dict[str, int]:
+        """Count the labelled source tokens of an update by kind."""
+        return self.accumulator.labelled(self.plan.pairs, micro_batches)
+
+    def _own(self, micro_batches: Sequence[MicroBatch]) -> tuple[Sequence[MicroBatch], int]:
+        return self.ranks.deal(micro_batches, self._cost)
+
+    def _cost(self, micro_batch: MicroBatch) -> float:
+        return float(padded_size(self.plan.pairs, micro_batch, is_joint=self.model.is_joint))

@@ -1,0 +1,135 @@
+"""A checkpoint in memory, and how it is written."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self
+
+import safetensors.torch
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from jtrans.files import write_json
+from jtrans.models.base import TranslationModel
+from jtrans.runs import OPTIMISER, STATE, WEIGHTS, Run, step_name
+from jtrans.training.checkpoint import FORMAT, random_module, state_tensors
+from jtrans.training.state import TrainingState
+from jtrans.training.weights.shards import is_sharded, whole
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A checkpoint in memory."""
+
+    state: TrainingState
+    weights: Mapping[str, Tensor]  # to translate with; tied ones share their memory
+    tensors: Mapping[str, Tensor]  # of state.safetensors
+    values: Mapping[str, Any]  # of state.json
+    is_copy: bool  # whether training may go on before it is written
+
+    @classmethod
+    def of(
+        cls,
+        model: TranslationModel,
+        optimiser: Optimizer,
+        state: TrainingState,
+        trained: Mapping[str, Tensor] = MappingProxyType({}),
+        *,
+        fits: Callable[[int], bool] = lambda size: False,
+        is_kept: bool = True,
+    ) -> Self:
+        """Take a snapshot.
+
+        Args:
+            model: with the weights to translate with.
+            optimiser: of the weights.
+            state: the progress of training.
+            trained: the weights to train further, where those of `model` are their moving average.
+            fits: whether there is memory to copy so many bytes. Without a copy, whose place is the
+                CPU, the snapshot is valid until the next update.
+            is_kept: whether this rank is to have what is sharded whole, or only gives its part.
+        """
+        weights = _whole(model.state_dict(keep_vars=True), is_kept=is_kept)
+        tensors = _whole(state_tensors(model, optimiser, trained), is_kept=is_kept)
+        size = sum(tensor.nbytes for tensor in (*weights.values(), *tensors.values()))
+        is_copy = fits(size)
+        if is_copy:
+            weights, tensors = _copied(weights), _copied(tensors)
+        tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+        tensors["random.cpu"] = torch.get_rng_state()
+        if (generator := random_module(model.device)) is not None:
+            tensors[f"random.{model.device.type}"] = generator.get_rng_state(model.device)
+        values = {"format": FORMAT, **dataclasses.asdict(state)}
+        values["python_random"] = random.getstate()
+        return cls(copy.deepcopy(state), weights, tensors, values, is_copy)
+
+    def write(self, run: Run) -> None:
+        """Write the checkpoint, and make it the run's `last`."""
+        with run.new_checkpoint(self.state.update) as folder:
+            model: Any = _Holder(self.weights)  # tied weights are recognised by their memory
+            safetensors.torch.save_model(model, str(folder / WEIGHTS))
+            safetensors.torch.save_file(dict(self.tensors), folder / OPTIMISER)
+            write_json(folder / STATE, self.values)
+        point_to_checkpoints(run, self.state)
+
+
+class _Holder:
+    """What `save_model` needs of a model."""
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self._weights = weights
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the weights."""
+        return dict(self._weights)
+
+
+def _whole(tensors: Mapping[str, Tensor], *, is_kept: bool) -> dict[str, Tensor]:
+    """Return sharded tensors whole and on the CPU, tied ones once; all ranks must ask for them."""
+    wholes: dict[int, Tensor] = {}
+    for tensor in tensors.values():
+        if is_sharded(tensor) and id(tensor) not in wholes:
+            gathered = whole(tensor.detach())
+            # a copy: it may be a part of a buffer with padding
+            kept = gathered.to("cpu", copy=True) if is_kept else gathered.new_empty(0)
+            wholes[id(tensor)] = kept
+    return {name: wholes.get(id(tensor), tensor.detach()) for name, tensor in tensors.items()}
+
+
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies on the CPU that share memory where `tensors` do."""
+    storages: dict[int, torch.UntypedStorage] = {}
+    copies = {}
+    for name, tensor in tensors.items():
+        storage = tensor.detach().untyped_storage()
+        if storage.data_ptr() not in storages:
+            is_here = storage.device.type == "cpu"
+            storages[storage.data_ptr()] = storage.clone() if is_here else storage.cpu()
+        place = storages[storage.data_ptr()]
+        empty = torch.empty(0, dtype=tensor.dtype)
+        copies[name] = empty.set_(place, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return copies
+
+
+def save_checkpoint(
+    run: Run, model: TranslationModel, optimiser: Optimizer, state: TrainingState
+) -> None:
+    """Write the checkpoint of `state.update` and make it the run's `last`."""
+    Snapshot.of(model, optimiser, state).write(run)
+
+
+def point_to_checkpoints(run: Run, state: TrainingState) -> None:
+    """Point the run's `last` and `best` to the checkpoints that `state` names."""
+    best = state.best
+    run.set_pointers(
+        last=step_name(state.update),
+        best=step_name(best["update"]) if best else None,
+        best_value=best["value"] if best else None,
+        window=state.window.pointer,
+    )

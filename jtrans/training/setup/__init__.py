@@ -1,0 +1,1 @@
+"""From settings to a trainer, and what must be right before training starts."""

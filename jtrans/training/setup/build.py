@@ -1,0 +1,132 @@
+"""Build a model and its trainer; nothing is written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import torch
+
+from jtrans.config import Config
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError
+from jtrans.models.base import TranslationModel
+from jtrans.models.zoo import build_model
+from jtrans.nn.device import (
+    DeviceInfo,
+    prepare_device,
+    resolve_device,
+    resolve_precision,
+    use_matmul_backend,
+)
+from jtrans.nn.layer import compile_layers, is_compiled, set_recompute
+from jtrans.runs import Run
+from jtrans.training.distributed.ranks import Ranks
+from jtrans.training.events import TrainingEvents
+from jtrans.training.setup.checks import check_labels, check_lengths, check_metrics
+from jtrans.training.trainer import Trainer
+from jtrans.training.updates import with_sizes
+from jtrans.training.weights.initial import freeze, load_initial, take_optimiser
+
+if TYPE_CHECKING:  # loading torch's takes seconds
+    from jtrans.training.distributed.sharding import Sharding
+
+
+def make_trainer(
+    run: Run,
+    config: Config,
+    corpus: PreparedCorpus,
+    *,
+    device: str | None = None,
+    matmul_backend: str | None = None,
+    initial: Run | None = None,
+    keep_optimiser: bool = False,
+    events: TrainingEvents | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    ranks: Ranks | None = None,
+) -> tuple[Trainer, DeviceInfo]:
+    """Build model and trainer, and return the trainer with its device; nothing is written."""
+    ranks = ranks or Ranks()
+    place = resolve_device(device)
+    config = with_sizes(config, place.type)
+    precision = resolve_precision(place, config.training.precision)
+    device_info = prepare_device(place, for_training=True)
+    if ranks.count > 1:  # all take the first one's choice: a resumed run computes the same
+        matmul_backend = ranks.from_first(matmul_backend or device_info.matmul_backend)
+    device_info = use_matmul_backend(device_info, matmul_backend)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when deterministic
+    torch.use_deterministic_algorithms(config.training.deterministic)
+    # weights and dropout draw from the global generators, which checkpoints save and restore
+    torch.manual_seed(config.training.seed)
+    random.seed(config.training.seed)
+    sides = corpus.pipeline.source, corpus.pipeline.target
+    with _too_large(config):
+        model = build_model(config.model, *(len(side.vocabulary) for side in sides))
+        if not ranks.is_sharding:
+            model = model.to(place)
+    if ranks.count > 1 and model.has_batch_statistics:
+        raise ConfigError(
+            f"{config.model.system} normalises over micro-batches, which several processes cut "
+            "differently: each would train another model",
+            where="model",
+            hint="train it in one process, without --processes, --gpus or torchrun",
+            kind="distributed.batch-statistics",
+        )
+    check_lengths(model, corpus)
+    check_labels(model, corpus)
+    check_metrics(model, config, corpus)
+    set_recompute(model, config.training.recompute)
+    if is_compiled(config.training.compile, place):
+        compile_layers(model)
+    checkpoint = load_initial(model, initial, config, corpus) if initial is not None else None
+    freeze(model, config.training.freeze)
+    sharding = _shard(model, config, place, ranks) if ranks.is_sharding else None
+    events = events or TrainingEvents()
+    trainer = Trainer(run, model, corpus, config, precision, events, should_stop, ranks, sharding)
+    if initial is not None and checkpoint is not None and keep_optimiser:
+        take_optimiser(initial, checkpoint, config, model, trainer.optimiser)
+    return trainer, device_info
+
+
+def _shard(model: TranslationModel, config: Config, place: torch.device, ranks: Ranks) -> Sharding:
+    """Shard the weights of a model over the ranks.
+
+    Raises:
+        ConfigError: the optimiser cannot step with shards.
+    """
+    if config.training.optimiser.decay_power is not None:
+        raise ConfigError(
+            "Adafactor needs the means of whole rows and columns, of which --shard-model leaves "
+            "each process a part",
+            where="training.optimiser",
+            hint="another optimiser, such as --set training.optimiser.name=adam, or train without "
+            "--shard-model",
+            kind="distributed.shard-optimiser",
+        )
+    from jtrans.training.distributed.sharding import Sharding
+
+    return Sharding(model, place, ranks.count)
+
+
+@contextlib.contextmanager
+def _too_large(config: Config) -> Iterator[None]:
+    """Refuse sizes whose parameters alone exceed memory, or the range of a number."""
+    try:
+        yield
+    except (RuntimeError, TypeError, MemoryError, OverflowError) as error:
+        detail = str(error).strip().splitlines()[0] if str(error) else "out of memory"
+        words = ("memory", "overflow", "storage size", "too large", "invalid shape")
+        if isinstance(error, (RuntimeError, TypeError)) and not any(
+            word in detail.lower() for word in words
+        ):
+            raise
+        raise ConfigError(
+            f"a {config.model.system} of width {config.model.width} does not fit "
+            f"into memory: {detail}",
+            where="model",
+            hint="smaller sizes, for example --set model.width=256 --set model.ffn_width=1024",
+            kind="config.too-large",
+        ) from error

@@ -1,0 +1,85 @@
+"""Whether a model can learn from a corpus: lengths, labels, metrics."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jtrans.config import Config
+from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError, CorpusError
+from jtrans.models.base import TranslationModel
+
+
+def check_lengths(model: TranslationModel, corpus: PreparedCorpus) -> None:
+    """Check that the model can read all sentences of the training and the validation data.
+
+    Raises:
+        CorpusError: some are longer.
+    """
+    limit = model.longest
+    if limit is None:
+        return
+    for split in ("train", "valid"):
+        pairs = corpus.pairs(split)
+        longest = np.maximum(pairs.source.lengths, pairs.target.lengths)
+        count, most = int((longest > limit).sum()), int(longest.max(initial=0))
+        if count:
+            raise CorpusError(
+                f"{count:,} of {len(pairs):,} sentence pairs of {split} are longer than this "
+                f"model's {limit:,} positions: up to {most:,} tokens",
+                where=str(corpus.folder),
+                hint=f"--set model.positions={most}, or prepare it with a lower --max-length",
+                kind="corpus.too-long",
+            )
+
+
+def check_labels(model: TranslationModel, corpus: PreparedCorpus) -> tuple[str, ...]:
+    """Check that the heads of a model can learn the labels of a corpus (docs/systems.md 6.4).
+
+    Returns:
+        A warning about each kind of label that the corpus does not have.
+
+    Raises:
+        ConfigError: the corpus has more labels of a kind than the model.
+    """
+    warnings = []
+    for kind in model.auxiliary_weights:
+        names, count = corpus.label_names.get(kind, []), model.label_counts[kind]
+        if len(names) > count:
+            raise ConfigError(
+                f"{corpus.folder} has {len(names)} labels of the kind {kind}, the model {count}",
+                where=f"model.{kind}_tags",
+                hint=f"--set model.{kind}_tags={len(names)}",
+                kind="config.labels",
+            )
+        if not names:
+            warnings.append(
+                f"{corpus.folder} has no {kind} labels: the model does not learn them, as if "
+                f"model.{kind}_weight were 0 (jtrans prepare --labels adds labels)"
+            )
+    return tuple(warnings)
+
+
+def check_metrics(model: TranslationModel, config: Config, corpus: PreparedCorpus) -> None:
+    """Check that validation measures the accuracies of labels that decide about checkpoints.
+
+    Raises:
+        ConfigError: the model does not learn such labels, or the valid split has none.
+    """
+    training = config.training
+    for metric in (training.best_metric, training.stop.metric if training.stop else None):
+        kind = (metric or "").removeprefix("valid-")
+        if kind not in ("pos", "ner"):
+            continue
+        if kind not in model.auxiliary_weights or kind not in corpus.pairs("valid").labels:
+            lacking = (
+                f"{corpus.folder} has no {kind} labels for valid"
+                if kind in model.auxiliary_weights
+                else f"a {config.model.system} with these settings does not learn {kind} labels"
+            )
+            raise ConfigError(
+                f"the metric {metric} cannot be measured: {lacking}",
+                where="training.best_metric",
+                hint="--set training.best_metric=valid-loss",
+                kind="config.value",
+            )

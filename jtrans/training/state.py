@@ -1,0 +1,123 @@
+"""The progress of training: what a resumed run must know beside weights and moments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from jtrans.training.divergence.trouble import Trouble
+from jtrans.training.events import Result, Return
+from jtrans.training.memory import MemoryLimits
+from jtrans.training.optimisation.guard import NO_AVERAGES
+from jtrans.training.optimisation.schedule import Plateau
+from jtrans.training.weights.window import BleuWindow
+
+
+@dataclass
+class Totals:
+    """Sums over several updates."""
+
+    loss: float = 0.0  # the objective, summed over target tokens
+    nll: float = 0.0  # the same without smoothing
+    tokens: int = 0  # real target tokens
+    positions: int = 0  # padded positions B x S x T
+    updates: int = 0
+    seconds: float = 0.0
+    unmeasured: int = 0  # tokens of skipped updates
+    labels: dict[str, float] = field(default_factory=dict)  # the losses of labels by kind, summed
+    labelled: dict[str, int] = field(default_factory=dict)  # over so many source tokens
+
+    @property
+    def measured(self) -> int:
+        """The tokens that `loss` and `nll` are the sums of."""
+        return self.tokens - self.unmeasured
+
+    def add_labels(self, losses: Mapping[str, float], counts: Mapping[str, int]) -> None:
+        """Add the losses of labels of an update, and its labelled source tokens."""
+        for kind, loss in losses.items():
+            self.labels[kind] = self.labels.get(kind, 0.0) + loss
+            self.labelled[kind] = self.labelled.get(kind, 0) + counts[kind]
+
+    def rate(self, amount: int) -> float:
+        """Return `amount`, one of the sums, per second."""
+        return amount / self.seconds if self.seconds > 0.0 else 0.0
+
+
+@dataclass
+class TrainingState:
+    """The progress of training."""
+
+    update: int = 0  # updates done
+    epoch: int = 0  # whole epochs done
+    position: int = 0  # updates done in the current epoch
+    seconds: float = 0.0  # time spent training and validating, interruptions not counted
+    processor_seconds: float = 0.0  # of them, those of all threads of the first process
+    validated: int = 0  # the update of the last validation
+    validated_seconds: float = 0.0  # `seconds` at its end
+    validation: dict[str, float] = field(default_factory=dict)  # its measurements
+    # the best validation by `best_metric`: its metric, value and update
+    best: dict[str, Any] | None = None
+    stop_best: float | None = None  # best value of the metric of early stopping
+    stale: int = 0  # validations since `stop_best`
+    plateau: Plateau = field(default_factory=Plateau)  # of the learning rate
+    window: BleuWindow = field(default_factory=BleuWindow)  # consecutive validations, if kept
+    guard: list[float] = field(default_factory=NO_AVERAGES.copy)  # `GradientGuard.averages`
+    noise: list[float] = field(default_factory=lambda: [0.0, 0.0])  # `NoiseScale.averages`
+    dropped: int = 0  # updates dropped by the gradient guard
+    since_log: Totals = field(default_factory=Totals)  # sums since the last train event of the log
+    since_validation: Totals = field(default_factory=Totals)  # sums since the last validation
+    events: int = 0  # events logged so far
+    splits: int = 0  # micro-batches that did not fit into memory and were split in half
+    limits: MemoryLimits = field(default_factory=MemoryLimits)  # what is split beforehand
+    trouble: Trouble = field(default_factory=Trouble)  # with numbers that are not finite
+
+    @property
+    def is_validated(self) -> bool:
+        """Return whether the current weights have been validated."""
+        return self.update > 0 and self.validated == self.update
+
+    def go_back(self, lost: TrainingState, learning_rate: float, fault: str) -> Return:
+        """Take over what did happen from `lost`, which training goes back from for a `fault`."""
+        self.trouble = lost.trouble
+        self.trouble.go_back(learning_rate)
+        self.seconds, self.processor_seconds = lost.seconds, lost.processor_seconds
+        self.events, self.splits = lost.events, lost.splits
+        return Return(
+            update=self.update,
+            lost=lost.update - self.update,
+            fault=fault,
+            returns=self.trouble.returns,
+            learning_rate=learning_rate * self.trouble.factor,
+        )
+
+    def result(self, run: Path, reason: str, first: int) -> Result:
+        """Return how training ended that began this time after `first` updates."""
+        return Result(
+            run=run,
+            reason=reason,
+            update=self.update,
+            epochs=self.epoch,
+            seconds=self.seconds,
+            trained=self.update > first,
+            best=self.best,
+            validation=self.validation,
+            splits=self.splits,
+            dropped=self.dropped,
+            skipped=self.trouble.skipped,
+            left_out=tuple(self.trouble.left_out),
+            returns=self.trouble.returns,
+            window=self.window.pointer,
+        )
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Build the state from the output of `dataclasses.asdict`."""
+        value["since_log"] = Totals(**value["since_log"])
+        value["since_validation"] = Totals(**value["since_validation"])
+        value["limits"] = MemoryLimits(**value.get("limits", {}))
+        value["trouble"] = Trouble(**value.get("trouble", {}))
+        value["plateau"] = Plateau(**value.get("plateau", {}))
+        value["window"] = BleuWindow(**value.get("window", {}))
+        return cls(**value)
