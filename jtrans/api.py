@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.errors import usage_error
+from jtrans.errors import CorpusError, usage_error
 
 if TYPE_CHECKING:
     from jtrans.analysis.attention.explain import Explanation
@@ -270,6 +270,7 @@ def default_data(config: Config) -> Path:
 
     Raises:
         ConfigError: the recipe names no corpus.
+        CorpusError: it names a corpus of the catalogue that is not prepared yet.
     """
     if config.data.corpus is None:
         raise usage_error(
@@ -277,7 +278,16 @@ def default_data(config: Config) -> Path:
             "--data DIR, a folder made by jtrans prepare",
             where="--data",
         )
-    return Path("data/prepared") / config.data.corpus
+    from jtrans.corpora.catalogue.load import is_in_catalogue
+
+    folder = Path("data/prepared") / config.data.corpus
+    if not folder.exists() and is_in_catalogue(config.data.corpus):
+        raise CorpusError(
+            f"no prepared corpus in {folder}",
+            hint=f"jtrans prepare {config.data.corpus}; or name another folder: --data DIR",
+            kind="corpus.not-prepared",
+        )
+    return folder
 
 
 def default_run(recipe: object) -> Path:

@@ -87,8 +87,9 @@ class ConstraintFile:
             raise self._other_lines(f"{self._used:,}")
 
     def _other_lines(self, total: str) -> CorpusError:
+        count = len(self.lines)
         return CorpusError(
-            f"{self.name} has {len(self.lines):,} lines, but the input has {total}",
+            f"{self.name} has {count:,} line{'s' * (count != 1)}, but the input has {total}",
             where=self.option,
             hint="give one line per input line, empty for none",
             kind="corpus.line-counts",

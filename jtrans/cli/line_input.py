@@ -7,18 +7,51 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, JtransError
 
 # Sorting by length pays within a chunk, and output comes after each chunk.
 CHUNK_LINES = 2048
 # How long a non-empty chunk waits for more lines from a pipe.
 LINGER_SECONDS = 0.05
 _END = b""
+
+
+def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
+    """Refuse to write over a file that is read, or twice to the same one.
+
+    Args:
+        inputs: files by the options that name them; None and ``-`` are no files.
+        outputs: the same of files to write.
+
+    Raises:
+        JtransError: two options name the same file.
+    """
+    earlier = [*inputs.items()]
+    for option, name in outputs.items():
+        for other, taken in earlier:
+            if _is_same_file(name, taken):
+                raise JtransError(
+                    f"{other} and {option} name the same file: {name}",
+                    where=option,
+                    hint=f"give {option} another file: it is replaced by the result",
+                    kind="command.same-file",
+                )
+        earlier.append((option, name))
+
+
+def _is_same_file(first: str | None, second: str | None) -> bool:
+    """Return whether two names, of which one may not exist yet, are those of one plain file."""
+    if first in (None, "-") or second in (None, "-"):
+        return False
+    paths = [Path(str(name)) for name in (first, second)]
+    if any(path.exists() and not path.is_file() for path in paths):
+        return False  # a device or a named pipe
+    return paths[0].resolve() == paths[1].resolve()
 
 
 class LineInput:

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -130,10 +131,11 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
 
 def _given(parameter: Any, arguments: Sequence[str]) -> str | None:
     """Return the value the user gave an option, None if there is none."""
+    values = getattr(parameter, "nargs", 1)
     for name in getattr(parameter, "opts", ()):
-        for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+        for place, argument in enumerate(arguments):
             if argument == name:
-                return following
+                return shlex.join(arguments[place + 1 : place + 1 + values]) or None
             if argument.startswith(f"{name}="):
                 return argument.partition("=")[2]
     return None

@@ -57,6 +57,17 @@ def scale(
     check_step(step)
     if recipe is None:
         losses = _given_losses(from_losses, layers, width_ratio)
+        _refuse_training_options(
+            {
+                "--data": data,
+                "--out": out,
+                "--seeds": seeds,
+                "--run": run,
+                "--plan-only": plan_only,
+                "--set": set_,
+                "--device": device,
+            }
+        )
         _scale_losses(*losses, ratio=ratio, step=step, as_json=as_json)
         return
     if from_losses is not None or layers is not None or width_ratio is not None:
@@ -85,6 +96,17 @@ def _given_losses(
             f"the ratio F/E is {width_ratio:g}", "--width-ratio 4", where="--width-ratio"
         )
     return losses, layers, width_ratio
+
+
+def _refuse_training_options(options: Mapping[str, object]) -> None:
+    """Refuse options of trainings where the losses are given."""
+    for name, value in options.items():
+        if value:
+            raise usage_error(
+                f"{name} has no effect with --from-losses, which trains and writes nothing",
+                f"leave {name} out, or give a recipe instead of --from-losses",
+                where=name,
+            )
 
 
 def _scale_losses(

@@ -63,11 +63,12 @@ def tag(
 
         jtrans tag runs/tagger --input train.en --format conllu --output train.conllu
     """
-    from jtrans.cli.line_input import LineInput
+    from jtrans.cli.line_input import LineInput, check_outputs
     from jtrans.cli.translate import open_output
     from jtrans.runs import find_run
 
     check_choice("--format", output_format, FORMATS)
+    check_outputs({"--input": input_file}, {"--output": output_file})
     opened = find_run(run)
     opened.checkpoint(checkpoint)
     source = LineInput(input_file)
@@ -86,7 +87,10 @@ def tag(
                 words += len(tagged.words)
             stream.flush()
     seconds = max(time.perf_counter() - started, 1e-9)
-    console.talk(f"{lines:,} lines, {words:,} words in {seconds:.1f} s: {words / seconds:,.0f}/s")
+    console.talk(
+        f"{lines:,} line{'s' * (lines != 1)}, {words:,} words in {seconds:.1f} s: "
+        f"{words / seconds:,.0f} words/s"
+    )
 
 
 def _shown(number: int, text: str, tagged: TaggedLine, output_format: str) -> str:

@@ -110,13 +110,17 @@ def translate(
 
         jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
     """
-    from jtrans.cli.line_input import FilePart, LineInput
+    from jtrans.cli.line_input import FilePart, LineInput, check_outputs
     from jtrans.decoding.engines.ctranslate2_options import check_engine
     from jtrans.exports import find_models
 
     check_choice("--input-format", input_format, FORMATS)
     check_choice("--format", output_format, FORMATS)
     check_choice("--engine", engine, ENGINES)
+    check_outputs(
+        {"--input": input_file, **demands.files()},
+        {"--output": output_file, "--alignments-file": aligned.alignments_file},
+    )
     opened = find_models(runs, engine)
     as_json = output_format == "jsonl"
     extras = aligned.extras(sampling=sampled.sampling(), mbr=constraints.mbr, as_json=as_json)

@@ -93,6 +93,10 @@ class DemandOptions:
         "What no translation contains; tabs between phrases.", "FILE", panel=CONSTRAINTS
     )
 
+    def files(self) -> dict[str, str | None]:
+        """Return the files by their options."""
+        return {f"--{name.replace('_', '-')}": value for name, value in vars(self).items()}
+
     def read(self, total: int | None) -> ConstraintFiles:
         """Read the files; `total` is the number of lines of the input, None if unknown.
 

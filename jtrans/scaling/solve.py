@@ -194,8 +194,9 @@ def solve(
     scale = max(gradients.depth, gradients.width)
     if not scale > 0.0:
         raise ConfigError(
-            f"the losses give no direction: the gradients, {gradients.depth:.5g} of depth and "
-            f"{gradients.width:.5g} of width, are not above 0, so more parameters do not help",
+            "the losses give no direction: neither gradient is above 0 "
+            f"({gradients.depth:.5g} of depth, {gradients.width:.5g} of width), so a larger model "
+            "is no better",
             hint="train longer, with more seeds, or from a smaller base model",
             kind="scaling.no-direction",
         )

@@ -142,6 +142,18 @@ def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans:
     assert "(got '-3')" in err
 
 
+def test_all_values_of_a_wrong_option_are_shown(jtrans: Jtrans) -> None:
+    code, _, err = jtrans("scale", "--from-losses", "1.6", "1.5", "--layers", "5")
+    assert code == 2
+    assert "(got '1.6 1.5 --layers')" in err
+
+
+def test_a_corpus_of_the_catalogue_that_is_missing_gets_its_own_command(jtrans: Jtrans) -> None:
+    code, _, err = jtrans("train", "multi30k-de-en/transformer")
+    assert code == 2
+    assert "hint: jtrans prepare multi30k-de-en;" in err
+
+
 def test_the_unexpected_is_one_paragraph_without_traceback(
     monkeypatch: pytest.MonkeyPatch, jtrans: Jtrans
 ) -> None:

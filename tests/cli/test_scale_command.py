@@ -137,6 +137,16 @@ def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(
     assert not (tmp_path / "scale" / "scaled.toml").exists()
 
 
+def test_options_of_trainings_are_refused_where_losses_are_given(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    line = ["scale", "--from-losses", "1.6", "1.5", "1.4", "--layers", "5", "--width-ratio", "4"]
+    result = jtrans(*line, "--out", "report")
+    assert result.code == 2
+    assert "--out has no effect with --from-losses" in result.err
+    assert not (tmp_path / "report").exists()
+
+
 def test_the_plan_alone_trains_nothing(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
 ) -> None:

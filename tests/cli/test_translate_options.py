@@ -302,3 +302,23 @@ def test_a_check_needs_another_precision(jtrans: Jtrans, make_run: MakeRun, prec
     result = jtrans("translate", make_run(), "--check", "--precision", precision)
     assert result.code == 2
     assert "add --precision int8 or bf16" in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--output", "SOURCE"], "--input and --output name the same file"),
+        (["--output", "new", "--alignments-file", "./new"], "--output and --alignments-file name"),
+        (["--prefix", "SOURCE", "--alignments-file", "SOURCE"], "name the same file"),
+    ],
+)
+def test_no_file_that_is_read_or_written_is_written_over(
+    jtrans: Jtrans, make_run: MakeRun, source: Path, options: list[str], message: str
+) -> None:
+    before = source.read_bytes()
+    options = [option.replace("SOURCE", str(source)) for option in options]
+    result = jtrans("translate", make_run(), "-i", source, *options)
+    assert result.code == 2
+    assert message in result.err
+    assert source.read_bytes() == before
+    assert not Path("new").exists()

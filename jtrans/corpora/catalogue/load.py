@@ -45,6 +45,15 @@ def find_entry(name: str) -> Entry:
     )
 
 
+def is_in_catalogue(name: str) -> bool:
+    """Return whether `find_entry` knows a corpus."""
+    try:
+        find_entry(name)
+    except CorpusError:
+        return False
+    return True
+
+
 def _swap(entry: Entry) -> Entry:
     name = swap_name(entry.name)
     changes = {
