@@ -43,11 +43,11 @@ def average(
 
     [bold]Examples[/bold]
 
-        jtrans average runs/demo/transformer --last 5
+    jtrans average runs/demo/transformer --last 5
 
-        jtrans average @last --choose valid-bleu
+    jtrans average @last --choose valid-bleu
 
-        jtrans average @last --steps 1000,2000,3000 --name middle
+    jtrans average @last --steps 1000,2000,3000 --name middle
     """
     if steps is not None and (last is not None or choose is not None):
         other = "--last" if choose is None else "--choose"

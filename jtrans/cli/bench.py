@@ -67,9 +67,9 @@ def prepare(
 
     [bold]Examples[/bold]
 
-      jtrans bench prepare --quick
+    jtrans bench prepare --quick
 
-      jtrans bench prepare --train corpus/train --valid corpus/valid --languages de-en
+    jtrans bench prepare --train my/train --valid my/valid --languages de-en
     """
     from jtrans.api import read_source
     from jtrans.bench.prepare import measure_prepare
@@ -116,11 +116,11 @@ def train(
 
     [bold]Examples[/bold]
 
-      jtrans bench train
+    jtrans bench train
 
-      jtrans bench train --recipe multi30k-de-en/transformer --data data/prepared/multi30k-de-en
+    jtrans bench train --recipe multi30k-de-en/transformer --quick
 
-      jtrans bench train --precision bf16 --set model.width=256 --quick --json
+    jtrans bench train --precision bf16 --set model.width=256 --quick --json
     """
     from jtrans.bench.train import measure_train
     from jtrans.config import load_config
@@ -164,15 +164,15 @@ def decode(
 ) -> None:
     """Measure the search: sentences/s, steps, share of peak arithmetic, memory.
 
-    Greedy and with beam 5, for 1 to 64 sentences at a time, all of the same length.
+    Greedy and with beam 5, for 1 to 64 sentences of the same length at a time.
 
     [bold]Examples[/bold]
 
-      jtrans bench decode --quick
+    jtrans bench decode --quick
 
-      jtrans bench decode --recipe iwslt14-de-en/reformer-fast --precision bf16
+    jtrans bench decode --recipe iwslt14-de-en/reformer-fast --precision bf16
 
-      jtrans bench decode --run @last --json
+    jtrans bench decode --run @last --json
     """
     check_choice("--precision", precision, SEARCH_PRECISIONS)
     if run_name and (recipe or set_):

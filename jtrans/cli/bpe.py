@@ -35,9 +35,9 @@ def learn(
 
     [bold]Examples[/bold]
 
-      jtrans bpe learn --merges 10000 --input a.de --input a.en --output codes
+    jtrans bpe learn --merges 10000 --input a.de --input a.en --output codes
 
-      jtrans bpe learn --merges 4000 --min-frequency 5 --input a.de --output codes
+    jtrans bpe learn --merges 4000 --min-frequency 5 --input a.de --output codes
     """
     from jtrans.files import write_text
     from jtrans.text.bpe import count_file, count_merges
@@ -73,9 +73,9 @@ def apply(codes: Path = option("File of learned merges.", "CODES", default=...))
 
     [bold]Examples[/bold]
 
-      jtrans bpe apply --codes codes < a.de > a.bpe.de
+    jtrans bpe apply --codes codes < a.de > a.bpe.de
 
-      echo "ein Haus am Meer" | jtrans bpe apply --codes codes
+    echo "ein Haus am Meer" | jtrans bpe apply --codes codes
     """
     from jtrans.text.bpe import Bpe, read_codes, text_lines
 

@@ -22,9 +22,9 @@ def corpora(
 
     [bold]Examples[/bold]
 
-      jtrans corpora
+    jtrans corpora
 
-      jtrans corpora iwslt14-de-en
+    jtrans corpora iwslt14-de-en
     """
     from jtrans.corpora.catalogue.load import CATALOGUE, find_entry
     from jtrans.corpora.entry import swap_name

@@ -59,15 +59,15 @@ def export(
 ) -> None:
     """Export a run to another program.
 
-    The folder also holds the text pipeline, a README and the digests of all files.
+    The folder also holds the text pipeline, a README and digests of all files.
 
     [bold]Examples[/bold]
 
-      jtrans export @last --to ctranslate2
+    jtrans export @last --to ctranslate2
 
-      jtrans export runs/small --to ctranslate2 --quantize int8 --check --out exported
+    jtrans export runs/small --to ctranslate2 --quantize int8 --check
 
-      jtrans export runs/fast --to onnx --out graphs
+    jtrans export runs/fast --to onnx --out graphs
     """
     from jtrans.decoding.engines.ctranslate2_options import QUANTIZATIONS
     from jtrans.exports import default_folder

@@ -32,11 +32,11 @@ def import_(
 
     [bold]Examples[/bold]
 
-      jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \
-        --target-dict dict.en.txt --run runs/original
+    jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \
+      --target-dict dict.en.txt --run runs/original
 
-      jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \
-        --target-dict dict.en.txt --run runs/original --bpe-codes code
+    jtrans import best.pt --from reformer-fairseq --source-dict dict.de.txt \
+      --target-dict dict.en.txt --run runs/original --bpe-codes code
     """
     if source_format not in _FORMATS:
         raise ConfigError(

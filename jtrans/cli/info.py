@@ -35,9 +35,9 @@ def info(
 
     [bold]Examples[/bold]
 
-      jtrans info
+    jtrans info
 
-      jtrans info @last
+    jtrans info @last
     """
     if run is not None:
         from jtrans.cli.run_info import run_values, show_run

@@ -35,12 +35,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "average": ("average", "Training"),
     "scale": ("scale", "Training"),
     "translate": ("translate", "Translation"),
-    "score": ("score", "Translation"),
     "tag": ("tag", "Translation"),
-    "analyze": ("analyze", "Analysis"),
+    "score": ("score", "Evaluation"),
+    "analyze": ("analyze", "Evaluation"),
+    "bench": ("bench", "Evaluation"),
     "import": ("import_", "Exchange"),
     "export": ("export", "Exchange"),
-    "bench": ("bench", "Measuring"),
     "info": ("info", "About"),
 }
 
@@ -68,7 +68,8 @@ def _top(
 ) -> None:
     """Neural machine translation with joint source-target representations.
 
-    Prepare a corpus, train, translate, score and analyze. To start: jtrans quickstart
+    Prepare a corpus, train, translate, score and analyze.
+    To start: jtrans quickstart
     """
     console.settings.quiet = quiet
     console.show_log(is_shown=verbose)

@@ -25,9 +25,9 @@ def models(
 
     [bold]Examples[/bold]
 
-      jtrans models
+    jtrans models
 
-      jtrans models reformer-fast
+    jtrans models reformer-fast
     """
     if name is None:
         _list(as_json=as_json)

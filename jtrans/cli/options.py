@@ -26,7 +26,6 @@ SEARCH_PRECISIONS = (*PRECISIONS, "int8")
 # How the values of parameters are completed, by the form of the value in the help.
 COMPLETIONS: dict[str | None, Callable[..., list[str]]] = {
     "RUN": completion.runs,
-    "RUN...": completion.runs,
     "RECIPE|CONFIG.toml": completion.recipes,
     "best|last|average|STEP": completion.checkpoints,
 }
@@ -125,7 +124,7 @@ class CommandGroup(TyperGroup):
 
 def command_group(name: str, text: str, *examples: str) -> typer.Typer:
     """Return an application for a command with subcommands."""
-    lines = "".join(f"\n\n  {example}" for example in examples)
+    lines = "".join(f"\n\n{example}" for example in examples)
     return typer.Typer(
         name=name,
         cls=CommandGroup,

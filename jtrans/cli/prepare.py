@@ -134,7 +134,7 @@ def prepare(
     ),
     valid: list[str] | None = option("Validation files; several are joined in order.", "PREFIX"),
     valid_size: int | None = option(
-        "Take so many pairs from train instead, after cleaning, the same ones every time.",
+        "Take N pairs from train instead, after cleaning, the same ones every time.",
         "N",
         min=1,
     ),
@@ -158,13 +158,13 @@ def prepare(
     force: bool = flag("--force", "Replace another prepared corpus in --out."),
     as_json: bool = JSON,
 ) -> None:
-    """Prepare a corpus for training: segment, clean, learn BPE, encode.
+    r"""Prepare a corpus for training: segment, clean, learn BPE, encode.
 
     [bold]Examples[/bold]
 
-      jtrans prepare grammar-de-en
+    jtrans prepare grammar-de-en
 
-      jtrans prepare --train corpus/train --valid corpus/valid --test corpus/test
+    jtrans prepare --train corpus/train --valid corpus/valid --test corpus/test \
       --languages de-en --lowercase --bpe-merges 4000 --out data/prepared/captions
     """
     from jtrans.api import prepare as prepare_corpus

@@ -70,9 +70,9 @@ def quickstart(
 
     [bold]Examples[/bold]
 
-      jtrans quickstart
+    jtrans quickstart
 
-      jtrans quickstart --out runs/first --minutes 15
+    jtrans quickstart --out runs/first --minutes 15
     """
     _check_place(out)  # before torch is loaded
     from jtrans import api

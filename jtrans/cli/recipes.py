@@ -27,9 +27,9 @@ def recipes(
 
     [bold]Examples[/bold]
 
-      jtrans recipes iwslt14-de-en/reformer-fast
+    jtrans recipes iwslt14-de-en/reformer-fast
 
-      jtrans recipes demo/transformer --copy my.toml
+    jtrans recipes demo/transformer --copy my.toml
     """
     if name is None:
         if copy is not None:

@@ -43,13 +43,14 @@ def scale(
 ) -> None:
     """Scale a model by the gradients of its validation loss (Li et al. 2020).
 
-    Trains the base model, a deeper and a wider one, and writes the scaled recipe and a report.
+    Trains the base model, a deeper and a wider one, and writes the scaled recipe
+    and a report.
 
     [bold]Examples[/bold]
 
-      jtrans scale demo/reformer-fast --ratio 2 --run
+    jtrans scale demo/reformer-fast --ratio 2 --run
 
-      jtrans scale --from-losses 1.60 1.58937 1.58931 --layers 5 --width-ratio 4
+    jtrans scale --from-losses 1.60 1.58937 1.58931 --layers 5 --width-ratio 4
     """
     from jtrans.scaling.solve import check_ratio, check_step
 

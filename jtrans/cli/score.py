@@ -110,16 +110,17 @@ class ScoreOptions:
 def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON) -> None:
     """Score translations: of runs on a test set, or of files.
 
-    Several systems are compared with the first by paired bootstrap. --checkpoint window scores each
-    checkpoint of the window that training.keep.window keeps: mean and standard deviation.
+    Several systems are compared with the first by paired bootstrap.
+    --checkpoint window scores each checkpoint of the window that
+    training.keep.window keeps: mean and standard deviation.
 
     [bold]Examples[/bold]
 
-        jtrans score runs/base runs/fast
+    jtrans score runs/base runs/fast
 
-        jtrans score --hyp a.en b.en --ref test.en
+    jtrans score --hyp a.en b.en --ref test.en
 
-        jtrans score @last --force a.en --src test.de --json
+    jtrans score @last --force a.en --src test.de --json
     """
     from jtrans.runs import find_run
 

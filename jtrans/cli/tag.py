@@ -54,14 +54,15 @@ def tag(
 ) -> None:
     """Tag raw source text with parts of speech and entities, preserving order and empty lines.
 
-    Input from a pipe is streamed; on a terminal, you are prompted for lines. Words are
-    those of the run's segmenter. Systems with tagging heads: jtrans models.
+    Input from a pipe is streamed; on a terminal, you are prompted for lines.
+    Words are those of the run's segmenter.
+    Systems with tagging heads: jtrans models
 
     [bold]Examples[/bold]
 
-        echo "Anna liest ein Buch ." | jtrans tag @last
+    echo "Anna liest ein Buch ." | jtrans tag @last
 
-        jtrans tag runs/tagger --input train.en --format conllu --output train.conllu
+    jtrans tag runs/tagger --input train.en --format conllu --output train.conllu
     """
     from jtrans.cli.line_input import LineInput, check_outputs
     from jtrans.cli.translate import open_output

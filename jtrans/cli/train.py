@@ -29,31 +29,35 @@ REASONS = {
 
 
 def train(
-    recipe: str = argument("RECIPE|CONFIG.toml", "A name of `jtrans recipes`."),
+    recipe: str = argument("RECIPE|CONFIG.toml", "A name from `jtrans recipes`, or a file."),
     data: Path | None = data_option(shown="data/prepared/CORPUS"),
     run: Path | None = option("Folder of the run.", "DIR", "runs/RECIPE"),
     set_: list[str] | None = SETTINGS,
-    seed: int | None = option("training.seed"),
-    seeds: str | None = option("One run after the other with each seed, in RUN/seed-N.", "N,N,..."),
-    max_minutes: float | None = option("training.max_minutes", panel=START),
+    seed: int | None = option("Seed of all randomness: training.seed", shown="the recipe's"),
+    seeds: str | None = option(
+        "One run for each seed, one after the other, in RUN/seed-N.", "N,N,..."
+    ),
+    max_minutes: float | None = option(
+        "Stop after this time: training.max_minutes", shown="the recipe's", panel=START
+    ),
     restart: bool = flag("--restart", "Start over, deleting the run.", START),
     from_: str | None = option(
         "Start from its best weights.", "RUN", panel=START, names=["--from"]
     ),
-    keep_optimiser: bool = flag("--keep-optimiser", "With --from: its moments, too.", START),
-    dry_run: bool = flag("--dry-run", "Estimate size, memory and time.", START),
-    tensorboard: bool = flag("--tensorboard", "Write curves to RUN/tensorboard, too.", None),
+    keep_optimiser: bool = flag(
+        "--keep-optimiser", "With --from: the optimiser's moments, too.", START
+    ),
+    dry_run: bool = flag("--dry-run", "Estimate size, memory and time; train nothing.", START),
+    tensorboard: bool = flag("--tensorboard", "Also write curves to RUN/tensorboard.", None),
     device: str | None = DEVICE,
     precision: str | None = option(
         "auto, fp32 or bf16: training.precision", shown="auto", panel=MACHINE
     ),
     deterministic: bool = flag("--deterministic", "Only deterministic GPU kernels.", MACHINE),
-    processes: int | None = option(
-        "Train in so many processes, on the CPU.", "N", "1", MACHINE, min=1
-    ),
-    gpus: str | None = option("Train on so many GPUs.", "N|all", "1", MACHINE),
+    processes: int | None = option("Train in N processes, on the CPU.", "N", "1", MACHINE, min=1),
+    gpus: str | None = option("Train on N GPUs, or on all.", "N|all", "1", MACHINE),
     max_restarts: int = option(
-        "Start the processes again so often if one dies.", "N", panel=MACHINE, default=3, min=0
+        "If a process dies, start all again, at most N times.", "N", panel=MACHINE, default=3, min=0
     ),
     shard_model: bool = flag(
         "--shard-model", "Divide weights and optimiser among the processes.", MACHINE
@@ -64,11 +68,11 @@ def train(
 
     [bold]Examples[/bold]
 
-        jtrans train demo/transformer
+    jtrans train demo/transformer
 
-        jtrans train demo/reformer-fast --run runs/wide --set model.width=256
+    jtrans train demo/reformer-fast --run runs/wide --set model.width=256
 
-        jtrans train demo/reformer-fast --run runs/fast --seeds 1,2,3
+    jtrans train demo/reformer-fast --run runs/fast --seeds 1,2,3
     """
     from jtrans.api import default_data, default_run
     from jtrans.cli.train_table import train_with_table

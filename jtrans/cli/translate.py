@@ -97,18 +97,18 @@ def translate(
 ) -> None:
     """Translate raw text line by line, preserving order and empty lines.
 
-    Input from a pipe is streamed; on a terminal, you are prompted for lines. From a file to a file,
-    an interrupted translation is continued by the same command.
+    Input from a pipe is streamed; on a terminal, you are prompted for lines.
+    From a file to a file, the same command continues an interrupted translation.
 
     [bold]Examples[/bold]
 
-        jtrans translate @last --input test.de --output test.hyp.en --workers 2
+    jtrans translate @last --input test.de --output test.hyp.en --workers 2
 
-        echo "Ein Mann liest ." | jtrans translate runs/a runs/b --n-best 3
+    echo "Ein Mann liest ." | jtrans translate runs/a runs/b --n-best 3
 
-        jtrans translate @last -i test.de --phrases terms.en --beam 10
+    jtrans translate @last -i test.de --phrases terms.en --beam 10
 
-        jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
+    jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
     """
     from jtrans.cli.line_input import FilePart, LineInput, check_outputs
     from jtrans.decoding.engines.ctranslate2_options import check_engine

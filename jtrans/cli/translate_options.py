@@ -294,7 +294,7 @@ class ProcessOptions:
         "Processes on a CPU; each loads the models.", "N", default=1, panel=MACHINE, min=1
     )
     gpus: str | None = option(
-        "Translate on so many GPUs, each with a process of its own.", "N|all", "1", MACHINE
+        "Translate on N GPUs, or on all, with a process for each.", "N|all", "1", MACHINE
     )
 
     def devices(self, device: str | None) -> list[str]:

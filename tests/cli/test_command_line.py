@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import typer
 from plugins.command_line import Jtrans, environment, run_process
 
 from jtrans.cli import main
@@ -110,6 +113,30 @@ def test_help_loads_nothing_heavy_and_shows_two_examples(
     assert (code, loaded) == (0, [])
     assert len(examples) >= 2, out
     assert "Usage: jtrans" in out
+
+
+def commands(command: Any, path: str = "jtrans") -> Iterator[tuple[str, Any]]:
+    """Yield a command and all its subcommands with their names."""
+    yield path, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, f"{path} {name}")
+
+
+TOP: Any = typer.main.get_command(main.build_app())
+HELPS = {name: inspect.cleandoc(command.help or "") for name, command in commands(TOP)}
+
+
+@pytest.mark.parametrize("name", HELPS)
+def test_examples_can_be_pasted_from_a_narrow_terminal(name: str) -> None:
+    text = HELPS[name].partition("[bold]Examples[/bold]")[2]
+    assert max(map(len, text.splitlines()), default=0) <= 78  # a wrapped line would be two commands
+    for example in text.replace("\\\n", " ").split("\n\n"):
+        words = shlex.split(example.rpartition("| ")[2].partition(" < ")[0])
+        command, context = TOP, None
+        while words:  # raises where a command or an option is not there
+            context = command.make_context("jtrans", words[1:], parent=context)
+            words = [*getattr(context, "_protected_args", ()), *context.args]
+            command = command.commands[words[0]] if words else command
 
 
 @pytest.mark.parametrize(("arguments", "code"), ANSWERS, ids=ANSWER_NAMES)

@@ -27,13 +27,13 @@ def alignment(
 ) -> None:
     """Derive word alignments from attention, and score them if there are gold alignments.
 
-    For every run, the alignments of the best layer (without gold, the last) are written.
+    Writes the alignments of each run's best layer; without gold, of its last.
 
     [bold]Examples[/bold]
 
-      jtrans analyze alignment runs/fast
+    jtrans analyze alignment runs/fast
 
-      jtrans analyze alignment runs/fast --gold test.gold --layer reduction
+    jtrans analyze alignment runs/fast --gold test.gold --layer reduction
     """
     from jtrans.analysis.attention.layer_alignments import (
         alignment_tables,

@@ -104,7 +104,7 @@ class ViewOptions:
 @grouped()
 def attention(
     *,
-    runs: list[str] = argument("RUN...", "One run or several."),
+    runs: list[str] = argument("RUN", "One run or several."),
     text: SentenceOptions,
     shown: ViewOptions,
     checkpoint: str = CHECKPOINT,
@@ -114,14 +114,14 @@ def attention(
 ) -> None:
     """Show the attention of systems when they translate a sentence: every attention map.
 
-    For joint systems, both attentions of one cell: of a source token given each target
-    token, and of a target token given each source token.
+    For joint systems, both attentions of one cell: of a source token given each
+    target token, and of a target token given each source token.
 
     [bold]Examples[/bold]
 
-      jtrans analyze attention @last --sentence "Der Lehrer liest ein Buch."
+    jtrans analyze attention @last --sentence "Der Lehrer liest ein Buch."
 
-      jtrans analyze attention runs/base runs/fast --sentences 3,17 --layer all
+    jtrans analyze attention runs/base runs/fast --sentences 3,17 --layer all
     """
     from jtrans.analysis.study.load import system_names
     from jtrans.runs import find_run

@@ -13,9 +13,9 @@ def length(study: StudyOptions, bins: BinOptions, output: OutputOptions) -> None
 
     [bold]Examples[/bold]
 
-      jtrans analyze length runs/base runs/fast
+    jtrans analyze length runs/base runs/fast
 
-      jtrans analyze length @last --edges 5,10,15,20
+    jtrans analyze length @last --edges 5,10,15,20
     """
     from jtrans.analysis.figures.length import length_figures
 
@@ -29,9 +29,9 @@ def position(study: StudyOptions, *, edges: str | None = EDGES, output: OutputOp
 
     [bold]Examples[/bold]
 
-      jtrans analyze position runs/base runs/fast
+    jtrans analyze position runs/base runs/fast
 
-      jtrans analyze position @last --split valid --json
+    jtrans analyze position @last --split valid --json
     """
     from jtrans.analysis.figures.position import position_figures
 
@@ -45,9 +45,9 @@ def frequency(study: StudyOptions, bins: BinOptions, output: OutputOptions) -> N
 
     [bold]Examples[/bold]
 
-      jtrans analyze frequency runs/base runs/fast
+    jtrans analyze frequency runs/base runs/fast
 
-      jtrans analyze frequency @last --bins quantile
+    jtrans analyze frequency @last --bins quantile
     """
     from jtrans.analysis.figures.frequency import frequency_figures
 
@@ -69,9 +69,9 @@ def compare(
 
     [bold]Examples[/bold]
 
-      jtrans analyze compare runs/base runs/fast
+    jtrans analyze compare runs/base runs/fast
 
-      jtrans analyze compare runs/fast --hyp other.en --top 5
+    jtrans analyze compare runs/fast --hyp other.en --top 5
     """
     from jtrans.analysis.figures.compare import compare_tables
 

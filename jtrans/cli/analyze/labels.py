@@ -21,14 +21,14 @@ def labels(
 ) -> None:
     """Show accuracy and F-measure by part of speech and entity of the source words.
 
-    The corpus needs labels (jtrans prepare --labels). Runs that predict labels are
-    compared with them, too.
+    The corpus needs labels (jtrans prepare --labels).
+    Runs that predict labels are compared with them, too.
 
     [bold]Examples[/bold]
 
-      jtrans analyze labels runs/base runs/tagging
+    jtrans analyze labels runs/base runs/tagging
 
-      jtrans analyze labels @last --gold test.align --json
+    jtrans analyze labels @last --gold test.align --json
     """
     from jtrans.analysis.attention.source_labels import label_figures
 

@@ -12,7 +12,7 @@ from jtrans.cli.options import CHECKPOINT, JSON, argument
 
 
 def layers(
-    runs: list[str] = argument("RUN...", "One run or several."),
+    runs: list[str] = argument("RUN", "One run or several."),
     checkpoint: str = CHECKPOINT,
     out: Path | None = out_option("reports/ of the first run"),
     as_json: bool = JSON,
@@ -21,9 +21,9 @@ def layers(
 
     [bold]Examples[/bold]
 
-      jtrans analyze layers runs/demo/dlcl
+    jtrans analyze layers runs/demo/dlcl
 
-      jtrans analyze layers @last --checkpoint last --json
+    jtrans analyze layers @last --checkpoint last --json
     """
     from jtrans.analysis.figures.layers import has_layer_weights, systems_with_layer_weights
     from jtrans.analysis.study.load import system_names

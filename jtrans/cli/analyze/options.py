@@ -48,7 +48,7 @@ GOLD_BASE = option("Number of the first word in it.", "0|1", "0 for Pharaoh, els
 class StudyOptions:
     """The systems to analyse, the text, and how their models are run."""
 
-    runs: list[str] = argument("RUN...", "Runs; runs that differ only by seed count as one system.")
+    runs: list[str] = argument("RUN", "Runs; runs that differ only by seed count as one system.")
     split: str = split_option()
     data: Path | None = data_option()
     hyp: list[Path] | None = option(

@@ -26,9 +26,9 @@ def report(
 
     [bold]Examples[/bold]
 
-      jtrans analyze report runs/base runs/fast --open
+    jtrans analyze report runs/base runs/fast --open
 
-      jtrans analyze report @last --split valid --out report
+    jtrans analyze report @last --split valid --out report
     """
     from jtrans.analysis.report.report import as_json, write_report
 
