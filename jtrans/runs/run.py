@@ -128,7 +128,9 @@ class Run(CheckpointFolder, EventLog):
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise CheckpointError(
-                f"the run's configuration is damaged: {error}", where=str(path)
+                f"the run's configuration is damaged: {error}",
+                where=str(path),
+                hint="copy the file again if the run was copied, or train again (--restart)",
             ) from error
         return build_config(values, systems, where=str(path), origins=lambda: [key_lines([path])])
 
