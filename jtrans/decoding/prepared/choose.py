@@ -1,7 +1,4 @@
-"""The choice of what the search uses in place of a model.
-
-Pervasive attention has no prepared form: its own step is used.
-"""
+"""The choice of what the search uses in place of a model."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from typing import Any
 from jtrans.decoding.half_precision import HalfPrecision
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.convs2s import prepare_convs2s
+from jtrans.decoding.prepared.grid.pervasive import prepare_pervasive
 from jtrans.decoding.prepared.int8 import with_int8_weights
 from jtrans.decoding.prepared.joint import prepare_reformer
 from jtrans.decoding.prepared.rnmt import prepare_rnmt
@@ -24,6 +22,7 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.convs2s import ConvS2S
 from jtrans.models.deep import Dlcl
 from jtrans.models.hybrid import Hybrid
+from jtrans.models.pervasive import Pervasive
 from jtrans.models.reformer import Reformer, ReformerFast
 from jtrans.models.rnmt import RnmtPlus
 from jtrans.models.transformer import Transformer
@@ -40,6 +39,7 @@ FORMS: dict[type[TranslationModel], Callable[[Any, str], Searchable | None]] = {
     RnmtPlus: prepare_rnmt,
     TransformerPlusPlus: prepare_transformer_pp,
     ConvS2S: prepare_convs2s,
+    Pervasive: prepare_pervasive,
 }
 
 

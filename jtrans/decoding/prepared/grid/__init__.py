@@ -1,0 +1,1 @@
+"""Pervasive attention prepared for the search."""
