@@ -9,27 +9,26 @@ The query of a prefix is never made. With P[t, s] the sum over a head's channels
     result   = sum_{s <= t} P[t, s] v_s
 
 So positions are kept in slots like keys and values of attention, and no state moves with a
-hypothesis. For q' the model has the highest score so far; here it is what a channel's score is for
-an input of layer norm's shift alone. Layer norm bounds how far from it a score can be: `is_bounded`
-says whether all powers and their inverses stay in the range of float32.
+hypothesis. For q' the model has the highest score so far; here it is 0, while all powers and their
+inverses stay in the range of float32. From the first score on that is too large, a layer keeps
+scores in place of powers, and q' is the highest score of each prefix.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from jtrans.decoding.prepared.target import TargetSlots
 from jtrans.models.transformer import DecoderLayer, TransformerDecoding
 from jtrans.nn.convolution.mixed import MixedAttention
-from jtrans.nn.embedding import InputEmbedding
 
 # exp(2 * 40) times a few hundred channels is a float32: the share of a position that is not a
 # hypothesis's own is computed before it is left out
-WIDEST_SCORES = 40.0
+WIDEST_SCORE = 40.0
 
 
 @dataclass(frozen=True)
@@ -70,38 +69,11 @@ def mixed_projection(block: MixedAttention) -> tuple[Tensor, Tensor]:
     return weight, bias
 
 
-@torch.no_grad()
-def is_bounded(decoder: TransformerDecoding) -> bool:
-    """Return whether the scores of all convolution halves are known to be in a range for exp."""
-    scale, shift = _embedded(decoder.target_embedding)
-    layers: list[DecoderLayer] = list(decoder.layers)  # type: ignore[arg-type]
-    for block, layer in zip(mixed_blocks(decoder), layers, strict=True):
-        own, _, last = (cast("nn.LayerNorm", residual.norm) for residual in layer.residuals)
-        if decoder.norm is not None:  # pre-norm
-            scale, shift = own.weight, own.bias
-        E = block.in_weight.shape[1]
-        weight = block.in_weight[2 * E : 5 * E // 2]
-        farthest = E**0.5 * torch.linalg.vector_norm(weight * scale, dim=1)
-        if not bool((farthest + (weight @ shift).abs() <= WIDEST_SCORES).all()):
-            return False
-        scale, shift = last.weight, last.bias
-    return True
-
-
-def _embedded(embedding: InputEmbedding) -> tuple[Tensor, Tensor]:
-    """Return scale and shift of a layer norm whose outputs are as long as the longest input."""
-    tokens = embedding.tokens.weight
-    vectors = tokens if embedding.side is None else tokens + embedding.side
-    longest = embedding.scale * torch.linalg.vector_norm(vectors, dim=1).max()
-    longest = longest + torch.linalg.vector_norm(embedding.positions(0, 1))  # all are as long
-    return longest * tokens.shape[1] ** -0.5, torch.zeros_like(tokens[0])
-
-
 class MixedSlots(TargetSlots):
     """The slots of both halves of L mixed blocks.
 
-    In `held` there are the keys and values of the L attention halves, then the powers p and the
-    values v of the convolution halves, then the inputs of the kernels, which have no values.
+    In `held` there are the keys and values of the L attention halves, then the powers p, or scores,
+    and the values v of the convolution halves, then the inputs of the kernels, which have no values.
 
     Args:
         kernels: of the layers.
@@ -113,6 +85,7 @@ class MixedSlots(TargetSlots):
     def __init__(self, kernels: list[Kernels], *, heads: int, width: int, **others: Any) -> None:
         super().__init__(3 * len(kernels), heads=heads // 2, width=width // 2, **others)
         self.kernels = kernels
+        self._has_scores = [False for _ in kernels]  # of each layer: in place of powers
         self._is_own = self.bias  # 1 on the slots of a hypothesis's prefix, [B * H/2, beam, slots]
         # by dilation: the most taps, and the rows that they read, [B * H/2, beam, K]
         self._most: dict[int, int] = {}
@@ -154,13 +127,34 @@ class MixedSlots(TargetSlots):
         _, B, H, beam, D = held.shape
         parts = projected.to(held.dtype).view(B, beam, 3, H, D).permute(2, 0, 3, 1, 4)
         inputs[0].copy_(parts[0])
-        torch.exp(parts[1], out=held[0])
         held[1].copy_(parts[2])
-        powers, is_own = self._keys[L + layer], self._is_own  # [B * H/2, D, slots]
-        share = self._local(layer) / torch.bmm(is_own, powers.mT)  # [B * H/2, beam, D]
-        weights = torch.bmm(share, powers).mul_(is_own)  # P
+        if not self._has_scores[layer] and not float(parts[1].abs().amax()) <= WIDEST_SCORE:
+            self.held[L + layer][0].log_()
+            self._has_scores[layer] = True
+        if self._has_scores[layer]:
+            held[0].copy_(parts[1])
+            powers = self._powers_of_each(self._keys[L + layer].mT)  # [B * H/2, beam, slots, D]
+            share = self._local(layer) / powers.sum(2)  # [B * H/2, beam, D]
+            weights = torch.matmul(powers, share.unsqueeze(-1)).squeeze(-1)  # P
+        else:
+            torch.exp(parts[1], out=held[0])
+            powers, is_own = self._keys[L + layer], self._is_own  # [B * H/2, D, slots]
+            share = self._local(layer) / torch.bmm(is_own, powers.mT)
+            weights = torch.bmm(share, powers).mul_(is_own)
         mixed = torch.bmm(weights, self._values[L + layer])
         return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B, beam, H * D)
+
+    def _powers_of_each(self, scores: Tensor) -> Tensor:
+        """Return the powers of each hypothesis's prefix, 0 on slots that are not its own.
+
+        Args:
+            scores: [B * H/2, slots, D].
+
+        Returns:
+            [B * H/2, beam, slots, D].
+        """
+        own = self._is_own.log().unsqueeze(-1) + scores.unsqueeze(1)
+        return own.sub_(own.amax(2, keepdim=True)).exp_()
 
     def _local(self, layer: int) -> Tensor:
         """Return the convolution at the last position, [B * H/2, beam, D]."""

@@ -24,7 +24,6 @@ from jtrans.decoding.prepared.encoder import (
 from jtrans.decoding.prepared.mixed import (
     Kernels,
     MixedSlots,
-    is_bounded,
     mixed_blocks,
     mixed_projection,
 )
@@ -220,7 +219,7 @@ def prepare_transformer(
 def prepare_transformer_pp(
     model: TransformerPlusPlus, precision: str
 ) -> PreparedTransformer | None:
-    """Prepare a Transformer++; with convolution only on a CPU and if `is_bounded`."""
-    if model.config.convolution and not (model.device.type == "cpu" and is_bounded(model)):
+    """Prepare a Transformer++; with convolution only on a CPU."""
+    if model.config.convolution and model.device.type != "cpu":
         return None
     return PreparedTransformer(model, model, precision)
