@@ -72,8 +72,8 @@ def mixed_projection(block: MixedAttention) -> tuple[Tensor, Tensor]:
 class MixedSlots(TargetSlots):
     """The slots of both halves of L mixed blocks.
 
-    In `held` there are the keys and values of the L attention halves, then the powers p, or scores,
-    and the values v of the convolution halves, then the inputs of the kernels, which have no values.
+    In `held` there are keys and values of the L attention halves, then the powers p, or scores, and
+    values v of the convolution halves, then the inputs of the kernels, which have no values.
 
     Args:
         kernels: of the layers.
