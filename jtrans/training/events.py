@@ -86,12 +86,12 @@ class Skip:
     ranks: tuple[int, ...]  # the processes that computed them
     left_out: bool  # whether these pairs are left out from now on
     skipped: int  # updates skipped so far
-    is_traced: bool = True  # whether the cause was looked for
+    is_forward: bool = False  # whether only the forward pass was computed once more
 
     def describe(self) -> str:
         """Return what is known of the cause, such as ``encoder.layers.0, sentence 17``."""
-        if not self.is_traced:
-            return "its cause is not traced with --shard-model"
+        if not self.layer and self.is_forward:
+            return "its loss is finite; with --shard-model no gradient is traced"
         if not self.layer:
             return "computed once more, all of it is finite"
         shown = ", ".join(f"{index:,}" for index in self.sentences[:8])

@@ -88,8 +88,8 @@ class UpdateGradient:
         self.accumulator.batches.expect(pairs, [*own, *next_own])
         labelled = self.labelled(micro_batches)
         divisor = self.plan.divisor(micro_batches)
-        random = RandomState.of(self.model.device)
-        self.skips.remember(Attempt(done + 1, pairs, own, divisor, labelled, random))
+        counted, random = own[: len(own) - idle], RandomState.of(self.model.device)
+        self.skips.remember(Attempt(done + 1, pairs, counted, divisor, labelled, random))
         self._statistics.keep()
         # the penalty of l2 is no part of the gradient whose noise is measured
         is_divided = (

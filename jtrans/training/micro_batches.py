@@ -175,6 +175,14 @@ class GradientAccumulator:
                 parameter.grad = gradient
         return losses
 
+    def forward(
+        self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
+    ) -> Tensor:
+        """Return the losses of a micro-batch alone; a model of shards must be whole meanwhile."""
+        self.before(indices)
+        with torch.no_grad():
+            return self._losses(pairs, indices, divisor, labelled)[1]
+
     def _forward_backward(
         self,
         pairs: ParallelIds,

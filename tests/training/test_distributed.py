@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from plugins.rank_processes import run_ranks, start_ranks
-from torch import Tensor
+from plugins.training_in_ranks import EXACT, difference, have_the_same_bytes, train_in
 
 from jtrans.config import Config, build_config
 from jtrans.data.batch import Batch
@@ -35,39 +34,12 @@ from jtrans.training.objective import batch_loss
 from jtrans.training.session import train
 from jtrans.training.updates import MicroBatch
 
-# Adam divides by the size of a gradient: where it is 0 but for rounding, so are its steps not
-NESTEROV = {"name": "nesterov", "momentum": 0.9}
-
-
-def weights(run: Path) -> dict[str, Tensor]:
-    return safetensors.torch.load_file(Run(run).checkpoint("last").weights)
-
-
-def train_in(count: int, config: Config, corpus: PreparedCorpus, run: Path) -> None:
-    def one_rank(_: int) -> int:
-        return train(config, data=corpus.folder, run=run).update
-
-    assert run_ranks(count, one_rank) == [config.training.max_updates] * count
-
-
-def difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    assert one.keys() == other.keys()
-    return max(float((one[name] - other[name]).abs().max()) for name in one)
-
 
 @pytest.fixture
 def exact(make_config: Any) -> Config:
-    """A setting in which sums in another order stay sums: no dropout, no division by noise."""
-    config: Config = make_config(
-        model={"dropout": 0.0},
-        optimiser=NESTEROV,
-        learning_rate=0.02,
-        max_updates=8,
-        micro_batch_tokens=30,
-        batch_tokens=100,
-        validate_every=50,
-    )
-    return config
+    """A setting in which any number of processes learns the same."""
+    values = {**EXACT, "max_updates": 8, "validate_every": 50}
+    return make_config(model={"dropout": 0.0}, **values)  # type: ignore[no-any-return]
 
 
 def with_updates(config: Config, count: int) -> Config:
@@ -76,10 +48,10 @@ def with_updates(config: Config, count: int) -> Config:
 
 
 @pytest.fixture
-def alone(exact: Config, corpus: PreparedCorpus, tmp_path: Path) -> dict[str, Tensor]:
-    """The weights that one process learns."""
+def alone(exact: Config, corpus: PreparedCorpus, tmp_path: Path) -> Path:
+    """A run of one process."""
     train(exact, data=corpus.folder, run=tmp_path / "alone")
-    return weights(tmp_path / "alone")
+    return tmp_path / "alone"
 
 
 @pytest.mark.parametrize(
@@ -90,10 +62,9 @@ def test_any_number_of_processes_learns_the_same(
 ) -> None:
     config = with_updates(exact, updates)
     train(config, data=corpus.folder, run=tmp_path / "alone")
-    alone = weights(tmp_path / "alone")
     for count in counts:
         train_in(count, config, corpus, tmp_path / str(count))
-        assert difference(alone, weights(tmp_path / str(count))) < 1e-6
+        assert difference(tmp_path / "alone", tmp_path / str(count)) < 1e-6
     rows = [
         [event for event in Run(tmp_path / name).events() if event["event"] == "validation"]
         for name in ("alone", *map(str, counts))
@@ -109,7 +80,7 @@ def test_a_rank_that_runs_out_of_memory_halves_its_micro_batches_alone(
     exact: Config,
     corpus: PreparedCorpus,
     tmp_path: Path,
-    alone: dict[str, Tensor],
+    alone: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def loss(model: Any, batch: Batch, *rest: Any) -> Any:
@@ -124,15 +95,15 @@ def test_a_rank_that_runs_out_of_memory_halves_its_micro_batches_alone(
 
     splits = run_ranks(2, one_rank)
     assert splits[0] == splits[1] > 0
-    assert difference(alone, weights(tmp_path / "halved")) < 1e-6
+    assert difference(alone, tmp_path / "halved") < 1e-6
 
 
 def test_a_run_continues_in_another_number_of_processes(
-    exact: Config, corpus: PreparedCorpus, tmp_path: Path, alone: dict[str, Tensor]
+    exact: Config, corpus: PreparedCorpus, tmp_path: Path, alone: Path
 ) -> None:
     train_in(2, with_updates(exact, 4), corpus, tmp_path / "mixed")
     train_in(3, exact, corpus, tmp_path / "mixed")
-    assert difference(alone, weights(tmp_path / "mixed")) < 1e-6
+    assert difference(alone, tmp_path / "mixed") < 1e-6
 
 
 def test_a_resumed_group_draws_the_same_dropout(
@@ -141,9 +112,7 @@ def test_a_resumed_group_draws_the_same_dropout(
     for name, stops in (("whole", (6,)), ("resumed", (3, 6))):
         for stop in stops:
             train_in(2, make_config(max_updates=stop, ema_decay=0.9), corpus, tmp_path / name)
-    folders = [Run(tmp_path / name).checkpoint("last").folder for name in ("whole", "resumed")]
-    for file in ("model.safetensors", "state.safetensors"):
-        assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes()
+    assert have_the_same_bytes(tmp_path / "whole", tmp_path / "resumed")
 
 
 def test_more_ranks_than_sentences_still_train(
@@ -271,9 +240,7 @@ def test_the_death_of_a_rank_is_named_and_costs_no_whole_update(
     ]
     train_in(2, config, corpus, tmp_path / "run")
     train_in(2, config, corpus, tmp_path / "whole")
-    folders = [Run(tmp_path / name).checkpoint("last").folder for name in ("run", "whole")]
-    for file in ("model.safetensors", "state.safetensors"):
-        assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes()
+    assert have_the_same_bytes(tmp_path / "run", tmp_path / "whole")
 
 
 def test_a_stuck_rank_says_where_it_is_and_ends_all(

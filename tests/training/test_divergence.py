@@ -120,8 +120,9 @@ def test_a_run_with_one_poisoned_sentence_goes_on_and_names_it(
     assert all(bool(weight.isfinite().all()) for weight in weights.values())
 
 
+@pytest.mark.parametrize("shard_model", [False, True], ids=["copies", "shards"])
 def test_the_rank_with_the_sentence_names_it_and_all_leave_it_out(
-    poisoned: Poisoned, make_config: Any, tmp_path: Path
+    shard_model: bool, poisoned: Poisoned, make_config: Any, tmp_path: Path
 ) -> None:
     corpus, initial = poisoned
     config = make_config(max_epochs=2, micro_batch_tokens=30)
@@ -129,7 +130,8 @@ def test_the_rank_with_the_sentence_names_it_and_all_leave_it_out(
 
     def one_rank(_: int) -> tuple[Result, list[Skip]]:
         heard = Heard()
-        return train(config, data=corpus.folder, run=run, initial=first, events=heard), heard.skips
+        options: dict[str, Any] = {"initial": first, "shard_model": shard_model, "events": heard}
+        return train(config, data=corpus.folder, run=run, **options), heard.skips
 
     ranks = run_ranks(2, one_rank)
     for result, skips in ranks:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch.distributed.fsdp  # before ranks are forked: each would take seconds to load it
 import torch.distributed.tensor
 from hypothesis import given
 from hypothesis import strategies as st
 from plugins.rank_processes import run_ranks, start_ranks
-from torch import Tensor
+from plugins.training_in_ranks import EXACT, difference, have_the_same_bytes, train_in
 
 from jtrans.config import Config, build_config
 from jtrans.data.batch import Batch
@@ -30,34 +31,16 @@ from jtrans.training.objective import batch_loss
 from jtrans.training.session import train
 from jtrans.training.updates import MicroBatch
 
-NESTEROV = {"name": "nesterov", "momentum": 0.9}
-STEADY = {"name": "inverse-sqrt", "warmup": 1}
-
-
-def weights(run: Path) -> dict[str, Tensor]:
-    return safetensors.torch.load_file(Run(run).checkpoint("last").weights)
-
-
-def shard_over(count: int, config: Config, corpus: PreparedCorpus, run: Path) -> None:
-    def one_rank(_: int) -> int:
-        return train(config, data=corpus.folder, run=run, shard_model=True).update
-
-    assert run_ranks(count, one_rank) == [config.training.max_updates] * count
-
-
-def difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    assert one.keys() == other.keys()
-    return max(float((one[name] - other[name]).abs().max()) for name in one)
+MakeExact = Callable[..., Config]
+shard_over = functools.partial(train_in, shard_model=True)
 
 
 @pytest.fixture
-def exact(make_config: Any) -> Any:
-    """Make a setting in which sums in another order stay sums, see test_distributed."""
+def exact(make_config: Any) -> MakeExact:
+    """Make a setting in which shards learn what one process learns."""
 
     def make(**settings: Any) -> Config:
-        values = {"optimiser": NESTEROV, "learning_rate": 0.02, "schedule": STEADY}
-        values |= {"max_updates": 6, "micro_batch_tokens": 30, "batch_tokens": 100}
-        values |= {"validate_every": 50, **settings}
+        values = {**EXACT, "max_updates": 6, "validate_every": 50, **settings}
         return make_config(model={"dropout": 0.0}, **values)  # type: ignore[no-any-return]
 
     return make
@@ -72,12 +55,12 @@ def exact(make_config: Any) -> Any:
     ],
 )
 def test_shards_learn_what_one_process_learns(
-    exact: Any, corpus: PreparedCorpus, tmp_path: Path, settings: dict[str, Any]
+    exact: MakeExact, corpus: PreparedCorpus, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     config = exact(**settings)
     train(config, data=corpus.folder, run=tmp_path / "alone")
     shard_over(2, config, corpus, tmp_path / "shards")
-    assert difference(weights(tmp_path / "alone"), weights(tmp_path / "shards")) < 1e-6
+    assert difference(tmp_path / "alone", tmp_path / "shards") < 1e-6
     measured = [
         next(each for each in Run(tmp_path / name).events() if each["event"] == "validation")
         for name in ("alone", "shards")
@@ -87,14 +70,14 @@ def test_shards_learn_what_one_process_learns(
 
 
 def test_a_run_continues_with_and_without_shards(
-    exact: Any, corpus: PreparedCorpus, tmp_path: Path
+    exact: MakeExact, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
     train(exact(ema_decay=0.9), data=corpus.folder, run=tmp_path / "alone")
     run = tmp_path / "mixed"
     shard_over(2, exact(ema_decay=0.9, max_updates=2), corpus, run)
     train(exact(ema_decay=0.9, max_updates=4), data=corpus.folder, run=run)
     shard_over(3, exact(ema_decay=0.9), corpus, run)
-    assert difference(weights(tmp_path / "alone"), weights(run)) < 1e-6
+    assert difference(tmp_path / "alone", run) < 1e-6
 
 
 def test_a_resumed_group_ends_with_the_same_bytes(
@@ -103,18 +86,16 @@ def test_a_resumed_group_ends_with_the_same_bytes(
     for name, stops in (("whole", (6,)), ("resumed", (3, 6))):
         for stop in stops:
             shard_over(2, make_config(max_updates=stop), corpus, tmp_path / name)
-    folders = [Run(tmp_path / name).checkpoint("last").folder for name in ("whole", "resumed")]
-    for file in ("model.safetensors", "state.safetensors"):
-        assert (folders[0] / file).read_bytes() == (folders[1] / file).read_bytes()
+    assert have_the_same_bytes(tmp_path / "whole", tmp_path / "resumed")
 
 
 def test_ranks_without_sentences_of_their_own_add_nothing(
-    exact: Any, corpus: PreparedCorpus, tmp_path: Path
+    exact: MakeExact, corpus: PreparedCorpus, tmp_path: Path
 ) -> None:
     config = exact(batch_tokens=5, max_updates=2, validate_sentences=1)
     train(config, data=corpus.folder, run=tmp_path / "alone")
     shard_over(3, config, corpus, tmp_path / "shards")
-    assert difference(weights(tmp_path / "alone"), weights(tmp_path / "shards")) < 1e-6
+    assert difference(tmp_path / "alone", tmp_path / "shards") < 1e-6
 
 
 @pytest.mark.slow
@@ -129,17 +110,18 @@ def test_every_system_can_be_sharded(system: str, corpus: PreparedCorpus, tmp_pa
             model[name] = 2
         elif name.endswith("dropout") and isinstance(field.default, float):
             model[name] = 0.0
-    training = {"optimiser": NESTEROV, "learning_rate": 0.02, "schedule": STEADY}
-    training |= {"max_updates": 3, "micro_batch_tokens": 30, "batch_tokens": 100}
-    training |= {"validate_sentences": 2}
+    training = {**EXACT, "max_updates": 3, "validate_sentences": 2}
     config = build_config({"model": model, "training": training}, system_configs(), where="t")
     train(config, data=corpus.folder, run=tmp_path / "alone")
     shard_over(2, config, corpus, tmp_path / "shards")
-    assert difference(weights(tmp_path / "alone"), weights(tmp_path / "shards")) < 1e-5
+    assert difference(tmp_path / "alone", tmp_path / "shards") < 1e-5
 
 
 def test_memory_that_runs_out_is_explained(
-    exact: Any, corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    exact: MakeExact,
+    corpus: PreparedCorpus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def loss(model: Any, batch: Batch, *rest: Any) -> Any:
         if os.environ.get("RANK") == "1":
@@ -185,7 +167,7 @@ def test_a_lost_rank_is_named_and_the_last_checkpoint_stays(
     assert Run(tmp_path / "run").checkpoint("last").update == 4
     shard_over(2, config, corpus, tmp_path / "run")
     shard_over(2, config, corpus, tmp_path / "whole")
-    assert difference(weights(tmp_path / "run"), weights(tmp_path / "whole")) == 0.0
+    assert difference(tmp_path / "run", tmp_path / "whole") == 0.0
 
 
 def test_an_optimiser_that_needs_whole_weights_is_refused(

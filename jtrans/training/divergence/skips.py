@@ -75,7 +75,7 @@ class Skips:
             ranks=tuple(faulty),
             left_out=is_left_out,
             skipped=trouble.skipped,
-            is_traced=not self.ranks.is_sharding,
+            is_forward=self.ranks.is_sharding,
         )
         return self._last
 

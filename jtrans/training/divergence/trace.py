@@ -65,11 +65,10 @@ class Tracer:
     def trace(self, attempt: Attempt) -> Cause:
         """Return the cause of an update that is not finite; gradients must be cleared before.
 
-        Where weights are sharded nothing is computed once more: each rank would do so with other
-        micro-batches, and all exchange weights in each.
+        Where weights are sharded every rank gets all of them for a while, and computes only forward
+        passes once more: in a backward pass the ranks would exchange gradients. So nothing is named
+        if the gradient alone is not finite.
         """
-        if self.accumulator.sharding is not None:
-            return Cause("", (), 0, is_rest_finite=False, rest=0)
         layer, sentences, computed = "", [], 0
         is_rest_finite = True
         with self._undisturbed(attempt):
@@ -112,10 +111,12 @@ class Tracer:
     def _fault(self, attempt: Attempt, indices: MicroBatch) -> str | None:
         """Return where some pairs are first not finite, None if they are finite everywhere."""
         model, first = self.accumulator.model, FirstFault()
+        arguments = attempt.divisor, attempt.labelled
         with first.watching(model):
-            losses = self.accumulator.accumulate(
-                attempt.pairs, [indices], attempt.divisor, attempt.labelled
-            )
+            if self.accumulator.sharding is None:
+                losses = self.accumulator.accumulate(attempt.pairs, [indices], *arguments)
+            else:
+                losses = self.accumulator.forward(attempt.pairs, indices, *arguments)
         gradient = gradient_fault(model)
         model.zero_grad(set_to_none=True)
         if gradient is None and losses.isfinite().all():
@@ -133,9 +134,11 @@ class Tracer:
         accumulator.limits = copy.deepcopy(accumulator.limits)
         accumulator.before = lambda indices: self.before(attempt.update, indices)
         accumulator.on_split = lambda sentences, size: None
-        attempt.random.restore()
+        sharding = accumulator.sharding
         try:
-            yield
+            with contextlib.nullcontext() if sharding is None else sharding.whole():
+                attempt.random.restore()
+                yield
         finally:
             accumulator.limits, accumulator.before, accumulator.on_split = own
             random.restore()
