@@ -273,6 +273,7 @@ def machines(folder: Path, data: Path) -> dict[str, Any]:
 def speed(folder: Path, data: Path, pairs: int) -> dict[str, Any]:
     """Compare 2 processes of 1 thread with 1 process of 2 threads, in turns."""
     rates: dict[str, list[float]] = {"processes": [], "threads": []}
+    spent: dict[str, list[float]] = {"processes": [], "threads": []}  # by the first process
     common = ["train", "demo/reformer-fast", "--data", str(data)]
     settings = {"max_updates": 150, "validate_every": 1_000_000, "validate_sentences": 0}
     common += [f"--set=training.{key}={value}" for key, value in settings.items()]
@@ -285,10 +286,12 @@ def speed(folder: Path, data: Path, pairs: int) -> dict[str, Any]:
             command = [sys.executable, "-m", "jtrans", *common, "--run", str(run), *options]
             environment = {**os.environ, "OMP_NUM_THREADS": threads}
             subprocess.run(command, env=environment, check=True, stderr=subprocess.DEVNULL)
-            events = [each for each in Run(run).events() if each["event"] == "train"]
+            *events, end = (each for each in Run(run).events() if each["event"] in ("train", "end"))
             rates[name].append(statistics.median(each["tokens_per_second"] for each in events[1:]))
+            spent[name].append(end["processor_seconds"])
     ratios = [a / b for a, b in zip(rates["processes"], rates["threads"], strict=True)]
-    return {"ok": statistics.median(ratios) >= 1.0, "ratios": ratios, "tokens_per_second": rates}
+    result = {"ratios": ratios, "tokens_per_second": rates, "processor_seconds": spent}
+    return {"ok": statistics.median(ratios) >= 1.0, **result}
 
 
 @contextlib.contextmanager
