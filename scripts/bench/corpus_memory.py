@@ -1,6 +1,6 @@
 """The memory that a large corpus needs while training: its plan of an epoch, and BPE-dropout.
 
-    python -m scripts.bench.corpus_memory --data data/prepared/multi30k-de-en --json memory.json
+    python -m scripts.bench.corpus_memory --data data/prepared/multi30k-de-en
 
 A corpus of PAIRS sentence pairs is made up from the vocabulary of a prepared one: two million
 different words, whose frequencies fall as 1 / rank. Its ids are in files, as those of a prepared
@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from scripts.bench.interleave import write
 
 TYPES, LONGEST_WORD, WORDS = 2_000_000, 4, 18  # different words, their pieces, words of a sentence
 BLOCK = 100_000
@@ -142,8 +144,8 @@ def main() -> None:
     chosen = parser.parse_args()
     row = measure(chosen.data, chosen.pairs, chosen.rate)
     print(json.dumps(row, indent=2))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+    command = f"python -m scripts.bench.corpus_memory --data {chosen.data.name}"
+    write(chosen.json, command=command, rows=[row])
 
 
 if __name__ == "__main__":

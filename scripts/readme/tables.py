@@ -418,8 +418,28 @@ def endurance(results: dict[str, Any]) -> str:
     )
 
 
+def corpus_memory(results: dict[str, Any]) -> str:
+    """Return the memory that a large corpus needs while training."""
+    (row,) = results["rows"]
+    pairs = f"{row['pairs'] / 1e6:.0f} M pairs, {row['tokens'] / 1e6:.0f} M tokens of both sides"
+    rows = [
+        [name, f"{row[f'{key}_bytes'] / 2**30:.2f} GiB", f"{row[f'{key}_seconds']:.0f} s"]
+        for name, key in (
+            ("the updates of an epoch", "plan"),
+            (f"the same with BPE-dropout of {row['bpe_dropout']}", "dropout"),
+        )
+    ]
+    head = [pairs, "peak of memory", "processor time"]
+    note = (
+        f"Memory that belongs to no file, {row['start_bytes'] / 2**30:.2f} GiB at the start "
+        f"included; `{results['command']}`, {results['machine']}, torch {results['torch']}."
+    )
+    return f"{table(head, rows)}\n\n{note}"
+
+
 TABLES = {
     "distributed": distributed,
+    "corpus_memory": corpus_memory,
     "endurance": endurance,
     "recurrent": recurrent,
     "prepare": prepare,
