@@ -73,8 +73,10 @@ def disk_errors(path: Path) -> Iterator[None]:
                 kind="disk.no-locks",
             ) from error
         if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+            files = [parent for parent in path.parents if parent.is_file()]
+            reason = f"{files[0]} is no folder" if files else os.strerror(number).lower()
             raise JtransError(
-                f"cannot write {path}: {os.strerror(number).lower()}",
+                f"cannot write {path}: {reason}",
                 hint="choose another path",
                 kind="disk.not-a-folder",
             ) from error

@@ -62,6 +62,13 @@ def test_other_errors_pass_as_they_are(error: Exception) -> None:
     assert caught.value is error
 
 
+def test_the_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "run" / "log"
+    with pytest.raises(JtransError, match=f"{tmp_path / 'file'} is no folder"), disk_errors(place):
+        place.mkdir(parents=True)
+
+
 def test_a_folder_that_could_not_be_filled_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(JtransError), whole_folder(tmp_path / "new") as folder:
         (folder / "half").write_text("x", encoding="utf-8")
