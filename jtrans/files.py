@@ -61,6 +61,12 @@ def disk_errors(path: Path) -> Iterator[None]:
                 kind="disk.full",
             ) from error
         if number in (errno.EACCES, errno.EROFS, errno.EPERM):
+            if path.is_file() and not os.access(path, os.R_OK):
+                raise JtransError(
+                    f"no permission to read {path}",
+                    hint="let its owner permit it (chmod a+r), or ask for a copy",
+                    kind="disk.unreadable",
+                ) from error
             raise JtransError(
                 f"no permission to write {path}",
                 hint="choose a folder you can write",
@@ -116,7 +122,8 @@ def whole_file(path: Path, *, durable: bool = True) -> Iterator[Path]:
 def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
     """Yield a temporary folder beside `path` that becomes `path` when the block succeeds.
 
-    Its files are synced to disk first, so that it survives a power cut.
+    Its files are synced to disk first, so that it survives a power cut. They get the permissions of
+    new files, also where a library (safetensors) lets only their owner read what it writes.
 
     Args:
         path: an existing one is replaced only then.
@@ -132,7 +139,10 @@ def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
         temporary.mkdir()
         try:
             yield temporary
+            mode = temporary.stat().st_mode & 0o666  # what the umask leaves
             for folder, _, names in os.walk(temporary):
+                for name in names:
+                    Path(folder, name).chmod(mode)
                 for name in (*names, "."):
                     _sync(Path(folder, name))
             with contextlib.suppress(OSError):

@@ -76,6 +76,31 @@ def test_a_folder_that_could_not_be_filled_leaves_nothing(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_files_of_a_folder_get_the_permissions_of_new_files(
+    tmp_path: Path, umask: int, mode: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        with whole_folder(tmp_path / "run") as folder:
+            (folder / "weights").touch(mode=0o600)  # as safetensors does
+    finally:
+        os.umask(before)
+    assert (tmp_path / "run" / "weights").stat().st_mode & 0o777 == mode
+
+
+def test_a_file_that_may_not_be_read_is_not_called_unwritable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "weights"
+    path.touch()
+    monkeypatch.setattr(os, "access", lambda _, mode: mode != os.R_OK)  # root may read all
+    with pytest.raises(JtransError, match="no permission to read") as caught, disk_errors(path):
+        raise PermissionError(errno.EACCES, "denied", str(path))
+    assert caught.value.kind == "disk.unreadable"
+
+
 def test_a_full_disk_is_named_by_the_outermost_path(tmp_path: Path) -> None:
     with (
         pytest.raises(JtransError, match="cannot write outer"),

@@ -102,6 +102,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     ended = {"stopped": "stopped by a signal", "failed": values["fault"], **REASONS}.get(
         values["reason"], values["reason"]
     )
+    epochs = f"{values['epochs']:,} epoch{'s' * (values['epochs'] != 1)} begun"
     ways = f", started {restarts + 1} times" if restarts else ""
     rows = [
         ["system", f"{values['system']}, {count} parameters{frozen}"],
@@ -109,8 +110,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         *([name, _settings(section)] for name, section in values["settings"].items()),
         [
             "trained",
-            f"{values['updates']:,} updates, {values['epochs']:,} epochs begun, "
-            f"{duration(values['seconds'])}{ways}",
+            f"{values['updates']:,} updates, {epochs}, {duration(values['seconds'])}{ways}",
         ],
         ["state", f"{values['state']}{f': {ended}' if ended else ''}"],
     ]

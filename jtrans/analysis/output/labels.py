@@ -34,10 +34,12 @@ def _share(character: str) -> float:
 
 
 def shorten(text: str, most: int) -> str:
-    """Cut a text of more than `most` characters in the middle."""
+    """Cut a text of more than `most` characters in the middle, brackets at its end if possible."""
     if len(text) <= most:
         return text
     tail = (most - 1) // 3
+    if text.endswith(")") and 0 < (ending := len(text) - text.rfind(" (")) <= 2 * most // 3:
+        tail = ending  # which runs these are: (seeds 1–3)
     return f"{text[: most - 1 - tail]}{CUT}{text[len(text) - tail :]}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ OPTIONAL = (
 
 @dataclass(frozen=True)
 class SystemSummary:
-    """The properties of a system besides its scores.
+    """The properties of a system besides its scores: means over its runs.
 
     A file of translations has only a name and an index.
     """
@@ -44,11 +45,10 @@ class SystemSummary:
     index: int  # of its colour
     kind: str | None = None  # of network, such as ``reformer-fast``
     parameters: int | None = None  # trainable numbers
-    checkpoint: str | None = None  # that was used
-    updates: int | None = None  # of training up to that checkpoint
+    updates: float | None = None  # of training up to the checkpoints that were used
     minutes: float | None = None  # of training in all
     tokens_per_second: float | None = None  # when it translated the split
-    runs: Sequence[str] = ()  # folders, by seed
+    checkpoints: Sequence[tuple[str, str]] = ()  # that were used, and their runs' folders
     frozen: int = 0  # numbers that were not trained
 
 
@@ -155,20 +155,26 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
 def _summary(subject: Subject) -> SystemSummary:
     if not subject.has_model:
         return SystemSummary(subject.name, subject.index)
-    first = subject.run_members[0]
-    parameters = first.run.info.get("parameters")
+    members = subject.run_members
+    first = members[0].run
+    parameters = first.info.get("parameters")
     return SystemSummary(
         subject.name,
         subject.index,
-        first.run.config(system_configs()).model.system,
+        first.config(system_configs()).model.system,
         int(parameters) if parameters is not None else None,
-        first.checkpoint.name,
-        first.checkpoint.update,
-        _minutes(first.run),
-        first.translation.tokens_per_second,
-        [str(run.folder) for run in subject.runs],
-        int(first.run.info.get("frozen_parameters") or 0),
+        _mean([member.checkpoint.update for member in members]),
+        _mean([_minutes(member.run) for member in members]),
+        _mean([member.translation.tokens_per_second for member in members]),
+        [(member.checkpoint.name, str(member.run.folder)) for member in members],
+        int(first.info.get("frozen_parameters") or 0),
     )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of some values, None if one of them is not known."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if len(known) == len(values) else None
 
 
 def _minutes(run: Run) -> float | None:

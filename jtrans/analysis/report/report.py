@@ -71,6 +71,7 @@ def page(data: ReportData) -> str:
         report=data,
         named=NameMarker([system.name for system in data.systems]),
         study=data.study,
+        has_seeds=any(len(system.checkpoints) > 1 for system in data.systems),
         references=len(data.study.text.references),
         languages=languages,
         language_name=" → ".join(LANGUAGES.get(code, code) for code in languages),

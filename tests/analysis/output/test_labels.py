@@ -39,6 +39,10 @@ def test_long_names_lose_the_beginning_they_share() -> None:
     assert short_names(names, 12) == ["…large", "…small"]
 
 
+def test_a_cut_name_keeps_its_seeds() -> None:
+    assert short_names(["transformer-small-and-cold (seeds 1–3)"]) == ["transformer-s… (seeds 1–3)"]
+
+
 def test_names_that_differ_in_the_middle_stay_different() -> None:
     names = ["other", *(f"experiment-2026-{size}-vocabulary-en.txt" for size in ("large", "small"))]
     short = short_names(names, 20)

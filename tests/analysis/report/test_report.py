@@ -164,9 +164,12 @@ def test_seeds_are_one_system_with_their_spread(corpus: PreparedCorpus, run_on: 
     ]
     data = gather(load_study(runs, "test", ON_CPU), Silent())
     [system] = data.systems
-    assert system.runs == [str(run.folder) for run in runs]
+    assert [folder for _, folder in system.checkpoints] == [str(run.folder) for run in runs]
     assert data.scores.systems[0]["bleu"].spread is not None
-    assert "seeds ±" in page(data)
+    html = page(data)
+    assert "seeds ±" in html
+    assert html.count("checkpoint step-") == sum(len(each.checkpoints) for each in data.systems)
+    assert "of several runs are means" in html
 
 
 def test_systems_are_compared_by_their_means_over_all_seeds(
