@@ -317,7 +317,8 @@ def exclusive(
         elif host:
             time.sleep(settle_seconds)
         is_owner = True
-        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        command = command if len(command) <= 200 else f"{command[:200]}..."
         since = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
         record = {"host": socket.gethostname(), "pid": process, "command": command, "since": since}
         with disk_errors(owner_file):

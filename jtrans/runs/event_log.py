@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrans.files import disk_errors, write_text
+from jtrans.runs.vanished import vanished
 
 
 class EventLog:
@@ -23,9 +24,15 @@ class EventLog:
         self.folder = folder
 
     def log(self, event: Mapping[str, Any]) -> None:
-        """Append one event to log.jsonl."""
+        """Append one event to log.jsonl.
+
+        Raises:
+            WorkError: the folder has vanished, or the disk is full.
+        """
         path = self.folder / "log.jsonl"
         line = json.dumps(event, ensure_ascii=False).encode() + b"\n"
+        if not self.folder.is_dir():
+            raise vanished(self.folder)
         with disk_errors(path), path.open("ab+") as handle:
             if handle.tell():
                 handle.seek(-1, os.SEEK_END)

@@ -127,6 +127,27 @@ def test_a_fault_of_writing_ends_training_at_the_next_save(
     assert train(config, data=corpus.folder, run=tmp_path / "run").update == 30
 
 
+@pytest.mark.parametrize("validate_every", [3, 50], ids=["checkpoint", "log"])
+def test_a_run_whose_folder_vanishes_ends_and_says_so(
+    validate_every: int,
+    corpus: PreparedCorpus,
+    make_config: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trainer_module, "LOG_EVERY", 4)
+    config, run = make_config(max_updates=6, validate_every=validate_every), tmp_path / "run"
+
+    def should_stop() -> bool:
+        if run.exists():
+            run.rename(tmp_path / "elsewhere")
+        return False
+
+    with pytest.raises(WorkError, match="the folder of the run has vanished"):
+        train(config, data=corpus.folder, run=run, should_stop=should_stop)
+    assert not run.exists()
+
+
 def test_the_fault_that_ends_training_hides_that_of_writing(
     corpus: PreparedCorpus,
     make_config: Any,

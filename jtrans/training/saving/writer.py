@@ -19,6 +19,7 @@ from jtrans.errors import JtransError
 from jtrans.models.base import TranslationModel
 from jtrans.nn.memory import available_memory
 from jtrans.runs import Run
+from jtrans.runs.vanished import vanished
 from jtrans.training.saving.snapshot import Snapshot
 from jtrans.training.saving.surplus import remove_surplus
 from jtrans.training.state import TrainingState
@@ -104,6 +105,8 @@ class CheckpointWriter:
             self._error = error
 
     def _write(self, snapshot: Snapshot) -> None:
+        if not self.run.folder.is_dir():  # a folder of a checkpoint alone would be no run
+            raise vanished(self.run.folder)
         snapshot.write(self.run)
         metric = self.training.best_metric
         remove_surplus(
