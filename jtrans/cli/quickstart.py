@@ -193,7 +193,7 @@ def _print_conditions(conditions: Sequence[Conditions]) -> None:
             system.system,
             f"{system.parameters:,}",
             duration(system.seconds),
-            f"{system.epochs}",
+            f"{system.epochs or '<1'}",
             "" if system.aer is None else f"{system.aer:.2f}",
             system.alignment,
         ]

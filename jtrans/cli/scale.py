@@ -190,7 +190,9 @@ def _make_plan(
 def _seeds(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
-        raise usage_error(f"{text!r} are no different seeds", "--seeds 1,2,3", where="--seeds")
+        raise usage_error(
+            f"{text!r} is not a list of different seeds", "--seeds 1,2,3", where="--seeds"
+        )
     return tuple(int(part) for part in parts)
 
 

@@ -134,7 +134,7 @@ class ScoreReport:
             print(self._group_sentence(group))
         if self._seed_groups:
             items = "checkpoints" if self.is_window else "seeds"
-            print(f"± in the table: 95 % interval over sentences, of a mean over its {items}, too")
+            print(f"± in the table: 95 % interval over sentences; of a mean, also over its {items}")
         if self.details and evaluation.paired and not self._seed_groups:
             print("one run of each system: nothing is known of other seeds")
         if MULTI_BLEU in evaluation.metrics:

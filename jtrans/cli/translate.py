@@ -227,7 +227,7 @@ class _Work:
                 output.append(texts[: len(output.paths)], lines)
         except KeyboardInterrupt:
             if output.lines:
-                console.talk(f"{output.lines:,} lines are done: the same command does the others")
+                console.talk(f"{output.lines:,} lines are done: the same command does the rest")
             raise
         console.talk(counted.describe())
 

@@ -142,5 +142,7 @@ def parse_seeds(text: str) -> list[int]:
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
-        raise usage_error(f"{text!r} are no seeds", "--seeds 1,2,3", where="--seeds")
+        raise usage_error(
+            f"{text!r} is not a list of different seeds", "--seeds 1,2,3", where="--seeds"
+        )
     return [int(part) for part in parts]

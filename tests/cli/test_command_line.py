@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import pytest
 import typer
 from plugins.command_line import Jtrans, environment, run_process
+from plugins.folders import REPOSITORY
 
 from jtrans.cli import main
 from jtrans.cli.main import COMMANDS
@@ -131,12 +132,34 @@ def test_examples_can_be_pasted_from_a_narrow_terminal(name: str) -> None:
     text = HELPS[name].partition("[bold]Examples[/bold]")[2]
     assert max(map(len, text.splitlines()), default=0) <= 78  # a wrapped line would be two commands
     for example in text.replace("\\\n", " ").split("\n\n"):
-        words = shlex.split(example.rpartition("| ")[2].partition(" < ")[0])
-        command, context = TOP, None
-        while words:  # raises where a command or an option is not there
-            context = command.make_context("jtrans", words[1:], parent=context)
-            words = [*getattr(context, "_protected_args", ()), *context.args]
-            command = command.commands[words[0]] if words else command
+        check_command(example)
+
+
+def check_command(line: str) -> None:
+    """Parse a command line; raise where a command or an option is not there."""
+    words = shlex.split(line.rpartition("| ")[2].partition(" < ")[0], comments=True)
+    command, context = TOP, None
+    while words:
+        context = command.make_context("jtrans", words[1:], parent=context)
+        words = [*getattr(context, "_protected_args", ()), *context.args]
+        command = command.commands[words[0]] if words else command
+
+
+def documented() -> list[str]:
+    """Return every command line of the documents."""
+    files = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+    blocks = [
+        block.replace("\\\n", " ")
+        for path in files
+        for block in re.findall(r"```(?:sh)?\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
+    ]
+    commands = re.compile(r"^(?:[^#\n|]*\| )?(jtrans [^;&>|\n]+)", re.MULTILINE)
+    return [line for block in blocks for line in commands.findall(block)]
+
+
+@pytest.mark.parametrize("line", documented())
+def test_the_commands_of_the_documents_exist(line: str) -> None:
+    check_command(line)
 
 
 @pytest.mark.parametrize(("arguments", "code"), ANSWERS, ids=ANSWER_NAMES)

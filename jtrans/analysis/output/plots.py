@@ -103,7 +103,7 @@ def _lines(axes: Axes, figure: Figure) -> None:
     size = 8 if len(labels) > MANY_BINS else 9
     axes.set_xticks(range(0, len(labels), every), labels[::every], fontsize=size)
     axes.tick_params(axis="x", rotation=90 if is_wide else 0)
-    notes = [f"below: number of {figure.count_label}", few_note(figure)]
+    notes = [f"{'n' if is_wide else 'below'}: number of {figure.count_label}", few_note(figure)]
     axes.set_xlabel(f"{figure.x_label}; {'; '.join(filter(None, notes))}", wrap=True)
     for first, last in empty_runs(figure):
         if (last - first + 1) * ROOM > len(labels) * text_width(NO_DATA, 8):

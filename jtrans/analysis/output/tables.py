@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.evaluation.significance import p_text
 
 DIGITS = 3
+SCORE, SCORE_DIGITS = re.compile(r"^(BLEU|chrF)\b|^difference$"), 1  # columns of 0 to 100
 WEIGHT_COLUMNS = ("map", "layer", "head", "row", "row_token", "column", "column_token", "weight")
 
 
@@ -45,7 +47,7 @@ def _shown_in(column: str, cell: Cell) -> str:
     """Return a cell of a table; a p-value at the floor of the resampling is a bound."""
     if column == "p" and isinstance(cell, float):
         return p_text(cell, SAMPLES).removeprefix("p ").removeprefix("= ")
-    return shown(cell)
+    return shown(cell, SCORE_DIGITS if SCORE.search(column) else DIGITS)
 
 
 def shown_value(figure: Figure, series: Series, place: int) -> str:
