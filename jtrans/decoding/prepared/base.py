@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from jtrans.models.base import Memory, State
+from jtrans.models.base import Memory, State, TranslationModel
+from jtrans.nn.device import autocast
 
 
 class Searchable(Protocol):
@@ -49,3 +50,9 @@ class Searchable(Protocol):
     def project(self, hidden: Tensor) -> Tensor:
         """Return logits, [..., E] -> [..., V]."""
         ...
+
+
+def encoded(model: TranslationModel, precision: str, source: Tensor, mask: Tensor) -> Memory:
+    """Return the memory by the model's own encoder, in bf16 where products are."""
+    with autocast(model.device, "bf16" if precision == "bf16" else "fp32"):
+        return model.encode(source, mask)

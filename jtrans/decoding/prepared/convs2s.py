@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from jtrans.decoding.prepared.base import encoded
 from jtrans.decoding.prepared.target import LEAST_READ, attention_type, keep_sentences, weights_of
 from jtrans.models.base import Memory
 from jtrans.models.convs2s import (
@@ -36,7 +37,6 @@ from jtrans.models.convs2s import (
 from jtrans.nn.convolution.weight_norm import WeightNormLinear
 from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
-from jtrans.nn.device import autocast
 
 
 @dataclass
@@ -154,8 +154,7 @@ class PreparedConvS2S:
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Compute all that depends on the source alone."""
-        with autocast(self.device, "bf16" if self.precision == "bf16" else "fp32"):
-            return self.model.encode(source, source_mask)
+        return encoded(self.model, self.precision, source, source_mask)
 
     def begin(self, memory: Convs2sMemory, beam: int) -> ConvolutionState:
         """Return the state of B x beam empty prefixes."""

@@ -58,16 +58,20 @@ class PreparedEmbedding:
         return torch.add(added, F.embedding(ids, self.weight), alpha=self.scale)
 
 
-def projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
-    """Return weight and bias of queries scaled by 1/sqrt(D), of keys and of values; no key bias.
-
-    The key bias adds the same to all scores of a query.
-    """
+def scaled_queries(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
+    """Return weight and bias of queries, divided by sqrt(D), keys and values."""
     weight, bias = attention.in_weight.detach().clone(), attention.in_bias.detach().clone()
     E = weight.shape[1]
     scale = (E // attention.heads) ** -0.5
     weight[:E] *= scale
     bias[:E] *= scale
+    return weight, bias
+
+
+def projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
+    """Return the same without the key bias, which adds the same to all scores of a query."""
+    weight, bias = scaled_queries(attention)
+    E = weight.shape[1]
     bias[E : 2 * E] = 0.0
     return weight, bias
 

@@ -26,6 +26,7 @@ from jtrans.decoding.prepared.columns import (
     Sentence,
     ends_of_parts,
 )
+from jtrans.decoding.prepared.encoder import scaled_queries
 from jtrans.decoding.prepared.slots import Slots
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.models.reformer import JointLayer, Reformer
@@ -344,16 +345,6 @@ def prepare_reformer(model: TranslationModel, precision: str) -> PreparedReforme
 def residuals_of(layer: JointLayer) -> list[Residual]:
     """Return the residual wrappings of the four blocks."""
     return [residual for residual in layer.residuals if isinstance(residual, Residual)]
-
-
-def scaled_queries(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
-    """Return weight and bias of queries, keys and values, the queries' divided by sqrt(D)."""
-    E = attention.out.in_features
-    weight, bias = attention.in_weight.detach().clone(), attention.in_bias.detach().clone()
-    scale = (E // attention.heads) ** -0.5
-    weight[:E] *= scale
-    bias[:E] *= scale
-    return weight, bias
 
 
 def with_norm(weight: Tensor, bias: Tensor, norm: nn.LayerNorm | None) -> tuple[Tensor, Tensor]:

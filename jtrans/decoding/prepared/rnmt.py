@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.functional import pad
 
-from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.base import Searchable, encoded
 from jtrans.decoding.prepared.target import LEAST_READ
 from jtrans.decoding.prepared.transformer import prepare_transformer
 from jtrans.models.base import Memory
@@ -21,7 +21,6 @@ from jtrans.models.hybrid import Hybrid
 from jtrans.models.rnmt import RecurrentDecoderLayer, RnmtDecoder, RnmtPlus, RnmtState
 from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
-from jtrans.nn.device import autocast
 from jtrans.nn.recurrent.attention import AdditiveKeys
 from jtrans.nn.recurrent.gates import activate, advance, normalise
 from jtrans.nn.recurrent.lstm import NormedLstm
@@ -92,8 +91,7 @@ class PreparedRnmt:
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Compute all that depends on the source alone."""
-        with autocast(self.device, "bf16" if self.precision == "bf16" else "fp32"):
-            return self.model.encode(source, source_mask)
+        return encoded(self.model, self.precision, source, source_mask)
 
     def begin(self, memory: Memory, beam: int) -> RnmtState:
         """Return the state of B x beam empty prefixes."""

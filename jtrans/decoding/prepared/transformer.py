@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from jtrans.decoding.prepared.base import encoded
 from jtrans.decoding.prepared.encoder import (
     PreparedEmbedding,
     PreparedEncoder,
@@ -43,7 +44,6 @@ from jtrans.models.transformer_pp import TransformerPlusPlus
 from jtrans.nn.convolution.mixed import MixedAttention
 from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
-from jtrans.nn.device import autocast
 
 
 class SelfAttention(Protocol):
@@ -186,8 +186,7 @@ class PreparedTransformer:
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Compute all that depends on the source alone."""
         if self.encoder is None:
-            with autocast(self.device, "bf16" if self.precision == "bf16" else "fp32"):
-                return self.model.encode(source, source_mask)
+            return encoded(self.model, self.precision, source, source_mask)
         return Memory(self.encoder(self.embedding.sentence(source), source_mask), source_mask)
 
     def begin(self, memory: Memory, beam: int) -> PreparedState:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-LARGEST = 60.0  # exp(-60) to exp(60) times the length of a line can be added up in float32
+from jtrans.nn.cpu.softmax import SAFE
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -32,7 +32,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None) -> tu
     scores = torch.bmm(q, k.mT)
     n, Lq, Lk = scores.shape
     low, high = torch.aminmax(scores)
-    if float(low) > -LARGEST and float(high) < LARGEST:
+    if float(low) > -SAFE and float(high) < SAFE:
         weights = scores.exp_()
         if allowed is not None:
             weights.view(len(allowed), -1, Lq, Lk).mul_(allowed[:, None])

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 VECTOR = 16  # from here on torch computes many numbers of a row at the same time
-SAFE = 60.0  # the exponential of so large a number, and of its negative, is far from overflow
+# the exponentials of so large a number and of its negative are far from overflow in float32, and so
+# are their sums over a line
+SAFE = 60.0
 
 
 def is_short(scores: Tensor) -> bool:
