@@ -147,6 +147,22 @@ def decode_joint(results: dict[str, Any]) -> str:
     return f"{table(head, rows)}\n\n{note}"
 
 
+def decode_agreement(results: dict[str, Any]) -> str:
+    """Return the table of translations that are the same in bf16 and in float32."""
+    rows = [
+        [
+            row["run"],
+            f"{row['sentences']:,}",
+            f"{100 * row['same_best']:.1f} %",
+            f"{100 * row['same_of_list']:.1f} %",
+        ]
+        for row in results["rows"]
+    ]
+    head = ["run", "sentences", "same best translation", f"same of all {results['beam']}"]
+    note = f"`{results['command']}`; {results['machine']}, torch {results['torch']}."
+    return f"{table(head, rows)}\n\n{note}"
+
+
 def scaling(results: dict[str, Any]) -> str:
     """Return the table of positions per second by length and width, with their cost."""
     cells = {
@@ -454,6 +470,7 @@ TABLES = {
     "train": rates,
     "joint": joint,
     "decode_joint": decode_joint,
+    "decode_agreement": decode_agreement,
     "scaling": scaling,
     "decode": decode,
 }
