@@ -67,8 +67,8 @@ def _curve(axes: Axes, result: ScalingResult) -> None:
     steps = [last * number / POINTS for number in range(POINTS + 1)]
     axes.plot(steps, [scaling.ratio_at(step) for step in steps], color=colour(0))
     axes.axhline(scaling.target, color=GREY, linewidth=0.8, linestyle="--")
-    exact = f"exact: {scaling.exact_layers:+.2f} layers, {scaling.exact_width:+.2f} in F/E"
-    rounded = f"rounded: {scaling.more_layers:+d} layers, {scaling.more_width:+d} in F/E"
+    exact = f"exact: {scaling.exact_layers:+.2f} in layers, {scaling.exact_width:+.2f} in F/E"
+    rounded = f"rounded: {scaling.more_layers:+d} in layers, {scaling.more_width:+d} in F/E"
     marks = ((scaling.target, "o", exact), (scaling.realised, "s", rounded))
     for place, (ratio, marker, label) in enumerate(marks):
         style: Any = {"color": colour(place), "linestyle": "", "markersize": 6, "label": label}
