@@ -218,6 +218,31 @@ def fail_in(update: int, fail: Callable[[], None], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Group, "begin_micro_batch", begin)
 
 
+def test_a_failure_that_would_come_again_starts_no_rank_again(
+    make_config: Any, corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "PULSE_SECONDS", 0.2)
+    monkeypatch.setattr(watchdog, "LEAVING_SECONDS", 0.2)
+
+    def begin(self: Group, *_: Any) -> None:
+        if self.rank == 1:
+            time.sleep(60)  # it waits for no other rank
+        raise JtransError("the folder of the run is gone")
+
+    monkeypatch.setattr(Group, "begin_micro_batch", begin)
+
+    def one_rank(_: int) -> str:
+        with pytest.raises(JtransError) as caught:
+            train(make_config(), data=corpus.folder, run=tmp_path / "run")
+        time.sleep(2)  # the words are kept by this process, not by torch's launcher
+        return caught.value.message
+
+    launcher = f"{os.getpid()}:{tmp_path}"
+    found = run_ranks(2, one_rank, JTRANS_LAUNCHER=launcher)
+    assert found == ["the folder of the run is gone", "exit code 0"]
+    assert (tmp_path / "1.code").read_text() == "1"
+
+
 def test_the_death_of_a_rank_is_named_and_costs_no_whole_update(
     make_config: Any, corpus: PreparedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

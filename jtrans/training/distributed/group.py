@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
-from jtrans.errors import ConfigError, JtransError
+from jtrans.errors import ConfigError, InternalError, JtransError
 from jtrans.nn.device import resolve_device
 from jtrans.training.distributed.dealing import deal, deal_evenly
 from jtrans.training.distributed.meeting import meet
@@ -113,7 +113,10 @@ class Group(Ranks):
         self._is_lost = True  # the others will be gone
         if self.watchdog is None:
             return None
-        return self.watchdog.tell(error.message if isinstance(error, JtransError) else repr(error))
+        if not isinstance(error, JtransError):
+            return self.watchdog.tell(repr(error))
+        is_final = not isinstance(error, InternalError | LostRankError)
+        return self.watchdog.tell(error.message, is_final=is_final)
 
     def describe(self) -> str:
         """Return how many processes there are, as the end of a line about the device."""

@@ -27,13 +27,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 
-from jtrans.training.distributed.place import launcher_process
+from jtrans.training.distributed.place import launcher_process, say_ended
 
 PULSE_SECONDS = 2.0  # between two signs of life
 SILENT_SECONDS = 30.0
@@ -45,11 +45,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a rank has failed, in its own words."""
+    """Why a rank has failed, in its own words, and whether another start would end like this."""
 
     rank: int
     host: str
     message: str
+    is_final: bool = False
 
 
 class Watchdog:
@@ -104,9 +105,9 @@ class Watchdog:
             self.is_stopping = True
             self._try(lambda: self._store.set("stop", "1"))
 
-    def tell(self, message: str) -> Failure | None:
+    def tell(self, message: str, *, is_final: bool = False) -> Failure | None:
         """Tell why this rank fails; return what another has told before, None if none has."""
-        own = json.dumps({"rank": self.rank, "host": self.host, "message": message})
+        own = json.dumps(asdict(Failure(self.rank, self.host, message, is_final)))
         first = self._try(lambda: self._store.compare_set("failure", "", own).decode())
         return None if first in (None, own) else Failure(**json.loads(first))
 
@@ -187,8 +188,10 @@ class Watchdog:
                     _end_silent(sign["pid"])
                 fault = f"gives no sign of life for {silence:.0f} s ({_where(sign)})"
                 self._end(f"{_name(rank, sign)} {fault}")
-        if self._failure() is not None and not self._is_ending.wait(LEAVING_SECONDS):
-            os._exit(1)  # it was not waiting for that rank, and would learn of it late
+        failure = self._failure()
+        if failure is not None and not self._is_ending.wait(LEAVING_SECONDS):
+            # it was not waiting for that rank, and would learn of it late
+            os._exit(say_ended(1, is_final=failure.is_final))
 
     def _end(self, message: str) -> None:
         """End this process, which may be waiting for ever, after saying why."""
