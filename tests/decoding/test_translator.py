@@ -127,6 +127,13 @@ def test_parts_of_a_line_do_not_make_an_n_best_list(translator: Translator) -> N
         translator.translate_nbest(["hund", line], 2, first_line=7)
 
 
+def test_parts_of_a_line_are_as_long_as_sentences(translator: Translator) -> None:
+    listener = Listener()
+    translator.translate(["hund " * LONGEST_SOURCE], listener)
+    [warning] = listener.warnings
+    assert "1,024 tokens" in warning and "translated in 16 parts" in warning
+
+
 def test_a_line_to_be_scored_is_cut_with_a_warning(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

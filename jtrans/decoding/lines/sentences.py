@@ -17,6 +17,10 @@ from jtrans.errors import DecodingError
 from jtrans.progress import Progress
 from jtrans.text.pipeline import TextSide
 
+# The most tokens of a part of a line that is too long, ``</s>`` counted: about the longest sentence
+# of a training corpus. Of parts as long as a line may be, models skip most.
+LONGEST_PART = 128
+
 
 @dataclass(frozen=True)
 class InputSentence:
@@ -102,4 +106,5 @@ class SentenceReader:
         return parts
 
     def _is_short(self, text: str) -> bool:
-        return all(len(side.encode(text)) <= self.longest for side in self.sources)
+        most = min(self.longest, LONGEST_PART)
+        return all(len(side.encode(text)) <= most for side in self.sources)
