@@ -414,7 +414,8 @@ def distributed(results: dict[str, Any]) -> str:
         for check, result in results.items()
     ]
     machine = next(iter(results.values()))["machine"]
-    return f"{table(['check', 'outcome'], rows)}\n\n{machine}, beside other work."
+    note = f"{machine}; `speed` alone on the machine, the others beside other work."
+    return f"{table(['check', 'outcome'], rows)}\n\n{note}"
 
 
 def endurance(results: dict[str, Any]) -> str:
