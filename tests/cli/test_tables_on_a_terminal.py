@@ -49,7 +49,7 @@ def test_translations_have_lines_of_their_own_on_a_terminal(terminal: Terminal) 
     ]
     assert "reference  3 dogs run in the park and the children laugh" in lines
     assert "two        - 3" in lines
-    assert "line 1     chrF difference 0.500" in lines
+    assert "line 1     chrF difference 0.5" in lines
 
 
 def test_translations_are_left_aligned_in_plain_columns(capsys: pytest.CaptureFixture[str]) -> None:
