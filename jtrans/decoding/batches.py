@@ -33,10 +33,13 @@ def default_batch_tokens(device: torch.device) -> int:
     """
     import torch
 
+    from jtrans.decoding.lanes import lane_count
+
     if device.type == "cuda":
         count = torch.cuda.get_device_properties(device).multi_processor_count
         return BATCH_TOKENS * max(1, count // MULTIPROCESSORS)
-    return BATCH_TOKENS * max(1, torch.get_num_threads() // THREADS)
+    threads = torch.get_num_threads() // lane_count(device)
+    return BATCH_TOKENS * max(1, threads // THREADS)
 
 
 def by_length(

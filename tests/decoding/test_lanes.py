@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from plugins.random_runs import JOINT, ON_CPU, TRANSFORMER, WORDS, MakeRun
 
 from jtrans.decoding import translator
+from jtrans.decoding.batches import BATCH_TOKENS, default_batch_tokens
 from jtrans.decoding.lanes import in_lanes, lane_count, leave_if_unwanted, shared_out
 from jtrans.decoding.options import SamplingOptions, TranslationExtras
 from jtrans.decoding.translator import Translator
@@ -116,6 +117,7 @@ def test_lanes_share_the_threads_and_inherit_the_mode() -> None:
         assert set(in_lanes([[0], [1], [2]], compute, 2)) == {(2, False)}
         assert torch.get_num_threads() == 4
         assert lane_count(torch.device("cpu")) == 4
+        assert default_batch_tokens(torch.device("cpu")) == BATCH_TOKENS  # of each lane
     finally:
         torch.set_num_threads(before)
     assert lane_count(torch.device("meta")) == 1
