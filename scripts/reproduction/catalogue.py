@@ -53,6 +53,8 @@ class Experiment:
         splits: that are translated and scored.
         analyses: that are drawn: ``length``, ``position``, ``frequency``, ``attention``.
         tasks: that it is meant for.
+        setting: how its rows are limited where the command does not say.
+        overrides: settings of all rows, as with ``--set`` and before those of the command.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Experiment:
     splits: Sequence[str]
     analyses: Sequence[str] = ()
     tasks: Sequence[str] = ()
+    setting: str = "paper"
+    overrides: Sequence[str] = ()
 
     def chosen(self, names: Sequence[str] | None) -> list[Row]:
         """Return the rows of these names, in their own order; without names, all.
@@ -120,6 +124,8 @@ def find_experiment(name: str, task: str) -> Experiment:
         own.get("splits", ["test"]),
         own.get("analyses", ()),
         tasks,
+        own.get("setting", "paper"),
+        own.get("set", ()),
     )
 
 

@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ DESCRIPTION = """Train, translate and score the rows of a table, and print it be
     python -m scripts.reproduce equal-parameters --task multi30k-de-en --data DIR \\
         --out runs/equal --budget 60
     python -m scripts.reproduce table2 ... --merge elsewhere/rows/*.json
+    python -m scripts.reproduce table2 ... --figures
 
 The same command continues where it stopped, whatever stopped it: rows with a result are not made
 again. All rows get their first seed before any gets its second. A row's result is one file,
@@ -60,16 +62,22 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--budget", type=float, metavar="MINUTES", help="stop after this time")
     options.add_argument(
         "--setting",
-        default="paper",
         metavar="paper|equal-time:MINUTES|equal-updates:NUMBER",
-        help="how long rows train: as their recipes say, or all for the same time or updates",
+        help="how long rows train: as their recipes say, or all for the same time or updates "
+        "(default: as the experiment says, mostly paper)",
     )
     options.add_argument("--average", type=int, default=0, metavar="N", help="of N checkpoints")
     options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options.add_argument("--device", help="auto, cpu or cuda")
     options.add_argument("--merge", nargs="+", type=Path, default=[], metavar="FILE")
-    options.add_argument("--table", action="store_true", help="only print the table")
-    options.add_argument("--no-report", action="store_true", help="draw no figures at the end")
+    last = options.add_mutually_exclusive_group()
+    last.add_argument("--table", action="store_true", help="only print the table")
+    last.add_argument(
+        "--figures",
+        action="store_true",
+        help="train nothing: print the table and draw the runs in OUT/runs that have results",
+    )
+    last.add_argument("--no-report", action="store_true", help="draw no figures at the end")
     return options
 
 
@@ -88,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(code)
 
 
-def _job(chosen: argparse.Namespace, task: str) -> Job:
+def _job(chosen: argparse.Namespace, task: str, setting: str, overrides: Sequence[str] = ()) -> Job:
     from jtrans.data.prepared import PreparedCorpus
 
     if chosen.data is None:
@@ -107,8 +115,8 @@ def _job(chosen: argparse.Namespace, task: str) -> Job:
             "a corpus of the task's languages",
             where="--data",
         )
-    overrides = tuple(chosen.set)
-    return Job(task, corpus, chosen.out, chosen.setting, overrides, chosen.average, chosen.device)
+    overrides = (*overrides, *chosen.set)
+    return Job(task, corpus, chosen.out, setting, overrides, chosen.average, chosen.device)
 
 
 def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
@@ -123,10 +131,15 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     if chosen.table:
         _show(experiment, read_results(results), chosen.out)
         return 0
-    job = _job(chosen, chosen.task)
+    setting = chosen.setting or experiment.setting
+    job = _job(chosen, chosen.task, setting, experiment.overrides)
     for row in rows:  # refuse other settings or data before the first minute
         job.config(row, seeds[0])
         job.finished(row, seeds[0])
+    if chosen.figures:
+        _show(experiment, read_results(results), chosen.out)
+        _draw(experiment, job, rows, seeds)
+        return 0
     failed, exit_code = _train(job, experiment, rows, seeds, chosen.budget)
     done = read_results(results) if results.is_dir() else []
     _show(experiment, done, chosen.out)
@@ -136,13 +149,25 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
         console.next_step(shlex.join(["python", "-m", "scripts.reproduce", *given]))
         return exit_code or (EXIT_FAILED if failed else 0)
     if not chosen.no_report:
-        from scripts.reproduction.figures import draw
-
-        checkpoint = f"average-{job.average}" if job.average else "best"
-        progress = console.TerminalProgress()
-        files = draw(experiment, job, rows, seeds, progress, checkpoint=checkpoint)
-        console.talk(f"{'Written':<12} {files[0] if files else 'no report: no runs here'}")
+        _draw(experiment, job, rows, seeds)
     return 0
+
+
+def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence[int]) -> None:
+    """Draw the report and the figures of the rows that have a result and a run."""
+    from scripts.reproduction.figures import draw, runs_of_results
+
+    here, elsewhere = runs_of_results(job, rows, seeds)
+    if elsewhere:
+        console.talk(
+            f"the figures are without {', '.join(elsewhere)}: copy their runs into {job.out}/runs"
+        )
+    if not here:
+        console.talk("no figures: none of these rows has both a result and a run here")
+        return
+    checkpoint = f"average-{job.average}" if job.average else "best"
+    page = draw(experiment, job, here, console.TerminalProgress(), checkpoint=checkpoint)[0]
+    console.talk(f"{'Written':<12} {page}, and figures in {page.parents[1]}")
 
 
 def _train(
@@ -228,8 +253,8 @@ def _repeat(chosen: argparse.Namespace) -> int:
     path = Path(chosen.experiment)
     known = RowResult.read(path)
     _, _, average = known.checkpoint.partition("average-")
-    chosen.average, chosen.setting = int(average or 0), "paper"  # the settings have the limits
-    job = _job(chosen, known.task)
+    chosen.average = int(average or 0)
+    job = _job(chosen, known.task, known.setting)
     if digests(job.data) != known.data["digests"]:
         raise usage_error(
             f"{job.data.folder} is not the data of {known.file_name}",
@@ -244,6 +269,7 @@ def _repeat(chosen: argparse.Namespace) -> int:
     again = job.finished(row, known.seed)
     if again is None:
         return code or EXIT_FAILED
+    replace(again, recipe=known.recipe).write(job.rows_folder)  # it came from a copy of this one
     of_row = [own for own in read_results(path.parent) if own.row == known.row]
     return _compare(experiment, known, again, of_row)
 

@@ -25,29 +25,28 @@ from scripts.reproduction.row import Job
 SHORT = 6  # words of the sentence whose attention is shown
 
 
+def runs_of_results(
+    job: Job, rows: Sequence[Row], seeds: Sequence[int]
+) -> tuple[list[Run], list[str]]:
+    """Return the runs of the rows that have a result, and the names of those that are not here."""
+    done = [(row, seed) for row in rows for seed in seeds if job.finished(row, seed) is not None]
+    folders = dict.fromkeys(job.run_folder(row, seed) for row, seed in done)
+    here = [Run.open(folder) for folder in folders if Run.exists(folder)]
+    return here, [folder.name for folder in folders if not Run.exists(folder)]
+
+
 def draw(
-    experiment: Experiment,
-    job: Job,
-    rows: Sequence[Row],
-    seeds: Sequence[int],
-    progress: Progress,
-    *,
-    checkpoint: str,
+    experiment: Experiment, job: Job, runs: Sequence[Run], progress: Progress, *, checkpoint: str
 ) -> list[Path]:
     """Write the report and the figures of an experiment; return the pages and pictures.
 
     Args:
         experiment: with its analyses.
         job: of all rows.
-        rows: that are shown, as far as their runs are here.
-        seeds: of the rows.
+        runs: at least one; those that differ only by seed are one line of a figure.
         progress: of the work.
         checkpoint: of every run.
     """
-    folders = dict.fromkeys(job.run_folder(row, seed) for row in rows for seed in seeds)
-    runs = [Run.open(folder) for folder in folders if Run.exists(folder)]
-    if not runs:
-        return []
     split = experiment.splits[-1]
     decoding = DecodingChoices(checkpoint, job.device)
     study = load_study(runs, split, decoding, data=job.data.folder, progress=progress)

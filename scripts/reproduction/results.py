@@ -83,6 +83,12 @@ class RowResult:
         """The name of its file."""
         return file_name(self.row, self.seed)
 
+    @property
+    def place(self) -> str:
+        """Its processor and device, to read."""
+        device = self.machine["device"].replace(", 1 threads", ", 1 thread")
+        return f"{self.machine['processor']}, {device}"
+
     def write(self, folder: Path) -> Path:
         """Write the result into a folder; return the file."""
         path = folder / self.file_name

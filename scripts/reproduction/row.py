@@ -71,6 +71,8 @@ class Job:
         if self.average:
             # interrupted training leaves checkpoints between those of validations
             settings["training.keep.last"] = 2 * self.average
+        # known while the recipe is read: some schedules end at the limit
+        settings |= limit_of(self.setting)
         name = row.recipe_for(self.task)
         config = load_config(name, system_configs(), overrides=self.overrides, options=settings)
         return limited(config, self.setting)
@@ -98,16 +100,14 @@ class Job:
         return result
 
 
-def limited(config: Config, setting: str) -> Config:
-    """Return a configuration whose training ends as a setting says.
+def limit_of(setting: str) -> dict[str, int]:
+    """Return the limit of training that a setting names, by dotted key; none for ``paper``.
 
     Raises:
         ConfigError: an unknown setting, or one without its limit.
     """
-    from jtrans import api
-
     if setting == "paper":
-        return config
+        return {}
     name, _, limit = setting.partition(":")
     if name not in SETTINGS or not limit.isdecimal() or int(limit) < 1:
         raise usage_error(
@@ -115,10 +115,25 @@ def limited(config: Config, setting: str) -> Config:
             "--setting paper, equal-time:MINUTES or equal-updates:NUMBER",
             where="--setting",
         )
+    return {f"training.{SETTINGS[name]}": int(limit)}
+
+
+def limited(config: Config, setting: str) -> Config:
+    """Return a configuration whose training ends as a setting says.
+
+    Raises:
+        ConfigError: an unknown setting, or one without its limit.
+    """
+    from jtrans import api
+    from jtrans.config.load import set_values
+
+    limit = limit_of(setting)
+    if not limit:
+        return config
     values = config.model_dump(mode="json", exclude_none=True)
     for key in LIMITS:
         values["training"].pop(key, None)
-    values["training"][SETTINGS[name]] = int(limit)
+    set_values(values, list(limit.items()), "--setting")
     return api.load_recipe(values)
 
 

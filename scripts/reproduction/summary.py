@@ -70,7 +70,7 @@ class RowSummary:
             "high": band[1],
             "seeds": len(self.results),
             "minutes": max(0.1, round(float(np.mean(minutes)), 1)),
-            "machine": f"{first.machine['processor']}, {first.machine['device']}",
+            "machine": first.place,
             "results": f"data/benchmarks/reproduction/{experiment}.{first.task}",
         }
         return "{ " + ", ".join(f"{key} = {json.dumps(own)}" for key, own in values.items()) + " }"
@@ -132,7 +132,7 @@ def cells(experiment: Experiment, summary: RowSummary) -> list[str]:
         ",".join(str(result.seed) for result in results),
         _mean([result.training["updates"] for result in results], 0),
         _mean([result.training["minutes"] for result in results], 0),
-        _processor_minutes(results),
+        _mean(processor_minutes(results) or [], 1),
         _spread([result.training["valid_loss"] for result in results], 3),
     ]
     for split in experiment.splits:
@@ -153,16 +153,16 @@ def _beside(ours: float, published: float | None, *, is_subset: bool) -> str:
     return f"{shown} (all data)" if is_subset else f"{shown} ({ours - published:+.2f})"
 
 
-def _mean(values: Sequence[float], digits: int) -> str:
-    return f"{np.mean(values):,.{digits}f}"
-
-
-def _processor_minutes(results: Sequence[RowResult]) -> str:
-    """Return the mean, nothing on a GPU or where a result does not say."""
+def processor_minutes(results: Sequence[RowResult]) -> list[float] | None:
+    """Return those of the seeds, None on a GPU or where a result does not say."""
     known = [result.training.get("processor_minutes") for result in results]
     if None in known or not all(own.machine["device"].startswith("cpu") for own in results):
-        return ""
-    return _mean([float(minutes) for minutes in known if minutes is not None], 1)
+        return None
+    return [float(minutes) for minutes in known if minutes is not None]
+
+
+def _mean(values: Sequence[float], digits: int) -> str:
+    return f"{np.mean(values):,.{digits}f}" if values else ""
 
 
 def _spread(values: Sequence[float], digits: int) -> str:
@@ -202,18 +202,27 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
         )
     if first.setting != "paper":
         lines.append(f"Training was limited by {first.setting}, not as in the recipes.")
+    if experiment.overrides:
+        lines.append(f"Changed in every recipe: {'; '.join(experiment.overrides)}.")
     if any(len(summary.results) > 1 for summary in summaries):
         lines.append("±: standard deviation between seeds.")
     lines.append(
         "multi-bleu: the papers' tokenised BLEU; beside the baseline: difference in sacreBLEU's "
         "BLEU, * and ↓ where it is significant (p < 0.05, bootstrap over sentences and seeds)."
     )
+    if any(_has_single_seed(summary) for summary in summaries):
+        lines.append("With one seed of a row, p says nothing of how much its seeds differ.")
     machines = dict.fromkeys(
-        f"{result.machine['processor']}, {result.machine['device']}, "
-        f"{result.machine['precision']}, torch {result.versions['torch']}"
+        f"{result.place}, {result.machine['precision']}, torch {result.versions['torch']}"
         for result in results
     )
     return [*lines, *(f"{name}." for name in machines), first.splits[split].signature]
+
+
+def _has_single_seed(summary: RowSummary) -> bool:
+    """Return whether a row or its baseline has a single seed in a comparison."""
+    pairs = [pair for pair in summary.verdicts.values() if pair is not None]
+    return any(1 in (pair.baseline_runs, pair.system_runs) for pair in pairs)
 
 
 def missing(rows: Sequence[Row], seeds: Sequence[int], results: Sequence[RowResult]) -> list[str]:

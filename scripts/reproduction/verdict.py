@@ -8,9 +8,11 @@ import numpy as np
 
 from jtrans.evaluation.significance import PairedResult, p_text
 from scripts.reproduction.catalogue import Experiment, find_experiment
-from scripts.reproduction.summary import BLEU, RowSummary
+from scripts.reproduction.results import RowResult
+from scripts.reproduction.summary import BLEU, RowSummary, processor_minutes
 
 FEWEST_SEEDS = 3  # of row and baseline: with fewer, how much seeds differ is hardly known
+LENGTHS = {"equal-updates": "{} updates", "equal-time": "{} minutes"}  # of training, by setting
 
 
 def verdict(experiment: Experiment, summaries: Sequence[RowSummary]) -> str:
@@ -35,37 +37,35 @@ def verdict(experiment: Experiment, summaries: Sequence[RowSummary]) -> str:
         paragraphs.append(" ".join(lines))
     if not paragraphs:
         return "Not measured yet: a verdict needs a row and its baseline."
-    task = summaries[0].results[0].task
-    return "\n\n".join([*paragraphs, *_paper(experiment, task)])
+    first_result = summaries[0].results[0]
+    return "\n\n".join(
+        [*paragraphs, *_limits(first_result.setting), *_paper(experiment, first_result)]
+    )
 
 
 def _facts(base: RowSummary, rows: Sequence[RowSummary], split: str) -> list[str]:
     """Return the sentences about a baseline and its rows."""
     lines = [f"`{base.row.name}`: {_measured(base, split)}."]
+    pairs = []
     for row in rows:
         pair = row.verdicts.get(split)
         if pair is None:
             continue
+        pairs.append(pair)
         sign = "significant" if pair.is_significant else "not significant"
-        p = p_text(pair.p_value, pair.samples)
+        test = f"{sign} ({p_text(pair.p_value, pair.samples)})"
+        if _seeds(pair) < FEWEST_SEEDS:
+            test = "too few seeds for a test"
         lines.append(
-            f"`{row.row.name}`: {_measured(row, split)}; {pair.difference:+.2f} BLEU, {sign} ({p})."
+            f"`{row.row.name}`: {_measured(row, split)}; {pair.difference:+.2f} BLEU, {test}."
         )
-    fewest = min(len(each.results) for each in (base, *rows))
-    lines.append(f"**{conclusion([row.verdicts.get(split) for row in rows], fewest)}**")
+    lines.append(f"**{conclusion(pairs)}**")
     return lines
 
 
-def conclusion(pairs: Sequence[PairedResult | None], seeds: int) -> str:
-    """Return one sentence on all comparisons with a baseline.
-
-    Args:
-        pairs: the comparisons.
-        seeds: the fewest of a row.
-    """
-    if seeds < FEWEST_SEEDS:
-        return f"No verdict: {seeds} of at least {FEWEST_SEEDS} seeds are measured."
-    known = [pair for pair in pairs if pair is not None]
+def conclusion(pairs: Sequence[PairedResult]) -> str:
+    """Return one sentence on all comparisons with a baseline."""
+    known = [pair for pair in pairs if _seeds(pair) >= FEWEST_SEEDS]
     better = [f"`{each.system}`" for each in known if each.is_significant and each.is_better]
     worse = [f"`{each.system}`" for each in known if each.is_significant and not each.is_better]
     open_ = [f"`{each.system}`" for each in known if not each.is_significant]
@@ -76,8 +76,19 @@ def conclusion(pairs: Sequence[PairedResult | None], seeds: int) -> str:
         parts.append(f"{_listed(worse)} {'is' if len(worse) == 1 else 'are'} worse")
     if open_:
         parts.append(f"for {_listed(open_)} seeds and sentences vary too much to tell a difference")
+    few = [pair for pair in pairs if pair not in known]
+    if few:
+        rows = f" on {_listed([f'`{pair.system}`' for pair in few])}" if known else ""
+        seeds = min(_seeds(pair) for pair in few)
+        verb = "is" if seeds == 1 else "are"
+        parts.append(f"no verdict{rows}: {seeds} of at least {FEWEST_SEEDS} seeds {verb} measured")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _seeds(pair: PairedResult) -> int:
+    """Return the seeds of the row or of its baseline, whichever has fewer."""
+    return min(pair.baseline_runs, pair.system_runs)
 
 
 def _measured(summary: RowSummary, split: str) -> str:
@@ -85,15 +96,30 @@ def _measured(summary: RowSummary, split: str) -> str:
     results = summary.results
     spread = summary.deviation(split, BLEU)
     score = f"{summary.mean(split, BLEU):.2f}" + ("" if spread is None else f" ± {spread:.2f}")
-    minutes = np.mean([result.training["minutes"] for result in results])
     seeds = f"{len(results)} seed{'' if len(results) == 1 else 's'}"
     size = f"{results[0].parameters / 1e6:.2f} M parameters"
-    return f"{size}, {score} BLEU over {seeds}, {minutes:,.0f} minutes each"
+    kind, minutes = "processor minutes", processor_minutes(results)
+    if minutes is None:
+        kind, minutes = "minutes", [float(result.training["minutes"]) for result in results]
+    each = "" if len(results) == 1 else " each"
+    return f"{size}, {score} BLEU over {seeds}, {np.mean(minutes):,.0f} {kind}{each}"
 
 
-def _paper(experiment: Experiment, task: str) -> list[str]:
+def _limits(setting: str) -> list[str]:
+    """Return what a verdict on training of a fixed length does not say."""
+    name, _, limit = setting.partition(":")
+    if name not in LENGTHS:
+        return []
+    length = LENGTHS[name].format(f"{int(limit):,}")
+    return [
+        f"Every row has been trained for {length}. Which one is better after longer training, or "
+        "when its loss no longer falls, does not follow."
+    ]
+
+
+def _paper(experiment: Experiment, result: RowResult) -> list[str]:
     """Return what the paper reports for the systems of an experiment about its architectures."""
-    if experiment.name != "equal-parameters":
+    if experiment.name not in ("equal-parameters", "equal-updates"):
         return []
     place = "iwslt14-de-en"
     published = {
@@ -103,7 +129,7 @@ def _paper(experiment: Experiment, task: str) -> list[str]:
     gains = " and ".join(
         f"{score - base:+.2f} BLEU for `{name}`" for name, score in published.items()
     )
-    other = "" if task == place else ", another corpus and larger models"
+    other = "" if result.task == place else ", another corpus and larger models"
     return [f"Table 2 of the paper, on the complete text of {place}{other}: {gains}."]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from plugins.small_corpus import make_nouns
 
 from jtrans.config import find_config, load_config
 from jtrans.config.schema import ExpectBand
+from jtrans.data.prepared import PreparedCorpus
 from jtrans.evaluation.significance import PairedResult
 from jtrans.models.zoo import build_model, system_configs
 from scripts.reproduction import command
@@ -25,11 +28,12 @@ from scripts.reproduction.catalogue import (
     find_experiment,
     task_pairs,
 )
-from scripts.reproduction.results import RowResult, read_results
-from scripts.reproduction.row import limited
-from scripts.reproduction.summary import RowSummary, summarise
+from scripts.reproduction.results import RowResult, read_results, settings_differ
+from scripts.reproduction.row import Job, limited, plain
+from scripts.reproduction.summary import RowSummary, notes, summarise
 from scripts.reproduction.verdict import conclusion, verdict
 
+ROOT = Path(__file__).parents[2]
 TINY = [
     "model.width=8",
     "model.ffn_width=16",
@@ -179,6 +183,7 @@ def test_a_row_made_again_from_its_result_is_compared_with_the_band_of_its_seeds
     again = RowResult.read(tmp_path / "again" / "rows" / result.name)
     known = RowResult.read(result)
     assert again.splits["test"].hypotheses == known.splits["test"].hypotheses
+    assert (again.recipe, again.setting) == (known.recipe, known.setting)
 
 
 def test_results_of_other_machines_are_merged(
@@ -285,28 +290,48 @@ def test_a_row_can_score_the_average_of_another_rows_runs(
     assert average.curve == plain.curve
 
 
-def paired(system: str, difference: float, p: float) -> PairedResult:
-    return PairedResult(difference, p, samples=1000, baseline="base", system=system, metric="BLEU")
+def paired(system: str, difference: float, p: float, *seeds: int) -> PairedResult:
+    """A comparison; `seeds` of the baseline and of the system, three each by default."""
+    baseline_runs, system_runs = seeds or (3, 3)
+    return PairedResult(
+        difference,
+        p,
+        samples=1000,
+        baseline="base",
+        system=system,
+        metric="BLEU",
+        baseline_runs=baseline_runs,
+        system_runs=system_runs,
+    )
 
 
 @pytest.mark.parametrize(
-    ("pairs", "seeds", "expected"),
+    ("pairs", "expected"),
     [
-        ([paired("a", 1.0, 0.01)], 2, "No verdict: 2 of at least 3 seeds are measured."),
-        ([paired("a", 1.0, 0.01)], 3, "A gain over the baseline shows for `a`."),
-        ([paired("a", -1.0, 0.01), paired("b", -1.0, 0.01)], 3, "`a` and `b` are worse."),
+        ([paired("a", 1.0, 0.01, 2, 3)], "No verdict: 2 of at least 3 seeds are measured."),
+        (
+            [paired("a", 1.0, 0.01, 1, 1), paired("b", 1.0, 0.01, 1, 1)],
+            "No verdict: 1 of at least 3 seeds is measured.",
+        ),
+        ([paired("a", 1.0, 0.01)], "A gain over the baseline shows for `a`."),
+        ([paired("a", -1.0, 0.01), paired("b", -1.0, 0.01)], "`a` and `b` are worse."),
+        (
+            [paired("a", 0.2, 0.4)],
+            "For `a` seeds and sentences vary too much to tell a difference.",
+        ),
         (
             [paired("a", 1.0, 0.01), paired("b", 0.2, 0.4)],
-            3,
             "A gain over the baseline shows for `a`; for `b` seeds and sentences vary too much "
             "to tell a difference.",
         ),
+        (
+            [paired("a", -1.0, 0.01), paired("b", 2.0, 0.01, 3, 1)],
+            "`a` is worse; no verdict on `b`: 1 of at least 3 seeds is measured.",
+        ),
     ],
 )
-def test_a_verdict_says_what_the_tests_say(
-    pairs: list[PairedResult], seeds: int, expected: str
-) -> None:
-    assert conclusion(pairs, seeds) == expected
+def test_a_verdict_says_what_the_tests_say(pairs: list[PairedResult], expected: str) -> None:
+    assert conclusion(pairs) == expected
 
 
 def test_a_verdict_names_every_measured_row_and_those_that_are_missing(done: Path) -> None:
@@ -316,3 +341,85 @@ def test_a_verdict_names_every_measured_row_and_those_that_are_missing(done: Pat
     assert "No verdict: 2 of at least 3 seeds" in text
     larger = find_experiment("equal-parameters", "multi30k-de-en")
     assert verdict(larger, []) == "Not measured yet: a verdict needs a row and its baseline."
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_the_seeds_of_one_row_do_not_hide_the_verdict_on_another(done: Path, kept: int) -> None:
+    """Results as of three seeds of two rows and `kept` of a third."""
+    recipe = "demo/transformer-small"
+    experiment = Experiment("three", "Three rows", [Row(x, recipe) for x in "abc"], ["test"])
+    first = RowResult.read(done / "rows" / "transformer-small-1.json")
+    results = [
+        replace(first, row=row, seed=seed, setting="equal-updates:5000")
+        for row in "abc"
+        for seed in range(1, 4 if row != "c" else kept + 1)
+    ]
+    summaries = summarise(experiment, results)
+    text = verdict(experiment, summaries)
+    assert ("no verdict on `c`" in text) == ("too few seeds for a test" in text) == (kept < 3)
+    tested = "`b`" if kept < 3 else "`b` and `c`"
+    assert f"For {tested} seeds and sentences vary too much to tell a difference" in text
+    assert "trained for 5,000 updates" in text
+    of_one_seed = "With one seed of a row, p says nothing of how much its seeds differ."
+    assert (of_one_seed in notes(experiment, summaries)) == (kept == 1)
+
+
+def kept_results() -> list[Path]:
+    return sorted((ROOT / "data" / "benchmarks" / "reproduction").glob("*/*.json"))
+
+
+@pytest.mark.parametrize("path", kept_results(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_kept_result_is_of_the_settings_that_its_experiment_has_today(
+    path: Path, data: Path, tmp_path: Path
+) -> None:
+    name, _, task = path.parent.name.partition(".")
+    experiment, result = find_experiment(name, task), RowResult.read(path)
+    (row,) = experiment.chosen([result.row])
+    corpus = PreparedCorpus.open(data)
+    job = Job(task, corpus, tmp_path, experiment.setting, experiment.overrides)
+    assert settings_differ(result, plain(job.config(row, result.seed))) == []
+    assert (result.task, result.setting) == (task, experiment.setting)
+    assert result.recipe == row.recipe.format(task=task)
+    assert path.name == result.file_name
+
+
+def test_the_command_overrides_the_settings_of_an_experiment(data: Path, tmp_path: Path) -> None:
+    line = ["equal-updates", "--task", "multi30k-de-en", *place(data, tmp_path), "--seeds", 1]
+    line += ["--rows", "transformer-2m", "--setting", "equal-updates:4", "--no-report"]
+    other = ["training.precision=fp32", "training.schedule.warmup=2", "training.batch_tokens=64"]
+    small = [word for setting in [*TINY[:3], *other] for word in ("--set", setting)]
+    assert reproduce(*line, "--device", "cpu", *small) == 0
+    (result,) = read_results(tmp_path / "rows")
+    training = result.config["training"]
+    assert (result.setting, training["max_updates"]) == ("equal-updates:4", 4)
+    assert (training["schedule"]["name"], training["schedule"]["warmup"]) == ("cosine", 2)
+    assert training["learning_rate"] == 2e-3
+
+
+def test_figures_are_drawn_of_the_runs_that_are_here_and_nothing_is_trained(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(done, out)
+    shutil.rmtree(out / "runs" / "reformer-fast-2")  # made elsewhere, only its result is merged
+    (out / "rows" / "reformer-fast-1.json").unlink()  # not finished
+    line = ["demo", *TASK[:2], *place(data, out), "--seeds", "1,2", "--device", "cpu", "--figures"]
+    assert reproduce(*line, *settings()) == 0
+    said = capsys.readouterr().err
+    assert "the figures are without reformer-fast-2: " in said
+    assert {path.name for path in (out / "runs").iterdir()} == {
+        "transformer-small-1",
+        "transformer-small-2",
+        "reformer-fast-1",
+    }
+    drawn = (out / "demo" / "test.length-bleu.csv").read_text(encoding="utf-8")
+    assert "transformer-small" in drawn and "reformer-fast" not in drawn
+    assert (out / "demo" / "report" / "report.html").is_file()
+
+
+def test_a_result_is_printed_with_one_thread_and_kept_as_it_was_written(done: Path) -> None:
+    result = RowResult.read(done / "rows" / "transformer-small-1.json")
+    machine = {**result.machine, "processor": "A", "device": "cpu, 1 threads"}
+    assert replace(result, machine=machine).place == "A, cpu, 1 thread"
+    machine["device"] = "cpu, 11 threads"
+    assert replace(result, machine=machine).place == "A, cpu, 11 threads"
