@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -12,14 +12,18 @@ from torch.profiler import ProfilerActivity, profile
 from jtrans.data.batch import Batch
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.captured.joint import GraphReformer
+from jtrans.decoding.prepared.captured.transformer import GraphTransformer
 from jtrans.decoding.prepared.choose import prepared
-from jtrans.decoding.prepared.static import GraphTransformer
 from jtrans.decoding.prepared.transformer import PreparedTransformer
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.trace import Hypothesis
+from jtrans.models.base import TranslationModel
+from jtrans.models.reformer import Reformer
 from scripts.gpu.models import fixed_batch, make_model
 from scripts.gpu.timing import Row, Scale
 
+SYSTEMS = ("transformer", "reformer-base", "reformer-fast")
 # of scores; bfloat16 rounds otherwise in products of other sizes
 TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
 SAME = {"fp32": 1.0, "bf16": 0.9}  # share of sentences with the same best tokens
@@ -28,40 +32,51 @@ LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cudaGr
 
 def captured(scale: Scale) -> list[Row]:
     """Compare searches with and without graphs; without a GPU, with steps that only could be."""
-    length = 4 if scale.is_tiny else 25
-    rows: list[Row] = []
-    for precision in TOLERANCE:
-        model = make_model("transformer", scale.widths[0], scale).eval()
-        plain = prepared(model, precision, graphs=False)
-        assert isinstance(plain, PreparedTransformer)
-        capture = None if scale.device.type == "cuda" else lambda work: work
-        graphed = GraphTransformer(plain, capture)
-        for size in (1, 2) if scale.is_tiny else (1, 16, 64):
-            batch = fixed_batch(length, length, size * length * length, scale)
-            options = SearchOptions(beam=5, nbest=5, max_length=str(length), min_length=length // 2)
+    return [
+        row
+        for precision in TOLERANCE
+        for system in SYSTEMS
+        for row in _compare(system, precision, scale)
+    ]
 
-            with_graphs, without = (
-                functools.partial(_search, form, batch, options) for form in (graphed, plain)
-            )
-            for _ in range(2):  # sizes are captured when a second search asks for them
-                with_graphs()
-            ours, theirs = with_graphs(), without()
-            pairs = list(zip(ours, theirs, strict=True))
-            same = sum(a[0].tokens == b[0].tokens for a, b in pairs) / len(pairs)
-            error = max(abs(a[0].score - b[0].score) for a, b in pairs)
-            is_ok = error <= TOLERANCE[precision] and same >= SAME[precision]
-            rows.append(
-                {
-                    "check": f"captured {precision}, {size} sentences",
-                    "error": error,
-                    "same": same,
-                    "graphs": len(graphed.graphs.kept),
-                    "ok": is_ok and not graphed.graphs.has_failed,
-                    "launches/step": _launches(with_graphs, length, scale),
-                    "without": _launches(without, length, scale),
-                }
-            )
-    return rows
+
+def _compare(system: str, precision: str, scale: Scale) -> Iterator[Row]:
+    length = 4 if scale.is_tiny else 25
+    model = make_model(system, scale.widths[0], scale).eval()
+    plain = prepared(model, precision, graphs=False)
+    graphed = _with_graphs(model, plain, precision)
+    for size in (1, 2) if scale.is_tiny else (1, 16, 64):
+        batch = fixed_batch(length, length, size * length * length, scale)
+        options = SearchOptions(beam=5, nbest=5, max_length=str(length), min_length=length // 2)
+        with_graphs, without = (
+            functools.partial(_search, form, batch, options) for form in (graphed, plain)
+        )
+        for _ in range(2):  # sizes are captured when a second search asks for them
+            with_graphs()
+        ours, theirs = with_graphs(), without()
+        pairs = list(zip(ours, theirs, strict=True))
+        same = sum(a[0].tokens == b[0].tokens for a, b in pairs) / len(pairs)
+        error = max(abs(a[0].score - b[0].score) for a, b in pairs)
+        is_ok = error <= TOLERANCE[precision] and same >= SAME[precision]
+        yield {
+            "check": f"captured {system} {precision}, {size} sentences",
+            "error": error,
+            "same": same,
+            "graphs": len(graphed.graphs.kept),
+            "ok": is_ok and bool(graphed.graphs.kept) and not graphed.graphs.has_failed,
+            "launches/step": _launches(with_graphs, length, scale),
+            "without": _launches(without, length, scale),
+        }
+
+
+def _with_graphs(
+    model: TranslationModel, plain: Searchable, precision: str
+) -> GraphTransformer | GraphReformer:
+    capture = None if model.device.type == "cuda" else lambda work: work
+    if isinstance(model, Reformer):
+        return GraphReformer(model, precision, capture)
+    assert isinstance(plain, PreparedTransformer)
+    return GraphTransformer(plain, capture)
 
 
 @torch.inference_mode()

@@ -19,14 +19,16 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.prepared import graphs
 from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.captured import graphs, joint
+from jtrans.decoding.prepared.captured.graphs import Bucket, Capture, Replay, StaticStep, StepGraphs
+from jtrans.decoding.prepared.captured.joint import GraphReformer
+from jtrans.decoding.prepared.captured.transformer import GraphTransformer
 from jtrans.decoding.prepared.choose import prepared
-from jtrans.decoding.prepared.graphs import Bucket, Capture, Replay, StaticStep, StepGraphs
-from jtrans.decoding.prepared.static import GraphTransformer
 from jtrans.decoding.prepared.transformer import PreparedTransformer
 from jtrans.decoding.search.beam import beam_search
 from jtrans.models.base import TranslationModel
+from jtrans.models.reformer import Reformer
 
 
 class Tape(TorchDispatchMode):
@@ -52,8 +54,10 @@ class Tape(TorchDispatchMode):
         """Repeat all of them; results go to where they went before."""
         for func, args, kwargs, result in self.notes:
             again = func(*args, **kwargs)
-            if isinstance(result, Tensor) and again.data_ptr() != result.data_ptr():
-                result.copy_(again)
+            several = isinstance(result, (tuple, list))
+            for old, new in zip(result, again, strict=True) if several else [(result, again)]:
+                if isinstance(old, Tensor) and new.data_ptr() != old.data_ptr():
+                    old.copy_(new)
 
 
 def taped(work: Replay) -> Replay:
@@ -76,14 +80,23 @@ def refuse(work: Replay) -> Replay:
     raise RuntimeError("operation not permitted when stream is capturing")
 
 
-def graph_form(model: TranslationModel, capture: Capture) -> GraphTransformer:
+def graph_form(model: TranslationModel, capture: Capture) -> GraphTransformer | GraphReformer:
     """Return the form with graphs of a model."""
+    if isinstance(model, Reformer):
+        return GraphReformer(model, "fp32", capture)
     form = prepared(model)
     assert isinstance(form, PreparedTransformer)
     return GraphTransformer(form, capture)
 
 
-@pytest.fixture(params=["transformer", "dlcl", "transformer post-norm", "transformer offset-2"])
+CASES = (
+    *("transformer", "dlcl", "transformer post-norm", "transformer offset-2"),
+    *("reformer-base", "reformer-fast post-norm", "reformer-base concat"),
+    *("reformer-base max-reduction", "reformer-base side-vectors", "reformer-fast offset-2"),
+)
+
+
+@pytest.fixture(params=CASES)
 def model(request: pytest.FixtureRequest) -> TranslationModel:
     """Models whose decoders differ, in float64."""
     system, _, variant = request.param.partition(" ")
@@ -142,8 +155,8 @@ def test_searches_one_after_the_other_find_the_same(
         assert_same(ours, theirs)
 
 
-def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: TranslationModel) -> None:
-    replays: list[Bucket] = []
+def noting_buckets(replays: list[Bucket]) -> Capture:
+    """Return a capture that adds a step's bucket to `replays` at every replay."""
 
     def noted(work: Replay) -> Replay:
         replay = taped(work)
@@ -155,7 +168,12 @@ def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: Translatio
 
         return note
 
-    graphed = graph_form(model, noted)
+    return noted
+
+
+def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: TranslationModel) -> None:
+    replays: list[Bucket] = []
+    graphed = graph_form(model, noting_buckets(replays))
     source, mask = sentences(5, 18, 1)
     options = {"beam": 3, "nbest": 3, "max_length": "S+6"}
     ours, theirs = (found(each, source, mask, **options) for each in (graphed, prepared(model)))
@@ -165,6 +183,48 @@ def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: Translatio
     assert {bucket.slots for bucket in replays} >= {16, 32}
     assert max(bucket.lanes for bucket in replays) == 8
     assert min(bucket.lanes for bucket in replays) < 8
+
+
+def test_slots_that_no_hypothesis_needs_are_used_again(model: TranslationModel) -> None:
+    forms: tuple[Searchable, Searchable] = (graph_form(model, taped), prepared(model))
+    source, mask = sentences(2, 6, 3)
+    tokens = torch.randint(4, 10, (40, 2, 6), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        states: list[Any] = [each.begin(each.encode(source, mask), 1) for each in forms]
+        token, beam = torch.tensor([1, 1]), 1
+        for number, new in enumerate(tokens):
+            ours, theirs = (
+                form.step(token, state) for form, state in zip(forms, states, strict=True)
+            )
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+            # all hypotheses go on from one, or from two
+            rows = torch.tensor([0] * 3 + [min(beam - 1, number % 3)] * 3)
+            states = [state.select(torch.stack([rows, rows + beam])) for state in states]
+            token, beam = new.flatten(), 6
+    assert states[0].taken.bucket.slots <= 128  # of 240 that were written
+
+
+def test_steps_of_many_rows_are_not_captured(
+    model: TranslationModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not isinstance(model, Reformer):
+        pytest.skip("only the rows of joint systems take long")
+    monkeypatch.setattr(joint, "MOST_ROWS", 2 * 3 * 16)
+    forms: tuple[Searchable, Searchable] = (graph_form(model, taped), prepared(model))
+    source, mask = sentences(5, 14, 1)
+    with torch.inference_mode():
+        states: list[Any] = [each.begin(each.encode(source, mask), 1) for each in forms]
+        token, rows = torch.full((5,), 1), torch.arange(5)[:, None].expand(5, 3)
+        for number in range(9):
+            ours, theirs = (
+                form.step(token, state) for form, state in zip(forms, states, strict=True)
+            )
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+            assert (states[0].taken is not None) == (number > 4)
+            if number:
+                rows = torch.arange(15).view(5, 3)[:, [1, 0, 1]] if number < 4 else rows[:2]
+            states = [state.select(rows) for state in states]
+            token = torch.arange(rows.numel()) % 7 + 4
 
 
 def test_a_system_that_cannot_be_captured_is_searched_without(
@@ -205,6 +265,7 @@ class Counting(StaticStep):
 
     def __init__(self, bucket: Bucket) -> None:
         self.value = torch.zeros(1)
+        self.size = bucket.lanes
 
     def work(self) -> Tensor:
         """Add 1."""
@@ -227,6 +288,13 @@ def test_the_least_recently_used_step_is_dropped() -> None:
     assert len(steps.kept) == 2
     other = User()
     assert steps.take(buckets[1], other) is not first[1]  # dropped, so made anew
+
+
+def test_buffers_take_no_more_memory_than_they_may() -> None:
+    steps = StepGraphs(Counting, lambda work: work, most_bytes=6)
+    for lanes, kept in ((1, [1]), (4, [1, 4]), (2, [4, 2]), (8, [8]), (1, [1])):
+        steps.take(Bucket(lanes, 5, 16, 64), User())
+        assert [bucket.lanes for bucket in steps.kept] == kept
 
 
 def test_a_size_is_captured_when_a_second_search_asks(monkeypatch: pytest.MonkeyPatch) -> None:

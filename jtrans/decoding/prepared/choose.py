@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from jtrans.decoding.half_precision import HalfPrecision
 from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.prepared.captured.joint import GraphReformer
+from jtrans.decoding.prepared.captured.transformer import GraphTransformer
 from jtrans.decoding.prepared.convs2s import prepare_convs2s
 from jtrans.decoding.prepared.grid.pervasive import prepare_pervasive
 from jtrans.decoding.prepared.int8 import with_int8_weights
 from jtrans.decoding.prepared.joint import prepare_reformer
 from jtrans.decoding.prepared.rnmt import prepare_rnmt
-from jtrans.decoding.prepared.static import GraphTransformer
 from jtrans.decoding.prepared.transformer import (
     PreparedTransformer,
     prepare_transformer,
@@ -55,8 +56,11 @@ def prepared(
     """
     form = FORMS.get(type(model))
     found = form(model, precision) if form else None
-    if graphs and isinstance(found, PreparedTransformer) and found.device.type == "cuda":
-        return GraphTransformer(found)
+    if graphs and model.device.type == "cuda":
+        if isinstance(found, PreparedTransformer):
+            return GraphTransformer(found)
+        if form is prepare_reformer and precision != "int8":
+            return GraphReformer(cast(Reformer, model), precision)
     if found is not None:
         return found
     if precision == "int8":

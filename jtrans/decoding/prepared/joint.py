@@ -1,4 +1,4 @@
-"""Reformer-base and Reformer-fast prepared for the search on a CPU.
+"""Reformer-base and Reformer-fast prepared for the search: their weights, and the form for a CPU.
 
 A step adds a column of S positions to the grid of every hypothesis (see
 `jtrans.decoding.prepared.columns`).
@@ -11,7 +11,7 @@ queries, keys and values. Its input is ``u_i + v_j``, so with W centred,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -40,7 +40,7 @@ from jtrans.nn.residual import Residual
 
 
 class PreparedReformer:
-    """A Reformer on a CPU with weights for searching only.
+    """A Reformer with weights for searching only, and its search on a CPU.
 
     Args:
         model: a Reformer in evaluation mode, in float32 or float64.
@@ -104,16 +104,37 @@ class PreparedReformer:
         self._require_memory(block, state.beam)
         x, qkv = self._first(block, v, first)
         earlier = [_Earlier(part, block, state, self.heads, self.dtype) for part in block.segments]
+        x = self.through_layers(
+            *(x, qkv),
+            lambda layer, qkv: self._along_target(layer, earlier, state.beam, qkv),
+            lambda qkv: self._along_source(block.runs, state.beam, qkv),
+        )
+        return self.reduction(x, block.runs, state.beam)
+
+    def through_layers(
+        self,
+        x: Tensor,
+        qkv: Tensor,
+        along_target: Callable[[int, Tensor], Tensor],
+        along_source: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """Return the rows after all layers, [n, E].
+
+        Args:
+            x: the grid's new columns, [n, E].
+            qkv: the first queries, keys and values, [n, 3E].
+            along_target: attention to a hypothesis's columns, by number of the layer and qkv.
+            along_source: attention within a column.
+        """
         for number, layer in enumerate(self.layers):
             if number:
                 qkv = layer.target_in(layer.read(x))
-            mixed = self._along_target(number, earlier, state.beam, qkv)
-            x = layer.add(0, layer.target_out, x, mixed)
+            x = layer.add(0, layer.target_out, x, along_target(number, qkv))
             x = layer.feed_forward(1, layer.target_ffn, x)
             qkv = layer.source_in(layer.read(x))
-            x = layer.add(2, layer.source_out, x, self._along_source(block.runs, state.beam, qkv))
+            x = layer.add(2, layer.source_out, x, along_source(qkv))
             x = layer.feed_forward(3, layer.source_ffn, x)
-        return self.reduction(x, block.runs, state.beam)
+        return x
 
     def _require_memory(self, block: Block, beam: int) -> None:
         """Refuse a block whose rows and attention weights do not fit: a long sentence alone."""

@@ -10,6 +10,7 @@ it.
 from __future__ import annotations
 
 import logging
+import math
 import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from jtrans.nn.memory import is_out_of_memory
 _log = logging.getLogger(__name__)
 
 MOST_GRAPHS = 24  # each holds caches of its size
+MEMORY_SHARE = 0.25  # of a GPU, for all of them
 WARM_UPS = 3  # before a capture, on a stream of its own, as torch's documentation demands
 LEAST_SLOTS, LEAST_SOURCE = 64, 16
 WANTED = 2  # a size is captured when so many searches have asked for it
@@ -68,10 +70,12 @@ class StaticStep:
 
     Attributes:
         replay: does the step, by a graph if it could be captured.
+        size: the bytes of its buffers.
         user: the state of the search that uses the buffers at present.
     """
 
     replay: Replay
+    size: int = 0
     user: weakref.ref[Any] | None = None
 
     @property
@@ -94,12 +98,18 @@ class StepGraphs(Generic[Step]):
         build: allocates the buffers of a bucket and returns the step.
         capture: turns a step into its replay.
         most: how many are kept.
+        most_bytes: of all their buffers, unless a single one needs more.
     """
 
     def __init__(
-        self, build: Callable[[Bucket], Step], capture: Capture, most: int = MOST_GRAPHS
+        self,
+        build: Callable[[Bucket], Step],
+        capture: Capture,
+        most: int = MOST_GRAPHS,
+        most_bytes: float = math.inf,
     ) -> None:
-        self._build, self._capture, self._most = build, capture, most
+        self._build, self._capture = build, capture
+        self._most, self._most_bytes = most, most_bytes
         self.kept: OrderedDict[Bucket, Step] = OrderedDict()
         self._asked: Counter[Bucket] = Counter()
         self.has_failed = False
@@ -121,10 +131,14 @@ class StepGraphs(Generic[Step]):
         if not self.has_failed:
             self.kept[bucket] = step
             self.kept.move_to_end(bucket)
-            while len(self.kept) > self._most:
+            while self._are_too_many():
                 self.kept.popitem(last=False)
         step.user = weakref.ref(user)
         return step
+
+    def _are_too_many(self) -> bool:
+        count, size = len(self.kept), sum(step.size for step in self.kept.values())
+        return count > self._most or (count > 1 and size > self._most_bytes)
 
     def _new(self, bucket: Bucket) -> Step:
         with torch.inference_mode(False), torch.no_grad():  # searches in either mode may write
@@ -145,6 +159,13 @@ class StepGraphs(Generic[Step]):
                 error,
             )
         return step
+
+
+def memory_for_graphs(device: torch.device) -> float:
+    """Return how many bytes the buffers of captured steps may take."""
+    if device.type != "cuda":
+        return math.inf
+    return MEMORY_SHARE * torch.cuda.get_device_properties(device).total_memory
 
 
 class CudaCapture:

@@ -1,0 +1,197 @@
+"""The Reformers' step on buffers of fixed sizes, and the form that captures it on a GPU.
+
+A step adds a column of S positions to the grid of every hypothesis. Steps of so many rows that the
+GPU computes longer than it takes to ask for them are not captured, as buffers have idle parts: then
+the model takes its own step, and again where a size was not asked for before.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from jtrans.decoding.half_precision import HalfPrecision
+from jtrans.decoding.prepared.captured.graphs import (
+    Bucket,
+    Capture,
+    CudaCapture,
+    StepGraphs,
+    memory_for_graphs,
+)
+from jtrans.decoding.prepared.captured.slots import Contents, SlotStep
+from jtrans.decoding.prepared.captured.state import GraphState
+from jtrans.decoding.prepared.encoder import PreparedEmbedding
+from jtrans.decoding.prepared.joint import PreparedReformer
+from jtrans.decoding.prepared.target import attention_type, keep_sentences, weights_of
+from jtrans.models.base import Memory
+from jtrans.models.reformer import Reformer, ReformerState
+from jtrans.nn.cpu.fixed_linear import product_type
+
+# Rows of a captured step, idle ones included. Calculated, not measured: a layer's products of so
+# many rows of width 256 take an H100 as long as asking for its operations one by one.
+MOST_ROWS = 16_384
+
+
+class JointSource:
+    """What a column reads of the source, in buffers or of a search.
+
+    Args:
+        states: [B, S, E], of a joined grid half as wide.
+        first: their share of the first layer's queries, keys and values, [B, S, 3E].
+        bias: 0 on real source positions, -inf on padding, [B, S].
+    """
+
+    def __init__(self, states: Tensor, first: Tensor, bias: Tensor) -> None:
+        self.states, self.first_layer, self.bias = states, first, bias
+
+    @property
+    def length(self) -> int:
+        """S."""
+        return self.bias.shape[1]
+
+    def first(self, count: int) -> JointSource:
+        """Return the first sentences, without a copy."""
+        return JointSource(self.states[:count], self.first_layer[:count], self.bias[:count])
+
+    def keep(self, sentences: Tensor) -> None:
+        """Move some sentences, [B'], to the front of these buffers."""
+        for each in (self.states, self.first_layer, self.bias):
+            keep_sentences(each, 0, sentences)
+
+    def load(self, other: JointSource) -> None:
+        """Copy the sentences of another one to the front; idle lanes are without padding."""
+        B, S = other.bias.shape
+        self.states.zero_()[:B, :S] = other.states
+        self.first_layer.zero_()[:B, :S] = other.first_layer
+        self.bias.zero_()[:B].fill_(-math.inf)[:, :S] = other.bias
+
+
+class StaticJointStep(SlotStep[JointSource]):
+    """A step of a bucket's size, with its buffers.
+
+    Args:
+        weights: the prepared weights.
+        bucket: the sizes.
+        dtype: of keys and values.
+    """
+
+    def __init__(self, weights: PreparedReformer, bucket: Bucket, dtype: torch.dtype) -> None:
+        self.weights = weights
+        model, device = weights.model, weights.device
+        B, S, H, E = bucket.lanes, bucket.source, weights.heads, weights.width
+
+        def buffer(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=weights.dtype, device=device)
+
+        side = E if weights.is_sum else E // 2
+        source = JointSource(buffer(B, S, side), buffer(B, S, 3 * E), buffer(B, S))
+        super().__init__(
+            *(bucket, PreparedEmbedding(model.target_embedding), source),
+            layers=len(weights.layers),
+            lines=(S, H),
+            width=E // H,
+            dtype=dtype,
+            device=device,
+        )
+
+    def layers_of(self, vectors: Tensor) -> Tensor:
+        """Return the hidden states of embedded tokens, [B, beam, E] -> [B * beam, E]."""
+        weights, source = self.weights, self.source
+        first = source.first_layer[:, None] + weights.first.of_target(vectors)[:, :, None]
+        x = self._grid(vectors)  # [B, beam, S, E]
+        qkv = weights.first.finish(first.flatten(0, 2), x.flatten(0, 2))
+        x = weights.through_layers(
+            *(x.flatten(0, 2), qkv), self._along_target, self._along_source
+        ).view(x.shape)
+        z = x if weights.reduction.norm is None else weights.reduction.norm(x)
+        reduced: Tensor = weights.model.reduction(z, source.bias)  # [B, beam, E]
+        return weights.reduction.output_norm(reduced.flatten(0, 1))  # type: ignore[no-any-return]
+
+    def _grid(self, v: Tensor) -> Tensor:
+        """Return the new columns, [B, beam, S, E]."""
+        u, v = self.source.states[:, None], v[:, :, None]
+        if self.weights.is_sum:
+            return u + v
+        beam, S = self.bucket.beam, self.bucket.source
+        return torch.cat([u.expand(-1, beam, -1, -1), v.expand(-1, -1, S, -1)], dim=-1)
+
+    def _along_target(self, layer: int, qkv: Tensor) -> Tensor:
+        """Return what each row mixes of its hypothesis's columns, [rows, 3E] -> [rows, E]."""
+        parts = self._by_head(qkv).permute(3, 0, 2, 4, 1, 5)  # [3, B, S, H, beam, D]
+        return self.attend_to_slots(layer, parts).permute(0, 3, 1, 2, 4).reshape(len(qkv), -1)
+
+    def _along_source(self, qkv: Tensor) -> Tensor:
+        """Return what each row mixes of its column, [rows, 3E] -> [rows, E]."""
+        parts = self._by_head(qkv).permute(3, 0, 1, 4, 2, 5)  # [3, B, beam, H, S, D]
+        B, beam, H, S, D = parts.shape[1:]
+        q, k, v = parts.reshape(3, -1, S, D)
+        scores = torch.bmm(q, k.mT).view(B, beam * H, S, S)
+        scores = scores + self.source.bias[:, None, None].to(scores.dtype)
+        mixed = torch.bmm(weights_of(scores).flatten(0, 1), v).view(B, beam, H, S, D)
+        return mixed.transpose(2, 3).reshape(len(qkv), -1)
+
+    def _by_head(self, qkv: Tensor) -> Tensor:
+        """View rows as [B, beam, S, 3, H, D]."""
+        bucket = self.bucket
+        return qkv.view(bucket.lanes, bucket.beam, bucket.source, 3, self.weights.heads, -1)
+
+
+class GraphReformer:
+    """A Reformer on a GPU whose steps are captured as CUDA graphs while they are small.
+
+    Args:
+        model: in evaluation mode.
+        precision: ``fp32``, that of the weights, or ``bf16``.
+        capture: another way to capture than torch's.
+    """
+
+    is_joint = True
+
+    def __init__(self, model: Reformer, precision: str, capture: Capture | None = None) -> None:
+        self.plain = HalfPrecision(model) if precision == "bf16" else model
+        self.longest, self.device = model.longest, model.device
+        self._weights = weights = PreparedReformer(model, precision)
+        dtype = attention_type(product_type(precision, weights.dtype), self.device)
+        self.graphs: StepGraphs[SlotStep[JointSource]] = StepGraphs(
+            lambda bucket: StaticJointStep(weights, bucket, dtype),
+            capture or CudaCapture(self.device),
+            most_bytes=memory_for_graphs(self.device),
+        )
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Compute all that depends on the source alone."""
+        return self.plain.encode(source, source_mask)
+
+    def begin(self, memory: Memory, beam: int) -> GraphState[ReformerState, JointSource]:
+        """Return the state of B x beam empty prefixes."""
+        plain = self.plain.begin(memory, beam)
+        assert isinstance(plain, ReformerState)
+        return GraphState(self, plain, sentences=len(memory.mask))
+
+    def step(self, token: Tensor, state: GraphState[ReformerState, JointSource]) -> Tensor:
+        """Read one more token of each hypothesis, [N] -> [N, E]; until the next step."""
+        return state.step(token)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., E] -> [..., V]."""
+        return self.plain.project(hidden)
+
+    def bucket(self, plain: ReformerState) -> Bucket | None:
+        """Return what would hold an ordinary state, unless it has many rows."""
+        B, beam, slots = plain.cache.mask.shape
+        bucket = Bucket.holding(B, beam, plain.memory.mask.shape[1], slots + beam)
+        return bucket if bucket.lanes * beam * bucket.source <= MOST_ROWS else None
+
+    def contents(self, plain: ReformerState) -> Contents[JointSource]:
+        """Return what an ordinary state holds."""
+        cache, weights = plain.cache, self._weights
+        held = [torch.stack(layer.tensors()) for layer in cache.layers]
+        bias = torch.zeros(cache.mask.shape, dtype=held[0].dtype, device=self.device)
+        bias = bias.masked_fill_(~cache.mask, -math.inf).flatten(0, 1)
+        states = plain.memory.states.to(weights.dtype)
+        padding = torch.zeros(plain.memory.mask.shape, dtype=weights.dtype, device=self.device)
+        padding = padding.masked_fill_(~plain.memory.mask, -math.inf)
+        source = JointSource(states, weights.first.of_source(states), padding)
+        return Contents(held, bias, source, bias.shape[1], cache.length)

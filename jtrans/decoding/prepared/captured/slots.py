@@ -1,0 +1,199 @@
+"""A step of the search on buffers of fixed sizes, whose keys and values are kept in slots.
+
+What other prepared steps do with Python's numbers is done with tensors here: the position and the
+new slots are counted on the device, and the order of the hypotheses is a buffer that is read at the
+beginning of the step. Attention reads all slots; a bias of -inf leaves out those that are not a
+hypothesis's own, or not yet written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from jtrans.decoding.prepared.captured.graphs import Bucket, StaticStep
+from jtrans.decoding.prepared.encoder import PreparedEmbedding
+from jtrans.decoding.prepared.target import keep_sentences, weights_of
+from jtrans.nn.beam_cache import KeyValueCache
+
+
+class StaticSource(Protocol):
+    """What a step reads of the sources, in buffers or of a search."""
+
+    @property
+    def length(self) -> int:
+        """S."""
+        ...
+
+    def load(self, other: Self) -> None:
+        """Copy the sentences of another one to the front of these buffers; clear the rest."""
+        ...
+
+    def keep(self, sentences: Tensor) -> None:
+        """Move some sentences, [B'], to the front of these buffers."""
+        ...
+
+    def first(self, count: int) -> Self:
+        """Return the first sentences, without a copy."""
+        ...
+
+
+Source = TypeVar("Source", bound=StaticSource)
+
+
+@dataclass(frozen=True)
+class Contents(Generic[Source]):
+    """What the buffers of a search hold.
+
+    Args:
+        held: keys and values of each layer, [2, B, ..., slots, D].
+        bias: 0 on the slots of a hypothesis's prefix, -inf on others, [B * beam, slots].
+        source: of the sentences.
+        used: slots written.
+        length: positions read.
+    """
+
+    held: list[Tensor]
+    bias: Tensor
+    source: Source
+    used: int
+    length: int
+
+    def compacted(self) -> Contents[Source]:
+        """Leave out slots that no hypothesis needs, if many are dead; asking waits for a GPU."""
+        bias, B = self.bias[:, : self.used], self.held[0].shape[1]
+        beam = len(bias) // B
+        is_live = (bias == 0.0).view(B, beam, self.used).any(1)  # [B, slots]
+        count = int(is_live.sum(1).max())
+        if count > (self.used // 2 if self.used < KeyValueCache.long else 3 * self.used // 4):
+            return self
+        slots = (~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]  # [B, count]
+        bias = bias.gather(1, slots.repeat_interleave(beam, dim=0))
+        return Contents(
+            [_keep_slots(held, slots) for held in self.held], bias, self.source, count, self.length
+        )
+
+
+def _keep_slots(held: Tensor, slots: Tensor) -> Tensor:
+    """Return the slots [B, count] of each sentence, [2, B, ..., count, D]."""
+    B, count = slots.shape
+    index = slots.view(1, B, *[1] * (held.dim() - 4), count, 1)
+    return held.gather(-2, index.expand(*held.shape[:-2], count, held.shape[-1]))
+
+
+class SlotStep(StaticStep, Generic[Source]):
+    """A step of a bucket's size, with its buffers.
+
+    Args:
+        bucket: the sizes.
+        embedding: of target tokens.
+        source: the buffers of the sources.
+        layers: how many have keys and values.
+        lines: the axes of their lines of attention: heads, or source positions and heads.
+        width: D, of a head.
+        dtype: of keys and values.
+        device: where the buffers are.
+    """
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        embedding: PreparedEmbedding,
+        source: Source,
+        *,
+        layers: int,
+        lines: Sequence[int],
+        width: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.bucket, self.embedding, self.source = bucket, embedding, source
+        B, beam, slots = bucket.lanes, bucket.beam, bucket.slots
+        self.token = torch.zeros(B * beam, dtype=torch.int64, device=device)
+        self.row = torch.arange(B * beam, device=device)  # which hypothesis each one continues
+        self.position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.new = torch.arange(beam, device=device)  # the slots to write
+        shape = (2, B, *lines, slots, width)
+        self.held = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
+        self.size = sum(held.nbytes for held in self.held)
+        self.bias = torch.zeros(B * beam, slots, dtype=dtype, device=device)
+        self.all = torch.arange(B * beam, device=device)
+        own = torch.full((beam, beam), -math.inf).fill_diagonal_(0.0).to(self.bias)
+        self._own = own.repeat(B, 1)  # [B * beam, beam]
+        # a prefix has a slot of its own for each of its positions
+        self._positions = embedding.added(slots + 1)
+
+    def layers_of(self, vectors: Tensor) -> Tensor:
+        """Return the hidden states of embedded tokens, [B, beam, E] -> [B * beam, E]."""
+        raise NotImplementedError
+
+    def work(self) -> Tensor:
+        """Read a token of each hypothesis, [lanes * beam, E]."""
+        bucket, embedding = self.bucket, self.embedding
+        self.bias.copy_(self.bias.index_select(0, self.row))
+        self.bias.index_copy_(1, self.new, self._own)
+        vectors = F.embedding(self.token, embedding.weight)
+        added = self._positions.index_select(0, self.position)
+        x = torch.add(added, vectors, alpha=embedding.scale)
+        hidden = self.layers_of(x.view(bucket.lanes, bucket.beam, -1))
+        self.row.copy_(self.all)
+        self.position.add_(1)
+        self.new.add_(bucket.beam)
+        return hidden
+
+    def attend_to_slots(self, layer: int, parts: Tensor) -> Tensor:
+        """Write the new slots and attend to all that are a hypothesis's own.
+
+        Args:
+            layer: its number.
+            parts: queries, scaled, keys and values, [3, B, ..., beam, D].
+
+        Returns:
+            What queries mix of the values, [B, ..., beam, D].
+        """
+        held = self.held[layer]
+        B, slots, D = held.shape[1], *held.shape[-2:]
+        held.index_copy_(held.dim() - 2, self.new, parts[1:].to(held.dtype))
+        queries = parts[0].reshape(-1, self.bucket.beam, D).to(held.dtype)
+        keys, values = held.view(2, -1, slots, D).unbind(0)
+        scores = torch.bmm(queries, keys.mT).view(B, -1, self.bucket.beam, slots)
+        scores += self.bias.view(B, 1, -1, slots)
+        return torch.bmm(weights_of(scores).flatten(0, 1), values).view(parts.shape[1:])
+
+    def load(self, contents: Contents[Source]) -> None:
+        """Fill the buffers with the state of a search; lanes that it does not need are idle."""
+        self.load_slots(contents)
+        self.source.load(contents.source)
+
+    def load_slots(self, contents: Contents[Source]) -> None:
+        """Fill all buffers but those of the sources."""
+        used, count = contents.used, len(contents.bias)
+        for held, other in zip(self.held, contents.held, strict=True):
+            held.zero_()  # left by another search; not finite, it would spread even with weight 0
+            part = held[:, : other.shape[1]]
+            if held.dim() > 5:  # lines of source positions
+                part = part[:, :, : other.shape[2]]
+            part[..., :used, :] = other[..., :used, :]
+        self.bias.fill_(-math.inf)[:count, :used] = contents.bias[:, :used]
+        self.row.copy_(self.all)
+        self.position.fill_(contents.length)
+        torch.add(self.all[: self.bucket.beam], used, out=self.new)
+
+    def keep(self, sentences: Tensor) -> None:
+        """Move some sentences, [B'], to the front."""
+        for held in self.held:
+            keep_sentences(held, 1, sentences)
+        self.source.keep(sentences)
+
+    def contents(self, sentences: int, used: int, length: int) -> Contents[Source]:
+        """Return the state of the first sentences, in the order of `row`."""
+        count = sentences * self.bucket.beam
+        bias = self.bias.index_select(0, self.row)[:count]
+        held = [each[:, :sentences] for each in self.held]
+        return Contents(held, bias, self.source.first(sentences), used, length)

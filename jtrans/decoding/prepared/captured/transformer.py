@@ -1,0 +1,117 @@
+"""The Transformer's step on buffers of fixed sizes, and the prepared form that captures it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from jtrans.decoding.prepared.captured.graphs import (
+    Bucket,
+    Capture,
+    CudaCapture,
+    StepGraphs,
+    memory_for_graphs,
+)
+from jtrans.decoding.prepared.captured.slots import Contents, SlotStep
+from jtrans.decoding.prepared.captured.state import GraphState
+from jtrans.decoding.prepared.source import PlainSource
+from jtrans.decoding.prepared.transformer import (
+    PreparedDecoder,
+    PreparedState,
+    PreparedTransformer,
+)
+from jtrans.models.base import Memory
+
+
+class StaticTransformerStep(SlotStep[PlainSource]):
+    """A step of a bucket's size, with its buffers.
+
+    Args:
+        decoder: the prepared decoder.
+        bucket: the sizes.
+        device: where the buffers are.
+    """
+
+    def __init__(self, decoder: PreparedDecoder, bucket: Bucket, device: torch.device) -> None:
+        self.decoder = decoder
+        B, S = bucket.lanes, bucket.source
+        L, H = len(decoder.layers), decoder.sources.heads
+        D, dtype = decoder.sources.width // H, decoder.dtype
+
+        def buffer(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        source = PlainSource(
+            decoder.sources, buffer(L, B, H, D, S), buffer(L, B, H, S, D), buffer(B, S)
+        )
+        super().__init__(
+            *(bucket, decoder.embedding, source),
+            layers=L,
+            lines=(H,),
+            width=D,
+            dtype=dtype,
+            device=device,
+        )
+
+    def layers_of(self, vectors: Tensor) -> Tensor:
+        """Return the hidden states of embedded tokens, [B, beam, E] -> [B * beam, E]."""
+        return self.decoder.layers_of(vectors, self, self.source)
+
+    def attend(self, layer: int, projected: Tensor) -> Tensor:
+        """Write the new slots and attend to all that are a hypothesis's own, [B, beam, E]."""
+        _, B, H, _, D = self.held[layer].shape
+        parts = projected.view(B, -1, 3, H, D).permute(2, 0, 3, 1, 4)  # [3, B, H, beam, D]
+        mixed = self.attend_to_slots(layer, parts)
+        return mixed.transpose(1, 2).reshape(B, -1, H * D)
+
+
+class GraphTransformer:
+    """A prepared Transformer whose steps are captured as CUDA graphs.
+
+    The first step of a search, with one hypothesis for each sentence, is that of the form without.
+
+    Args:
+        plain: the form without graphs.
+        capture: another way to capture than torch's.
+    """
+
+    is_joint = False
+
+    def __init__(self, plain: PreparedTransformer, capture: Capture | None = None) -> None:
+        self.plain = plain
+        self.longest, self.device = plain.longest, plain.device
+        self.graphs: StepGraphs[SlotStep[PlainSource]] = StepGraphs(
+            lambda bucket: StaticTransformerStep(plain.decoder, bucket, plain.device),
+            capture or CudaCapture(plain.device),
+            most_bytes=memory_for_graphs(plain.device),
+        )
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Compute all that depends on the source alone."""
+        return self.plain.encode(source, source_mask)
+
+    def begin(self, memory: Memory, beam: int) -> GraphState[PreparedState, PlainSource]:
+        """Return the state of B x beam empty prefixes."""
+        plain = self.plain.decoder.begin(memory, beam, merges=False)
+        return GraphState(self, plain, sentences=len(memory.mask))
+
+    def step(self, token: Tensor, state: GraphState[PreparedState, PlainSource]) -> Tensor:
+        """Read one more token of each hypothesis, [N] -> [N, E]; until the next step."""
+        return state.step(token)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., E] -> [..., V]."""
+        return self.plain.project(hidden)
+
+    def bucket(self, plain: PreparedState) -> Bucket | None:
+        """Return what would hold an ordinary state after the first step; None for others."""
+        slots, source = plain.slots, plain.source
+        if slots.length != 1 or not isinstance(source, PlainSource):
+            return None
+        return Bucket.holding(slots.sentences, slots.beam, source.length, slots.used + slots.beam)
+
+    def contents(self, plain: PreparedState) -> Contents[PlainSource]:
+        """Return what an ordinary state holds."""
+        slots, source = plain.slots, plain.source
+        assert isinstance(source, PlainSource)
+        return Contents(slots.held, slots.bias, source, slots.used, slots.length)
