@@ -7,6 +7,7 @@ three are known, and the command line shows them once: one paragraph, then the e
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 EXIT_FAILED = 1
@@ -93,8 +94,26 @@ def usage_error(message: str, hint: str, where: str | None = None) -> ConfigErro
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str | None:
     """Return the valid name closest to `name`, or None when none is close."""
-    matches = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)
-    return matches[0] if matches else None
+    near = difflib.get_close_matches(name, list(valid), n=5, cutoff=0.5)
+    return next((other for other in near if _is_like(name, other)), None)
+
+
+def _is_like(name: str, other: str) -> bool:
+    """Return whether all words of one name resemble words of the other.
+
+    Names that share only a long beginning or end, ``demo/lstm`` and ``demo/dlcl``, are not alike.
+    """
+    ours, theirs = _words(name), _words(other)
+    return any(
+        all(difflib.get_close_matches(word, choice, n=1, cutoff=0.7) for word in words)
+        for words, choice in ((ours, theirs), (theirs, ours))
+    )
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name, without those of a letter or two if there are others."""
+    words = re.findall(r"[^/._-]+", name)
+    return [word for word in words if len(word) > 2] or words or [name]
 
 
 def name_hint(name: str, valid: Iterable[str], otherwise: str | None = None) -> str:

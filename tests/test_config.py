@@ -319,6 +319,30 @@ def test_a_file_that_is_no_configuration_is_refused(content: bytes, tmp_path: Pa
     assert str(path) in str(error_of(path).where)
 
 
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [("width = = 3", "line 3, column 9"), ("system = dlcl", "line 3, column 10")],
+)
+def test_a_fault_of_syntax_is_shown_with_its_place_and_its_line(
+    line: str, place: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text(f"# comment\n[model]\n{line}\n", encoding="utf-8")
+    error = error_of(path)
+    assert error.message == "not valid TOML: Invalid value"
+    assert error.where == f"{path}, {place}"
+    assert str(error.hint).startswith(f"look at `{line}`: text needs quotes")
+    assert str(error.hint).endswith("jtrans recipes demo/transformer shows a valid file")
+
+
+def test_a_file_that_ends_too_early_is_refused_with_a_valid_one_to_look_at(tmp_path: Path) -> None:
+    path = tmp_path / "my.toml"
+    path.write_text("[model", encoding="utf-8")
+    error = error_of(path)
+    assert "at end of document" in error.message
+    assert "jtrans recipes demo/transformer" in str(error.hint)
+
+
 def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "my.toml"
     path.write_text('[model]\nsystem = "transformer"\n', encoding="utf-8-sig")
@@ -485,4 +509,6 @@ def test_an_option_goes_before_the_lines_of_files(write: Any) -> None:
 
 def test_a_byte_that_is_no_utf8_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_bytes(BASE.encode() + b"# \xff\n")
-    assert str(error_of(tmp_path / "my.toml").where).endswith("my.toml, line 8")
+    error = error_of(tmp_path / "my.toml")
+    assert str(error.where).endswith("my.toml, line 8")
+    assert error.hint == "save it as UTF-8"

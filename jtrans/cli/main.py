@@ -119,7 +119,7 @@ def show_error(error: JtransError, *, as_json: bool) -> None:
 
 
 def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
-    context = error.ctx.command_path if error.ctx else "jtrans"
+    context = error.ctx.command_path if error.ctx else _command_path(arguments)
     unknown = str(getattr(error, "option_name", "")).lstrip("-")
     options = {name.lstrip("-"): name for name in getattr(error, "possibilities", None) or ()}
     near = did_you_mean(unknown, options)
@@ -128,6 +128,18 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
     given = _given(getattr(error, "param", None), arguments)
     got = f" (got {given!r})" if given is not None else ""
     return JtransError(message.strip().rstrip(".") + got, hint=hint, kind="command.usage")
+
+
+def _command_path(arguments: Sequence[str]) -> str:
+    """Return the command that a command line names."""
+    command: Any = typer.main.get_command(build_app(arguments))
+    path = ["jtrans"]
+    for word in (argument for argument in arguments if not argument.startswith("-")):
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
+            break
+        path.append(word)
+    return " ".join(path)
 
 
 def _given(parameter: Any, arguments: Sequence[str]) -> str | None:

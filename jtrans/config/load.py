@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -192,19 +193,33 @@ def build_config(
 
 
 def _read(path: Path) -> dict[str, Any]:
+    text = ""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        values = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        place = str(path)
-        if isinstance(error, UnicodeDecodeError):
-            place += f", line {error.object[: error.start].count(10) + 1}"
-        raise ConfigError(f"not valid TOML: {error}", where=place, kind="config.toml") from None
+        raise _not_toml(path, text, error) from None
     except OSError as error:
         raise ConfigError(
             f"cannot read the configuration: {error.strerror}", where=str(path)
         ) from None
     _log.info("read %s", path)
     return _rename_keys(values, str(path))
+
+
+def _not_toml(path: Path, text: str, error: Exception) -> ConfigError:
+    """Return the error for a file whose text cannot be parsed, with the line to look at."""
+    message, place = f"not valid TOML: {error}", str(path)
+    hint = "jtrans recipes demo/transformer shows a valid file"
+    if isinstance(error, UnicodeDecodeError):
+        place += f", line {error.object[: error.start].count(10) + 1}"
+        hint = "save it as UTF-8"
+    elif at := re.search(r" \(at line (\d+), column (\d+)\)$", message):
+        message = message[: at.start()]
+        place += f", line {at[1]}, column {at[2]}"
+        line = text.splitlines()[int(at[1]) - 1].strip()
+        hint = f"look at `{line}`: text needs quotes, and no key comes twice; {hint}"
+    return ConfigError(message, where=place, hint=hint, kind="config.toml")
 
 
 def _rename_keys(values: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -184,6 +184,24 @@ def test_an_error_as_json_is_one_object_on_stdout(jtrans: Jtrans) -> None:
     assert set(error) == {"kind", "message", "hint", "where"}
 
 
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("train --seed", "train"),
+        ("--quiet train demo/transformer --seed", "train"),
+        ("analyze length runs/x --split", "analyze length"),
+        ("bench decode --recipe", "bench decode"),
+    ],
+)
+def test_an_option_without_its_value_points_to_the_help_of_its_command(
+    line: str, command: str, jtrans: Jtrans
+) -> None:
+    code, _, err = jtrans(*line.split())
+    assert code == 2
+    assert "requires an argument" in err
+    assert err.endswith(f"hint: jtrans {command} --help\n")
+
+
 @pytest.mark.parametrize("given", [["--workers", "-3"], ["--workers=-3"]])
 def test_a_wrong_option_shows_the_value_that_was_given(given: list[str], jtrans: Jtrans) -> None:
     code, _, err = jtrans("prepare", *given)

@@ -73,9 +73,17 @@ def test_chosen_updates_are_averaged_in_order(run: Run) -> None:
 
 
 def test_more_checkpoints_than_there_are_is_refused(run: Run) -> None:
-    with pytest.raises(CheckpointError, match="3 checkpoints, not 5") as caught:
+    with pytest.raises(CheckpointError, match="3 checkpoints, not 5: of updates 2, 4, 6") as caught:
         choose_checkpoints(run, last=5)
     assert caught.value.hint is not None and caught.value.hint.startswith("--last 3")
+
+
+def test_a_run_that_has_saved_nothing_is_refused_with_the_command_that_trains_it(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(CheckpointError, match="no checkpoint yet") as caught:
+        choose_checkpoints(Run(tmp_path / "new"), last=5)
+    assert str(caught.value.hint).startswith("train it: jtrans train ")
 
 
 @pytest.mark.parametrize("last", [0, -1])

@@ -30,13 +30,15 @@ def choose_checkpoints(
     if last is None or last < 1:
         raise ConfigError(f"cannot average the last {last} checkpoints", where="--last")
     checkpoints = [each for each in run.checkpoints() if each.weights.is_file()]
+    if not checkpoints:
+        run.checkpoint("last")  # refuses a run that has not saved any
     if len(checkpoints) < last:
+        count, own = len(checkpoints), ", ".join(str(each.update) for each in checkpoints)
         raise CheckpointError(
-            f"the run has {len(checkpoints)} checkpoints, not {last}",
+            f"the run has {count} checkpoint{'' if count == 1 else 's'}, not {last}: "
+            f"of update{'' if count == 1 else 's'} {own}",
             where=str(run.folder),
-            hint=f"--last {len(checkpoints)}, or train with --set training.keep.last={last}"
-            if checkpoints
-            else "train it first",
+            hint=f"--last {count}, or train with --set training.keep.last={last}",
             kind="checkpoint.missing",
         )
     return checkpoints[-last:]

@@ -1,0 +1,54 @@
+"""Which names are offered in place of an unknown one."""
+
+from __future__ import annotations
+
+import pytest
+
+from jtrans.config import recipe_names
+from jtrans.errors import did_you_mean, name_hint
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("demo/tranformer", "demo/transformer"),
+        ("demo/small", "demo/transformer-small"),
+        ("transformer", "demo/transformer"),
+        ("demo/transformer-large", "demo/transformer"),
+        ("iwslt14-de-ne/reformer-base", "iwslt14-de-en/reformer-base"),
+    ],
+)
+def test_a_mistyped_recipe_is_offered_as_it_is_spelled(name: str, near: str) -> None:
+    assert did_you_mean(name, recipe_names()) == near
+
+
+@pytest.mark.parametrize("name", ["demo/lstm", "demo/foo", "iwslt14-de-en/lstm", "nonsense"])
+def test_a_recipe_that_shares_only_its_folder_is_not_offered(name: str) -> None:
+    assert did_you_mean(name, recipe_names()) is None
+    assert name_hint(name, recipe_names(), "jtrans recipes lists them") == (
+        "jtrans recipes lists them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "valid", "near"),
+    [
+        ("gpu", ["auto", "cpu", "cuda"], None),
+        ("lr", ["l2", "learning_rate"], None),
+        ("de", ["en", "df"], None),
+        ("d", ["e"], None),
+        ("", ["a"], None),
+        ("---", ["a"], None),
+        ("maxupdates", ["max_updates"], "max_updates"),
+        ("multibleu", ["multi-bleu"], "multi-bleu"),
+        ("heads_count", ["heads"], "heads"),
+    ],
+)
+def test_short_and_compound_names_are_compared_by_their_words(
+    name: str, valid: list[str], near: str | None
+) -> None:
+    assert did_you_mean(name, valid) == near
+
+
+def test_without_a_near_name_all_are_listed() -> None:
+    assert name_hint("gpu", ["auto", "cpu", "cuda"]) == "one of: auto, cpu, cuda"
