@@ -70,6 +70,7 @@ def export(
     jtrans export runs/fast --to onnx --out graphs
     """
     from jtrans.decoding.engines.ctranslate2_options import QUANTIZATIONS
+    from jtrans.decoding.options import DecodingChoices
     from jtrans.exports import default_folder
     from jtrans.runs import find_run
 
@@ -79,15 +80,17 @@ def export(
             raise usage_error(f"--quantize is for ctranslate2, not for {program}", "leave it out")
         check_choice("--quantize", quantize, QUANTIZATIONS)
     opened = find_run(run)
+    choices = DecodingChoices(checkpoint, search={"beam": beam})
+    if check:
+        choices.check([opened])
+    elif data is not None or beam is not None:
+        raise usage_error("--data and --beam have no effect without --check", "add --check")
     text = _text(opened, split, data) if check else None
     folder = out or default_folder(opened, program)
     made = _make(opened, program, folder, checkpoint, quantize)
     _describe(made)
     result = None
     if text is not None:
-        from jtrans.decoding.options import DecodingChoices
-
-        choices = DecodingChoices(checkpoint, search={"beam": beam})
         result = _check(opened, made, choices, text)
     if as_json:
         checked = {"check": result.to_json()} if result else {}

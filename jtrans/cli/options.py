@@ -101,7 +101,8 @@ SETTINGS = option("Change a setting; may repeat.", "KEY=VALUE", names=["--set"])
 DEVICE = device_option(MACHINE)
 VALID = option("Validation files.", "PREFIX")
 LANGUAGES = option("Such as de-en.", "SOURCE-TARGET")
-WORKERS = option("Processes.", None, "one per processor", min=1)
+MOST_WORKERS = 1024  # all are started at once: more are taken for a typing error
+WORKERS = option("Processes.", None, "one per processor", min=1, max=MOST_WORKERS)
 
 
 class CommandGroup(TyperGroup):

@@ -31,6 +31,15 @@ if TYPE_CHECKING:
 FORCE, FILES = "Given translations", "Files"
 METRICS = "bleu,chrf,ter,multi-bleu"
 _SEVERAL = ("--hyp", "--ref")
+# which options each of the three uses of the command does not read
+_TEXT = ("languages", "as_is")
+_SEARCH = ("beam", "length_penalty", "length_penalty_form", "max_length", "batch_tokens")
+_MODEL = ("checkpoint", "device", "precision")
+UNUSED = {
+    "on the scores of runs": _TEXT,
+    "with --force": (*_TEXT, *_SEARCH, "split", "metric", "data", "lowercase"),
+    "with --hyp and --ref": (*_SEARCH, *_MODEL, "split", "data"),
+}
 
 
 class Command(TyperCommand):
@@ -94,6 +103,20 @@ class ScoreOptions:
         elif self.force and len(self.runs) > 1:
             raise usage_error("--force takes a single run", "score each run separately")
 
+    def refuse_unused(self, decoding: DecodingOptions) -> None:
+        """Refuse options that another use of the command has.
+
+        Raises:
+            ConfigError: the first of them.
+        """
+        runs, force, files = UNUSED
+        use = files if self.hyp else force if self.force else runs
+        for name in UNUSED[use]:
+            group: Any = self if name in vars(self) else decoding
+            if getattr(group, name) != getattr(type(group), name):
+                shown = "--lowercase/--cased" if name == "lowercase" else f"--{_dashed(name)}"
+                raise usage_error(f"{shown} has no effect {use}", "leave it out")
+
     def metrics(self, default: str) -> list[str]:
         """Return the names of the metrics.
 
@@ -125,6 +148,7 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
     from jtrans.runs import find_run
 
     options.check()
+    options.refuse_unused(decoding)
     if options.hyp:
         _show(_score_files(options), as_json)
         return
@@ -138,6 +162,10 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
     metrics, data, lowercase = options.metrics(METRICS), options.data, options.lowercase
     report = report_on_runs(opened, options.split, metrics, choices, data=data, lowercase=lowercase)
     _show(report, as_json)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _score_files(options: ScoreOptions) -> ScoreReport:

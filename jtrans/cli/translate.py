@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shlex
 import sys
 import time
@@ -121,6 +122,8 @@ def translate(
         {"--input": input_file, **demands.files()},
         {"--output": output_file, "--alignments-file": aligned.alignments_file},
     )
+    is_translating = bool(shard) or (input_file, output_file) != ("-", "-")
+    checked.refuse_unused(is_translating=is_translating)
     opened = find_models(runs, engine)
     as_json = output_format == "jsonl"
     extras = aligned.extras(sampling=sampled.sampling(), mbr=constraints.mbr, as_json=as_json)
@@ -144,7 +147,8 @@ def translate(
         is_json_input=input_format == "jsonl",
         as_json=as_json,
         n_best=n_best,
-        workers=processes.workers,
+        # several processes take further lines before the first answer
+        workers=1 if source.is_prompt else processes.workers,
         gpus=gpus,
     )
     work.check_input()
@@ -345,15 +349,19 @@ def _json_item(line: str, number: int, name: str) -> _Item:
     from jtrans.cli.line_constraints import constraint_fields
 
     try:
-        fields = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        fault = f"not valid JSON ({getattr(error, 'msg', 'too many brackets')})"
+        fields = json.loads(line, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        fault = "not valid JSON (too many brackets)"
+    except ValueError as error:  # of JSON, or of an integer with thousands of digits
+        fault = f"not valid JSON ({getattr(error, 'msg', 'NaN, Infinity or too large a number')})"
     else:
         fault = "not an object with a string field `source`"
         if "\\ud" in line.lower() and not _is_unicode(fields):
             fault = "not text: half of a pair of escapes \\ud800 to \\udfff"
         elif isinstance(fields, dict) and isinstance(fields.get("source"), str):
             try:
+                if "\0" in fields["source"]:
+                    raise ValueError("not text: zero byte in its field `source`")
                 return _Item(number, fields["source"], fields, constraint_fields(fields))
             except ValueError as error:
                 fault = str(error)
@@ -363,6 +371,13 @@ def _json_item(line: str, number: int, name: str) -> _Item:
         hint='each line must look like {"source": "Ein Mann liest ."}',
         kind="corpus.jsonl",
     )
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(number)
+    return value
 
 
 def _is_unicode(fields: Any) -> bool:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.options import MACHINE, SEARCH, data_option, flag, option, option_group
+from jtrans.cli.options import (
+    MACHINE,
+    MOST_WORKERS,
+    SEARCH,
+    data_option,
+    flag,
+    option,
+    option_group,
+)
 from jtrans.errors import EXIT_CHECK_FAILED, DecodingError, usage_error
 
 if TYPE_CHECKING:
@@ -246,6 +254,22 @@ class CheckOptions:
     )
     data: Path | None = data_option(CHECK)
 
+    def refuse_unused(self, *, is_translating: bool) -> None:
+        """Refuse a corpus without the check, and text to translate with it.
+
+        Raises:
+            ConfigError: one of both.
+        """
+        if self.data is not None and not self.check:
+            raise usage_error(
+                "--data has no effect without --check", "leave it out, or add --check"
+            )
+        if self.check and is_translating:
+            raise usage_error(
+                "--check translates the run's valid split and nothing else",
+                "leave out --check, or --input, --output and --shard",
+            )
+
     def compare(self, runs: Sequence[Translatable], choices: DecodingChoices) -> None:
         """Show what the precision costs.
 
@@ -291,7 +315,12 @@ class ProcessOptions:
     """How many processes translate."""
 
     workers: int = option(
-        "Processes on a CPU; each loads the models.", "N", default=1, panel=MACHINE, min=1
+        "Processes on a CPU; each loads the models.",
+        "N",
+        default=1,
+        panel=MACHINE,
+        min=1,
+        max=MOST_WORKERS,
     )
     gpus: str | None = option(
         "Translate on N GPUs, or on all, with a process for each.", "N|all", "1", MACHINE

@@ -130,7 +130,13 @@ class SearchOptions:
                 "--max-repeats 3 stops loops, 0 allows them",
             )
         self._check_groups()
-        self.limit(1)
+        factor, plus = self._length_rule
+        if factor == 0.0 and 1 < self.min_length >= plus:
+            raise _refusal(
+                f"a translation of at least {self.min_length} tokens and </s> does not fit into "
+                f"--max-length {self.max_length}",
+                f"--max-length {self.min_length + 50}, or a lower --min-length",
+            )
 
     def _check_groups(self) -> None:
         groups = self.diverse_groups
@@ -313,7 +319,17 @@ class DecodingChoices:
         Raises:
             JtransError: a search option that cannot be used, or a run without the checkpoint.
         """
-        self.search_options(runs[0])
+        options = self.search_options(runs[0])
+        if self.extras.sampling:
+            for name, is_given in (
+                ("--stopping bound", options.stopping == "bound"),
+                ("--diverse-groups", options.diverse_groups > 1),
+            ):
+                if is_given:
+                    raise _refusal(
+                        f"{name} is for a search, and --sample draws translations at random",
+                        f"leave out {name} or --sample",
+                    )
         for run in runs:
             run.checkpoint(self.checkpoint)
 

@@ -124,6 +124,22 @@ def test_quantization_is_for_ctranslate2(jtrans: Jtrans, run: Path) -> None:
     assert not (run / "exports").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--beam", "3"], "have no effect without --check"),
+        (["--check", "--beam", "0"], "beam 0 is less than 1"),
+    ],
+)
+def test_choices_for_the_check_are_refused_before_anything_is_written(
+    jtrans: Jtrans, run: Path, options: list[str], message: str
+) -> None:
+    result = jtrans("export", run, "--to", "ctranslate2", *options)
+    assert result.code == 2
+    assert message in result.err
+    assert not (run / "exports").exists()
+
+
 def flip_a_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1

@@ -370,6 +370,30 @@ REFUSED: list[tuple[list[str], str]] = [
 ]
 
 
+FORCED = ["run", "--force", "good.en", "--src", "ref.en"]
+OF_FILES = ["--hyp", "good.en", "--ref", "ref.en"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([*FORCED, "--beam", "7"], "--beam has no effect with --force"),
+        ([*FORCED, "--length-penalty", "0.5"], "--length-penalty has no effect with --force"),
+        ([*FORCED, "--split", "valid"], "--split has no effect with --force"),
+        ([*FORCED, "--cased"], "--lowercase/--cased has no effect with --force"),
+        ([*OF_FILES, "--checkpoint", "last"], "--checkpoint has no effect with --hyp and --ref"),
+        ([*OF_FILES, "--split", "valid"], "--split has no effect with --hyp and --ref"),
+        (["run", "--as-is"], "--as-is has no effect on the scores of runs"),
+    ],
+)
+def test_options_of_another_use_are_refused(
+    jtrans: Jtrans, files: Path, options: list[str], message: str
+) -> None:
+    result = jtrans("score", *options)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err.splitlines()[0]
+
+
 @pytest.mark.parametrize(("options", "message"), REFUSED)
 def test_bad_input_is_refused(
     jtrans: Jtrans, files: Path, options: list[str], message: str

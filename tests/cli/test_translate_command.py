@@ -129,6 +129,10 @@ REFUSED: list[tuple[list[str], str]] = [
     (["--input", "bad.jsonl", "--input-format", "jsonl"], "line 2 of bad.jsonl"),
     (["--input", "deep.jsonl", "--input-format", "jsonl"], "not valid JSON (too many brackets)"),
     (["--input", "half.jsonl", "--input-format", "jsonl"], "line 1 of half.jsonl is not text"),
+    (["--input", "zero.jsonl", "--input-format", "jsonl"], "zero byte in its field `source`"),
+    (["--input", "nan.jsonl", "--input-format", "jsonl"], "not valid JSON (NaN, Infinity or"),
+    (["--input", "digits.jsonl", "--input-format", "jsonl"], "or too large a number)"),
+    (["--input", "float.jsonl", "--input-format", "jsonl"], "or too large a number)"),
     (["--format", "json"], "unknown value 'json'"),
     (["--checkpoint", "99"], "no checkpoint 99"),
     (["--beam", "0"], "beam 0"),
@@ -150,6 +154,13 @@ def test_bad_input_is_refused_and_nothing_is_written(
     (tmp_path / "zero.de").write_bytes(b"hund\nein\0hund\n")
     (tmp_path / "latin.de").write_bytes("schön\n".encode("latin-1"))
     (tmp_path / "bad.jsonl").write_text('{"source": "hund"}\n{"text": "hund"}\n', encoding="utf-8")
+    for name, line in {
+        "zero": '{"source": "a \\u0000"}',
+        "nan": '{"source": "a", "score": NaN}',
+        "digits": f'{{"source": "a", "number": {"1" * 5000}}}',
+        "float": '{"source": "a", "number": 1e999}',
+    }.items():
+        (tmp_path / f"{name}.jsonl").write_text(f"{line}\n", encoding="utf-8")
     (tmp_path / "half.jsonl").write_text('{"source": "a \\ud800"}\n', encoding="utf-8")
     (tmp_path / "deep.jsonl").write_text("[" * 100_000 + "\n", encoding="utf-8")
     chosen = options if "--input" in options else ["--input", "source.de", *options]

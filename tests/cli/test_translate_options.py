@@ -120,6 +120,12 @@ def test_translations_begin_with_their_prefixes(
         (["--mbr", "blue"], "unknown utility 'blue'"),
         (["--stopping", "bind"], "unknown stopping rule 'bind'"),
         (["--sample", "--n-best", "9", "--beam", "3"], "beam 3 cannot give 9"),
+        (["--sample", "--stopping", "bound"], "--stopping bound is for a search"),
+        (["--sample", "--diverse-groups", "5"], "--diverse-groups is for a search"),
+        (["--min-length", "9", "--max-length", "9"], "does not fit into --max-length 9"),
+        (["--data", "corpus"], "--data has no effect without --check"),
+        (["--check", "--precision", "int8"], "--check translates the run's valid split"),
+        (["--workers", "1025"], "less than or equal to 1024"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(

@@ -245,6 +245,15 @@ def test_a_model_without_usable_probabilities_is_refused(
     assert caught.value.exit_code == 1
 
 
+def test_rules_that_exclude_every_token_are_no_fault_of_the_model(
+    tiny_model: Any, padded: Any
+) -> None:
+    options = SearchOptions(no_repeat_ngram=1, min_length=20, max_length="30")
+    with pytest.raises(DecodingError, match="no token may come next") as caught:
+        search([tiny_model(8)], padded(SOURCES), options)
+    assert caught.value.exit_code == 2
+
+
 def test_no_sentences_give_no_hypotheses(tiny_model: Any) -> None:
     empty: Tensor = torch.zeros(0, 0, dtype=torch.int64)
     assert beam_search([tiny_model(8)], empty, empty.bool(), SearchOptions()) == []

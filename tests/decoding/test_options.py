@@ -48,6 +48,7 @@ def test_other_length_limits_are_refused(rule: str) -> None:
         {"length_penalty": math.inf},
         {"length_penalty_form": "gnmd"},
         {"min_length": -1},
+        {"min_length": 7, "max_length": "7"},
     ],
 )
 def test_impossible_options_are_refused_with_a_hint(values: dict[str, Any]) -> None:

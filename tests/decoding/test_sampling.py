@@ -143,6 +143,15 @@ def test_prefixes_and_ngrams_hold_for_samples(tiny_model: Any, padded: Any) -> N
             assert len(pairs) == len(set(pairs))
 
 
+def test_finished_samples_do_not_run_out_of_tokens(tiny_model: Any, padded: Any) -> None:
+    """With no pair of tokens twice, what follows the end of a short one stops before a long one."""
+    options = SearchOptions(beam=200, nbest=200, max_length="60", no_repeat_ngram=2)
+    results = drawn_by(tiny_model(8, scale=0.1), padded(SOURCES), options, SamplingOptions())
+    for samples in results:
+        assert min(len(sample.tokens) for sample in samples) == 2
+        assert max(len(sample.tokens) for sample in samples) > 15
+
+
 def test_random_numbers_do_not_depend_on_how_they_are_drawn() -> None:
     first = SentenceRandom(3, [5, 6, 1], 4)
     second = SentenceRandom(3, [5, 6, 1], 2)

@@ -76,7 +76,7 @@ class Trace:
             may_fail: whether a sentence may have none.
 
         Raises:
-            DecodingError: a sentence has none, for example because probabilities are nan.
+            DecodingError: a sentence has none: probabilities are nan, or rules exclude all tokens.
         """
         taken = self._live.steps
         ends, parents, own = self._ended.read(taken, self._shape, (bool, np.int64, np.float64))
@@ -91,15 +91,21 @@ class Trace:
             finished[sentence[i]].append(
                 Hypothesis(tokens[i, :length].tolist(), score, log_prob, token_log_probs)
             )
-        for hypotheses in finished:
+        for sentence_number, hypotheses in enumerate(finished):
             if not (hypotheses or may_fail):
-                raise _not_finite()
+                raise self._failure(sentence_number)
             hypotheses.sort(key=lambda hypothesis: -hypothesis.score)  # ties: the first to end
             if options.diverse_groups > 1:  # two groups can find the same
                 hypotheses[:] = {tuple(each.tokens): each for each in reversed(hypotheses)}.values()
                 hypotheses.reverse()
             del hypotheses[options.nbest :]
         return finished
+
+    def _failure(self, sentence: int) -> DecodingError:
+        """Return why a sentence has no finished hypothesis."""
+        kinds = (np.int64, np.int64, np.float64)
+        _, _, own = self._live.read(self._live.steps, self._shape, kinds)
+        return _not_finite() if np.isnan(own[:, sentence]).any() else _excluded()
 
     def _follow(
         self,
@@ -168,10 +174,19 @@ def require_finite(log_probs: Tensor) -> None:
     """Check the best log-probabilities of some hypotheses.
 
     Raises:
-        DecodingError: one is nan or infinite.
+        DecodingError: one is nan or infinite, or rules exclude every token.
     """
     if not bool(log_probs.isfinite().all()):
-        raise _not_finite()
+        raise _not_finite() if bool(log_probs.isnan().any()) else _excluded()
+
+
+def _excluded() -> DecodingError:
+    return DecodingError(
+        "no token may come next: with so few tokens in the vocabulary, the rules against "
+        "repetitions leave nothing before the minimum length",
+        hint="a lower --min-length, or no --no-repeat-ngram and --max-repeats",
+        kind="decoding.option",
+    )
 
 
 def _not_finite() -> DecodingError:
