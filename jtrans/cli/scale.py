@@ -202,6 +202,7 @@ def _show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
     from jtrans.scaling.report import duration
     from jtrans.scaling.sizes import ffn_width, layer_counts
 
+    console.talk(f"{'Estimating':<12} memory and time of {', '.join(plan.configs)}")
     estimates = predict(plan.configs, plan.data, device)
     if as_json:
         models = {name: own.to_json() for name, own in estimates.items()}

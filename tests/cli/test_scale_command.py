@@ -158,6 +158,7 @@ def test_the_plan_alone_trains_nothing(
         "deeper",
         "wider",
     ]
+    assert "memory and time of base, deeper, wider" in result.err
     assert not (tmp_path / "scale").exists()
 
 
