@@ -26,7 +26,7 @@ from scripts.reproduction.catalogue import (
     parse_seeds,
 )
 from scripts.reproduction.results import RowResult, merge, read_results
-from scripts.reproduction.row import Job, digests, run_row
+from scripts.reproduction.row import Job, digests, is_of_recipe, run_row
 from scripts.reproduction.summary import as_json, missing, notes, summarise, table
 
 DESCRIPTION = """Train, translate and score the rows of a table, and print it beside the paper's.
@@ -237,6 +237,8 @@ def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> No
     for note in notes(experiment, summaries):
         print(note)
     for summary in summaries:
+        if not is_of_recipe(summary.row, summary.results[0]):
+            continue
         for split in experiment.splits:
             band = summary.expected(split, experiment.name)
             if band is not None:

@@ -144,6 +144,15 @@ def plain(config: Config) -> dict[str, Any]:
     return values
 
 
+def is_of_recipe(row: Row, result: RowResult) -> bool:
+    """Return whether a result was made with the settings of its recipe, unchanged."""
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+
+    recipe = load_config(row.recipe_for(result.task), system_configs())
+    return not settings_differ(result, plain(recipe))
+
+
 def digests(corpus: PreparedCorpus) -> dict[str, str]:
     """Return what identifies the text and the segmentation of a prepared corpus."""
     parts = {

@@ -271,6 +271,17 @@ def test_a_band_covers_the_seeds_it_is_made_from(done: Path) -> None:
     assert single.band("test", "chrf") is None
 
 
+def test_a_band_is_offered_only_for_a_recipe_whose_settings_were_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = ROOT / "data" / "benchmarks" / "reproduction"
+    for name, task in (("demo", "grammar-de-en"), ("equal-updates", "multi30k-de-en")):
+        out = tmp_path / name
+        shutil.copytree(kept / f"{name}.{task}", out / "rows")
+        assert reproduce(name, "--task", task, "--out", out, "--table") == 0
+        assert ("[expect] of " in capsys.readouterr().out) == (name == "demo")
+
+
 def test_a_row_can_score_the_average_of_another_rows_runs(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,7 +81,13 @@ def short_names(names: Sequence[str], most: int = NAME_LETTERS) -> list[str]:
 
 
 def fitted_names(names: Sequence[str], width: float, size: float = 12.0) -> list[str]:
-    """Return the names of systems as they fit a width in bold."""
+    """Return the names of systems as they fit a width in bold.
+
+    Where one does not fit, none says its seeds, unless the seeds tell systems apart.
+    """
+    if any(text_width(name, size, bold=True) > width for name in names):
+        bare = [name.rpartition(" (seeds ")[0] or name for name in names]
+        names = bare if len(set(bare)) == len(set(names)) else names
     return [fit(name, width, size, bold=True) for name in short_names(names)]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jtrans.analysis.output.labels import fit, short_names, shorten, text_width, wrap
+from jtrans.analysis.output.labels import fit, fitted_names, short_names, shorten, text_width, wrap
 
 
 @given(st.text(max_size=80), st.integers(3, 60))
@@ -48,6 +48,18 @@ def test_names_that_differ_in_the_middle_stay_different() -> None:
     short = short_names(names, 20)
     assert len(set(short)) == 3
     assert max(map(len, short)) <= 20
+
+
+def test_names_that_do_not_fit_with_their_seeds_are_told_apart_without() -> None:
+    names = [f"{name}-2m (seeds 1–3)" for name in ("transformer", "reformer-base", "reformer-fast")]
+    assert fitted_names(names, 400) == [names[0], *short_names(names)[1:]]
+    assert fitted_names(names, 150) == ["transformer-2m", "reformer-base-2m", "reformer-fast-2m"]
+
+
+def test_seeds_that_tell_systems_apart_are_kept() -> None:
+    names = ["transformer (seeds 1–3)", "transformer (seeds 4–6)"]
+    first, second = fitted_names(names, 150)
+    assert first.endswith("(seeds 1–3)") and second.endswith("(seeds 4–6)")
 
 
 def test_lines_break_at_spaces() -> None:
