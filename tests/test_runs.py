@@ -296,13 +296,15 @@ def test_a_run_with_nothing_but_damaged_checkpoints_is_refused(make_run: Any) ->
     [b"", b"{", b"[]", b"[" * 99_999, b'{"last": 3}', b'{"best": ["a"]}', b'{"last": "../../etc"}'],
 )
 def test_without_readable_pointers_the_newest_checkpoint_is_taken(
-    content: bytes, make_run: Any
+    content: bytes, make_run: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = make_run()
     for update in (10, 20):
         add_checkpoint(run, update)
     (run.checkpoints_folder / "pointers.json").write_bytes(content)
     assert run.checkpoint("best").update == run.checkpoint("last").update == 20
+    [warning] = caplog.messages
+    assert warning.endswith("pointers.json is missing or damaged: using step-00000020")
     run.set_pointers(last="step-00000020")
     assert run.pointers() == {"last": "step-00000020"}
 

@@ -180,6 +180,10 @@ class _Work:
     workers: int
     gpus: Sequence[str]
 
+    def __post_init__(self) -> None:
+        """Divide the input, also for an attempt that continues: other batches round otherwise."""
+        self.piece_lines = self._piece_lines()
+
     def check_input(self) -> None:
         """Refuse bad lines and constraints of a file before a model is loaded."""
         if not (self.is_json_input or self.files):
@@ -254,7 +258,7 @@ class _Work:
 
         def pieces() -> Iterator[Piece]:
             number = self.source.first
-            for lines in self.source.chunks(self._piece_lines()):
+            for lines in self.source.chunks(self.piece_lines):
                 items = self._items(lines, number)
                 waiting.append(items)
                 constraints = self.files.next([item.constraints for item in items], number)

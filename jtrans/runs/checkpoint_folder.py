@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,9 @@ from jtrans.errors import CheckpointError, JtransError, did_you_mean
 from jtrans.files import file_digest, read_json, whole_folder, write_json
 from jtrans.runs.checkpoint import SEAL, WEIGHTS, Checkpoint, first_undamaged, step_name
 
+POINTERS = "pointers.json"
 WINDOW = "window"  # selects several checkpoints, see `CheckpointFolder.window`
+_log = logging.getLogger(__name__)
 
 
 class CheckpointFolder:
@@ -65,7 +68,7 @@ class CheckpointFolder:
 
         A file that names anything but folders here is as good as none.
         """
-        path = self.checkpoints_folder / "pointers.json"
+        path = self.checkpoints_folder / POINTERS
         try:
             pointers = read_json(path) if path.exists() else {}
         except JtransError:
@@ -81,7 +84,7 @@ class CheckpointFolder:
 
     def set_pointers(self, **pointers: Any) -> None:
         """Change the checkpoints that `last` or `best` points to."""
-        write_json(self.checkpoints_folder / "pointers.json", {**self.pointers(), **pointers})
+        write_json(self.checkpoints_folder / POINTERS, {**self.pointers(), **pointers})
 
     def remove_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Delete a checkpoint's folder; the name goes first, so that no half of one is left."""
@@ -107,6 +110,9 @@ class CheckpointFolder:
             name = pointers.get(selector) or pointers.get("last")
             pointed = [Checkpoint(name, self.checkpoints_folder / name)] if name else []
             others = [each for each in reversed(self.checkpoints()) if each.name != name]
+            if selector == "best" and others and not name:
+                path = self.checkpoints_folder / POINTERS
+                _log.warning("%s is missing or damaged: using %s", path, others[0].name)
             if pointed or others:
                 return first_undamaged([*pointed, *others], lambda each: each.verify(WEIGHTS))
         if selector == WINDOW:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from jtrans.cli.translate_options import ProcessOptions
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding import parallel
 from jtrans.decoding.comparison import Comparison
+from jtrans.decoding.lines.translation import Translation
+from jtrans.decoding.parallel import Piece, TranslatedPiece
 from jtrans.decoding.translator import Translator
 from jtrans.workers import run_jobs
 
@@ -274,6 +277,36 @@ def test_an_interrupted_translation_is_continued(
     assert output.read_text() == whole
     assert len(links.read_text().splitlines()) == 4
     assert sorted(path.name for path in tmp_path.glob("*.part*")) == []
+
+
+def test_a_continued_translation_has_the_pieces_of_the_whole(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other pieces have other batches, in which log-probabilities are rounded otherwise."""
+    source = tmp_path / "source.de"
+    sizes: list[int] = []
+    source.write_text("ein hund\n" * 800, encoding="utf-8")
+
+    @contextlib.contextmanager
+    def interrupted(
+        _runs: Any, _choices: Any, pieces: Iterable[Piece], **_: Any
+    ) -> Iterator[Iterator[TranslatedPiece]]:
+        def results() -> Iterator[TranslatedPiece]:
+            for piece in pieces:
+                if len(sizes) == 3:
+                    sizes.clear()
+                    raise KeyboardInterrupt
+                sizes.append(len(piece.sources))
+                empty = Translation("", 0.0, 0.0, [], [], [])
+                yield TranslatedPiece([[empty] for _ in piece.sources], [], 0.0)
+
+        yield results()
+
+    monkeypatch.setattr(parallel, "translate_pieces", interrupted)
+    command = ["translate", make_run(), "-i", source, "-o", tmp_path / "out", "--workers", "2"]
+    assert [jtrans(*command).code for _ in range(2)] == [130, 130]
+    jtrans(*command)
+    assert sizes == [100, 100]
 
 
 def test_a_device_is_written_to_as_it_is(jtrans: Jtrans, make_run: MakeRun, source: Path) -> None:
