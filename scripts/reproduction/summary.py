@@ -200,8 +200,11 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
             f"A subset of the training text, {data['pairs']:,} of {data['complete_pairs']:,} "
             "pairs: these scores are not comparable with the paper's."
         )
-    if first.setting != "paper":
-        lines.append(f"Training was limited by {first.setting}, not as in the recipes.")
+    limits = list(dict.fromkeys(result.setting for result in results))
+    if len(limits) > 1:
+        lines.append(f"The rows were not trained for equally long: {', '.join(limits)}.")
+    elif limits != ["paper"]:
+        lines.append(f"Training was limited by {limits[0]}, not as in the recipes.")
     if experiment.overrides:
         lines.append(f"Changed in every recipe: {'; '.join(experiment.overrides)}.")
     if any(len(summary.results) > 1 for summary in summaries):

@@ -371,8 +371,20 @@ def test_the_seeds_of_one_row_do_not_hide_the_verdict_on_another(done: Path, kep
     tested = "`b`" if kept < 3 else "`b` and `c`"
     assert f"For {tested} seeds and sentences vary too much to tell a difference" in text
     assert "trained for 5,000 updates" in text
+    limited_by = "Training was limited by equal-updates:5000, not as in the recipes."
+    assert limited_by in notes(experiment, summaries)
     of_one_seed = "With one seed of a row, p says nothing of how much its seeds differ."
     assert (of_one_seed in notes(experiment, summaries)) == (kept == 1)
+
+
+def test_rows_of_different_limits_in_one_table_are_told(done: Path) -> None:
+    experiment = find_experiment("demo", "grammar-de-en")
+    first, *others = read_results(done / "rows")
+    results = [replace(first, setting="equal-time:5"), *others]
+    lines = notes(experiment, summarise(experiment, results))
+    assert any(
+        "not trained for equally long: " in line and "equal-time:5" in line for line in lines
+    )
 
 
 def kept_results() -> list[Path]:
