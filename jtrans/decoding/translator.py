@@ -21,6 +21,7 @@ from jtrans.decoding.lines.attended import AttentionReader
 from jtrans.decoding.lines.constraints import (
     ConstraintEncoder,
     Constraints,
+    EncodedConstraints,
     check_search,
     no_translation,
 )
@@ -345,8 +346,7 @@ class Translator:
         for sentence, own in zip(searched, self._search(searched, wider, progress), strict=True):
             if not own:
                 raise no_translation(sentence.number)
-            words = sentence.constraints.words
-            ranked = self._rank([self._to_text(each, words) for each in own])
+            ranked = self._rank([self._to_text(each, sentence.constraints) for each in own])
             best.append(ranked if extras.coverage_penalty else ranked[: options.nbest])
         if extras.needs_attention:
             reader = AttentionReader(self.pipeline, extras, self._attention)
@@ -418,10 +418,12 @@ class Translator:
         ]
         return sorted(scored, key=lambda each: -each.score)
 
-    def _to_text(self, hypothesis: Hypothesis, begin: Sequence[str] = ()) -> Translation:
-        """Return a hypothesis as text; it begins with the words `begin`, also unknown ones."""
+    def _to_text(self, hypothesis: Hypothesis, given: EncodedConstraints) -> Translation:
+        """Return a hypothesis as text; its first words are those of its prefix."""
         side = self.pipeline.target
-        words = [*begin, *side.words(hypothesis.tokens)[len(begin) :]]
+        # unknown pieces do not show where the words of a prefix end
+        begin = len(given.prefix) if given.words else 0
+        words = [*given.words, *side.words(hypothesis.tokens[begin:])]
         return Translation(
             text=side.join(words),
             score=hypothesis.score,

@@ -21,9 +21,10 @@ from jtrans.decoding.translator import Translator
 from jtrans.decoding.word_alignments import attention_to_source, choose_layer
 from jtrans.errors import DecodingError
 from jtrans.runs import Run
-from jtrans.text.pipeline import TextSide
-from jtrans.text.vocabulary import Vocabulary
+from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.vocabulary import UNK, Vocabulary
 
+CODES = "#version: 0.2\nr i\nri c\nric h</w>\nd o\ndo g</w>\n"
 LINES = ["ein mann liest .", "", "ein hund rennt schnell ."]
 
 
@@ -191,6 +192,34 @@ def test_translations_fulfil_their_constraints(make_run: MakeRun) -> None:
         translator, LINES[:1], Constraints(prefix_tokens=tokens)
     )
     assert [word, unknown] == tokens
+
+
+def test_a_forbidden_phrase_that_the_model_cannot_write_forbids_nothing(
+    encoder: ConstraintEncoder,
+) -> None:
+    given = Constraints(prefix="zebra", forbidden=["cat", "the cat", "dog"])
+    assert encoder.encode(given, 1).phrases.forbidden == [encoder.side.vocabulary.ids(["dog"])]
+    unknown = Constraints(forbidden=["<unk>"])
+    assert encoder.encode(unknown, 1).phrases.forbidden == [[UNK]]
+
+
+def test_unknown_pieces_of_a_prefix_stay_in_their_words(make_run: MakeRun) -> None:
+    """Z@@ and ü@@ are unknown, and then do not show that their word goes on."""
+    side = TextSide("en", "whitespace", False, CODES, Vocabulary.build({"rich": 1, "dog": 1}))
+    assert side.split(["Zürich"]) == ["Z@@", "ü@@", "rich"]
+    pipeline = TextPipeline(side, side)
+    extras = TranslationExtras(alignments=True, unk_replace=True)
+    translator = Translator.load(
+        [Run.open(make_run(pipeline=pipeline))], replace(ON_CPU, extras=extras)
+    )
+    given = Constraints(prefix="Zürich dog")
+    [[best]] = translator.translate_nbest(["dog dog"], 1, constraints=[given])
+    assert best.words[:2] == ["Zürich", "dog"]
+    assert best.tokens[:4] == ["<unk>", "<unk>", "rich", "dog"]
+    assert len(best.words) == len(best.tokens) - 1 - 2
+    assert best.alignment is not None
+    aligned = {int(link.split("-")[1]) for link in best.alignment.split()}
+    assert max(aligned) < len(best.words)
 
 
 def test_samples_avoid_phrases_and_contain_none_on_demand(make_run: MakeRun) -> None:

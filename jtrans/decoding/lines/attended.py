@@ -77,17 +77,30 @@ class AttentionReader:
         pieces = [self.pipeline.source.pieces(sentence.text) for sentence in sentences]
         for number, weights in self.attention(source_ids, targets):
             index, rank = places[number]
-            result[index][rank] = self._read(result[index][rank], weights, pieces[index])
+            result[index][rank] = self._read(
+                result[index][rank], weights, pieces[index], sentences[index].constraints.words
+            )
         if self.extras.coverage_penalty:
             for own in result:
                 own.sort(key=lambda each: -each.score)
         return result
 
     def _read(
-        self, translation: Translation, weights: NDArray[np.float32], pieces: list[str]
+        self,
+        translation: Translation,
+        weights: NDArray[np.float32],
+        pieces: list[str],
+        begin: Sequence[str],
     ) -> Translation:
-        """Add to one translation, given its weights [T + 1, S] and the pieces of the source."""
-        extras, side = self.extras, self.pipeline.target
+        """Add to one translation.
+
+        Args:
+            translation: of one sentence.
+            weights: its attention to the source, [T + 1, S].
+            pieces: of the source.
+            begin: the words of its prefix.
+        """
+        extras = self.extras
         predicting = weights[:-1]  # [T, S]
         if extras.coverage_penalty:
             penalty = extras.coverage_penalty * coverage(predicting[:, :-1])
@@ -98,7 +111,7 @@ class AttentionReader:
         if extras.needs_alignments:
             words = (
                 word_numbers(self.pipeline.source, pieces),
-                word_numbers(side, translation.tokens[:-1]),
+                self._target_words(translation.tokens[:-1], begin),
             )
             alignment = dict(read_off(weights, *words))[READINGS[0]]
             if extras.unk_replace and UNKNOWN in translation.tokens:
@@ -107,6 +120,13 @@ class AttentionReader:
             if extras.alignments:
                 translation = replace(translation, alignment=to_pharaoh(alignment))
         return translation
+
+    def _target_words(self, tokens: Sequence[str], begin: Sequence[str]) -> NDArray[np.int64]:
+        """Return the number of each token's word; unknown pieces do not show where one ends."""
+        side = self.pipeline.target
+        given = [number for number, word in enumerate(begin) for _ in side.split([word])]
+        others = word_numbers(side, tokens[len(given) :]) + len(begin)
+        return np.concatenate([np.array(given, dtype=np.int64), others])
 
     def _replace_unknown(
         self, translation: Translation, source: Sequence[str], alignment: WordAlignment

@@ -82,7 +82,12 @@ class ConstraintEncoder:
                     "tokens are those of --format jsonl, without </s>; raw text is a prefix too",
                 )
         required = self._phrases(given.required, "required", line)
-        forbidden = self._phrases(given.forbidden, "forbidden", line)
+        # a phrase that the model cannot write forbids nothing, <unk> itself every unknown word
+        forbidden = {
+            text: ids
+            for text, ids in self._phrases(given.forbidden, "forbidden", line).items()
+            if UNK not in ids or UNKNOWN in text
+        }
         for text, ids in required.items():
             if UNK in ids:
                 raise _refusal(
