@@ -3,6 +3,7 @@
 Lines of words, separated by spaces as in training. Greedy: the most probable token each time.
 """
 
+import hashlib
 import json
 import sys
 from itertools import pairwise
@@ -13,6 +14,10 @@ import onnxruntime
 
 PAD, EOS, UNK, SPARE = range(4)
 folder = Path(__file__).parent
+digests = json.loads((folder / "sha256.json").read_text(encoding="utf-8"))
+for name in ("export.json", "pipeline.json", "start.onnx", "step.onnx"):
+    if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digests.get(name):
+        sys.exit(f"error: {folder / name} has changed since the export was made: make it again")
 facts = json.loads((folder / "export.json").read_text(encoding="utf-8"))
 pipeline = json.loads((folder / "pipeline.json").read_text(encoding="utf-8"))
 tokens = {side: pipeline[side]["vocabulary"]["tokens"] for side in ("source", "target")}

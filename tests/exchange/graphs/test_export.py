@@ -129,3 +129,16 @@ def test_the_example_needs_nothing_of_ours(
     given = capsys.readouterr().out.splitlines()
     choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+51"})
     assert given == Translator.load([run], choices).translate(LINES)
+
+
+def test_the_example_refuses_graphs_that_were_changed(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make(make_run, "convs2s", TRACED["convs2s"])
+    folder = export_to_onnx(run, run.folder / "out").folder
+    content = bytearray((folder / "step.onnx").read_bytes())
+    content[-5] ^= 1
+    (folder / "step.onnx").write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("ein hund\n"))
+    with pytest.raises(SystemExit, match=r"step\.onnx has changed since the export was made"):
+        runpy.run_path(str(folder / "translate_onnx.py"), run_name="__main__")
