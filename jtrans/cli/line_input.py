@@ -22,17 +22,24 @@ _END = b""
 
 
 def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
-    """Refuse to write over a file that is read, or twice to the same one.
+    """Refuse to write to a folder, over a file that is read, or twice to the same one.
 
     Args:
         inputs: files by the options that name them; None and ``-`` are no files.
         outputs: the same of files to write.
 
     Raises:
-        JtransError: two options name the same file.
+        JtransError: an option names a folder, or two options name the same file.
     """
     earlier = [*inputs.items()]
     for option, name in outputs.items():
+        if name is not None and Path(name).is_dir():
+            raise JtransError(
+                f"cannot write {name or repr(name)}: is a directory",
+                where=option,
+                hint="choose another path",
+                kind="disk.not-a-folder",
+            )
         for other, taken in earlier:
             if _is_same_file(name, taken):
                 raise JtransError(

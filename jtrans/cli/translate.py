@@ -153,11 +153,11 @@ def translate(
     )
     work.check_input()
     links = aligned.alignments_file
-    if output_file != "-" and source.lines is not None and _is_ordinary(output_file):
+    names = [output_file, *([links] if links else [])]
+    if output_file != "-" and source.lines is not None and all(map(_is_ordinary, names)):
         from jtrans.decoding.partial_output import PartialOutput
 
-        paths = [Path(output_file), *([Path(links)] if links else [])]
-        with PartialOutput(paths, work.identity()) as output:
+        with PartialOutput([Path(name) for name in names], work.identity()) as output:
             work.resume(output)
     else:
         with open_output(output_file) as stream, _optional(links) as link_stream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -313,6 +314,31 @@ def test_a_device_is_written_to_as_it_is(jtrans: Jtrans, make_run: MakeRun, sour
     null = Path("/dev/null")
     assert jtrans("translate", make_run(), "-i", source, "-o", null).code == 0
     assert not null.is_file()
+
+
+def test_a_device_for_alignments_stays_one(
+    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path
+) -> None:
+    """A file of that name would take its place."""
+    links = tmp_path / "links"
+    os.mkfifo(links)
+    reader = os.open(links, os.O_RDONLY | os.O_NONBLOCK)
+    result = jtrans("translate", make_run(), "-i", source, "-o", "out", "--alignments-file", links)
+    assert result.code == 0
+    assert os.read(reader, 9999).count(b"\n") == 4
+    os.close(reader)
+    assert links.is_fifo()
+
+
+def test_alignments_into_a_folder_are_refused_before_the_work(
+    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "links").mkdir()
+    result = jtrans(
+        "translate", make_run(), "-i", source, "-o", "out", "--alignments-file", "links"
+    )
+    assert (result.code, "cannot write links: is a directory" in result.err) == (2, True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_int8_weights_cost_is_compared_with_fp32(
