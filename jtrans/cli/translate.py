@@ -428,9 +428,12 @@ def _optional(name: str | None) -> Iterator[TextIO | None]:
 
 
 def _is_ordinary(name: str) -> bool:
-    """Whether a path is free or a plain file, not a device or a named pipe."""
+    """Whether a path is free or a plain file, not a device, a named pipe or a link.
+
+    `/dev/stdout` is a link, perhaps to a plain file, whose place no other file must take.
+    """
     path = Path(name)
-    return path.is_file() or not path.exists()
+    return not path.is_symlink() and (path.is_file() or not path.exists())
 
 
 def _alignments(translations: Sequence[Sequence[Translation]]) -> str:

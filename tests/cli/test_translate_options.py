@@ -330,6 +330,17 @@ def test_a_device_for_alignments_stays_one(
     assert links.is_fifo()
 
 
+def test_a_link_stays_one(jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path) -> None:
+    run = make_run()
+    (tmp_path / "link").symlink_to("file")
+    for before in (None, "earlier\n" * 9):
+        if before:
+            (tmp_path / "file").write_text(before, encoding="utf-8")
+        assert jtrans("translate", run, "-i", source, "-o", "link").code == 0
+        assert (tmp_path / "link").is_symlink()
+        assert len((tmp_path / "file").read_text(encoding="utf-8").splitlines()) == 4
+
+
 def test_alignments_into_a_folder_are_refused_before_the_work(
     jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path
 ) -> None:
