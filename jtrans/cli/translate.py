@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import shlex
@@ -32,7 +33,7 @@ from jtrans.cli.translate_options import (
     ProcessOptions,
     SampledOptions,
 )
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, JtransError
 
 if TYPE_CHECKING:
     from jtrans.cli.line_constraints import ConstraintFiles
@@ -156,8 +157,14 @@ def translate(
     names = [output_file, *([links] if links else [])]
     if output_file != "-" and source.lines is not None and all(map(_is_ordinary, names)):
         from jtrans.decoding.partial_output import PartialOutput
+        from jtrans.files import exclusive
 
-        with PartialOutput([Path(name) for name in names], work.identity()) as output:
+        paths = [Path(name) for name in names]
+        lock = paths[0].with_name(f"{paths[0].name}.lock.json")
+        with (
+            exclusive(lock, functools.partial(_busy, paths[0])),
+            PartialOutput(paths, work.identity()) as output,
+        ):
             work.resume(output)
     else:
         with open_output(output_file) as stream, _optional(links) as link_stream:
@@ -425,6 +432,15 @@ def _optional(name: str | None) -> Iterator[TextIO | None]:
         return
     with open_output(name) as stream:
         yield stream
+
+
+def _busy(path: Path, owner: str) -> JtransError:
+    return JtransError(
+        f"{path} is being written by {owner}",
+        where="--output",
+        hint="wait for it, or give another --output",
+        kind="disk.busy",
+    )
 
 
 def _is_ordinary(name: str) -> bool:

@@ -21,6 +21,8 @@ from jtrans.decoding.comparison import Comparison
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.parallel import Piece, TranslatedPiece
 from jtrans.decoding.translator import Translator
+from jtrans.errors import JtransError
+from jtrans.files import exclusive
 from jtrans.workers import run_jobs
 
 SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
@@ -328,6 +330,18 @@ def test_a_device_for_alignments_stays_one(
     assert os.read(reader, 9999).count(b"\n") == 4
     os.close(reader)
     assert links.is_fifo()
+
+
+def test_an_output_that_another_process_writes_is_refused(
+    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path
+) -> None:
+    command = ["translate", make_run(), "-i", source, "-o", "out"]
+    with exclusive(tmp_path / "out.lock.json", JtransError):
+        result = jtrans(*command)
+    assert result.code == 2
+    assert "out is being written by process" in result.err
+    assert jtrans(*command).code == 0
+    assert sorted(path.name for path in tmp_path.glob("out*")) == ["out"]
 
 
 def test_a_link_stays_one(jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path) -> None:
