@@ -208,23 +208,40 @@ def solve(
     c = layer_parameters(stacks, width_ratio) * (1.0 - ratio)
     square = b * b - 4.0 * a * c
     if c and (b <= 0.0 or square < 0.0):
-        raise _unreachable(gradients, ratio)
+        most = 1.0 - b * b / (4.0 * a * (c / (1.0 - ratio))) if b > 0.0 else 1.0
+        raise _unreachable(gradients, ratio, most)
     # the smaller root where there are two; the usual formula loses digits where a is small
     step_size = -2.0 * c / (b + math.sqrt(square)) / scale if c else 0.0
     scaling = Scaling(tuple(stacks), width_ratio, gradients, ratio, step_size)
     fewest = min(stack.layers for stack in stacks) + scaling.more_layers
-    if fewest < 1 or width_ratio + scaling.more_width < LEAST_WIDTH:
-        raise _unreachable(gradients, ratio)
+    least = width_ratio + scaling.more_width
+    if fewest < 1 or least < LEAST_WIDTH:
+        raise _uncertain(
+            f"{ratio:g} times the parameters in the direction of the gradients are a network of "
+            f"{fewest} layers and F/E = {least:g}",
+            gradients,
+        )
     return scaling
 
 
-def _unreachable(gradients: Gradients, ratio: float) -> ConfigError:
+def _unreachable(gradients: Gradients, ratio: float, most: float) -> ConfigError:
+    """Return the error for a ratio that is not reached; `most` is the highest along the way."""
+    lower = math.floor(100.0 * most) / 100.0
+    reached = f"at most {lower:g} times" if lower > 1.0 else "they only shrink"
+    return _uncertain(
+        f"the parameters never grow {ratio:g} times in the direction of the gradients: {reached}",
+        gradients,
+        f"; or --ratio {lower:g}" if lower > 1.0 else "",
+    )
+
+
+def _uncertain(message: str, gradients: Gradients, otherwise: str = "") -> ConfigError:
+    """Return the error for a direction in which one of the gradients shrinks the network."""
+    hint = "train longer, or with more seeds (--seeds 1,2,3), so that the gradients are certain"
     return ConfigError(
-        f"the parameters never grow {ratio:g} times in the direction of the gradients, "
-        f"{gradients.depth:g} of depth and {gradients.width:g} of width: one of them shrinks the "
-        "network as fast as the other grows it",
+        f"{message} ({gradients.depth:g} of depth, {gradients.width:g} of width)",
         where="--ratio",
-        hint="a lower --ratio, or more seeds, so that the gradients are certain",
+        hint=f"{hint}{otherwise}",
         kind="scaling.no-solution",
     )
 

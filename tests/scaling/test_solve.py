@@ -128,6 +128,30 @@ def test_the_published_integer_scan_agrees_to_one_unit() -> None:
     assert abs(solve([joint_layers(5)], 4.0, PUBLISHED, 2.0).step_size - scanned) <= 1
 
 
+def test_the_highest_ratio_that_is_reached_is_offered() -> None:
+    stacks, gradients = [joint_layers(2)], Gradients(1.0, -0.5)
+    with pytest.raises(ConfigError) as caught:
+        solve(stacks, 4.0, gradients, 3.0)
+    hint = str(caught.value.hint)
+    most = float(hint.rpartition("--ratio ")[2])
+    assert solve(stacks, 4.0, gradients, most).step_size > 0.0
+    with pytest.raises(ConfigError):
+        solve(stacks, 4.0, gradients, most + 0.01)
+
+
+def test_a_network_without_its_ffn_is_refused_with_its_size() -> None:
+    with pytest.raises(ConfigError) as caught:
+        solve([joint_layers(3)], 1.0, Gradients(2.5, -1.0), 1.2)
+    assert "5 layers and F/E = 0" in caught.value.message
+
+
+def test_where_the_parameters_only_shrink_no_ratio_is_offered() -> None:
+    with pytest.raises(ConfigError) as caught:
+        solve([joint_layers(2)], 4.0, Gradients(0.1, -1.0), 1.1)
+    assert "--ratio" not in str(caught.value.hint)
+    assert "--seeds 1,2,3" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize(("depth", "width"), [(0.0, 0.0), (-0.1, -0.2), (0.0, -0.1), (-1e-9, 0.0)])
 def test_gradients_without_a_direction_are_refused(depth: float, width: float) -> None:
     with pytest.raises(ConfigError) as caught:
