@@ -36,6 +36,7 @@ BATCHES = (1, 16, 64)
 PRECISIONS = ("fp32", "bf16")
 REFERENCE = "original's way, fp32"
 SENTENCES = 64  # of a round; with batches of one sentence an eighth of them
+BATCHES_OF_ROUND = 4  # at least: threads search one each, so a single one says little
 SMALL = {"width": 64, "ffn_width": 128, "heads": 2, "layers": 2, "prenet_layers": 1}
 FILE_LINES = (250, 1000, 4000)  # whose memory is measured
 
@@ -166,7 +167,11 @@ def read_sources(data: Path, sentences: int, batch: int) -> tuple[list[list[int]
 
 
 def cut(sources: list[list[int]], batch: int, *, is_warming_up: bool) -> list[list[list[int]]]:
-    """Return sentences in batches of neighbours in length; to warm up, the middle one alone."""
+    """Return sentences in batches of neighbours in length; to warm up, the middle one alone.
+
+    The longest come first, as in translating: what is done last is shared out better.
+    """
+    sources = sorted(sources, key=len, reverse=True)
     batches = [sources[first : first + batch] for first in range(0, len(sources), batch)]
     return [batches[len(batches) // 2][:16]] if is_warming_up else batches
 
@@ -199,11 +204,13 @@ def measure(
     precisions: Sequence[str] = PRECISIONS,
 ) -> list[dict[str, Any]]:
     """Return a row for each variant of `system` and size of batch."""
-    given = {"data": data, "sentences": sentences, "sizes": sizes}
+    given = {"data": data, "sizes": sizes}
     reference = functools.partial(decode_reference, system, **given)
     ours = functools.partial(decode_jtrans, system, **given)
     variants = {
-        (name, batch): functools.partial(variant, batch=batch)
+        (name, batch): functools.partial(
+            variant, batch=batch, sentences=max(sentences, BATCHES_OF_ROUND * batch)
+        )
         for batch in batches
         for name, variant in (
             (REFERENCE, reference),
