@@ -18,11 +18,12 @@ from torch import Tensor, nn
 from jtrans.models.base import Memory, State, TranslationModel
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.device import autocast
+from jtrans.nn.linear import Linear
 from jtrans.nn.recurrent.lstm import DirectionWeights
 from jtrans.nn.reduction import AttentionReduction
 
 # their own parameters
-PRODUCTS = (nn.Linear, DirectionWeights, MultiHeadAttention, AttentionReduction)
+PRODUCTS = (nn.Linear, Linear, DirectionWeights, MultiHeadAttention, AttentionReduction)
 
 
 class HalfPrecision:

@@ -13,6 +13,7 @@ from jtrans.models.systems import AttentionSystemConfig, PervasiveConfig
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import InputEmbedding, token_embedding
 from jtrans.nn.encoder import Encoder
+from jtrans.nn.linear import Linear
 
 
 def input_embeddings(
@@ -78,7 +79,7 @@ def output_projection(
     bias: bool = False,
 ) -> nn.Linear:
     """Return the map to the vocabulary, the target embedding itself unless `tie` is ``none``."""
-    output = nn.Linear(width, vocabulary, bias=bias)
+    output = Linear(width, vocabulary, bias=bias)
     if bias:
         nn.init.zeros_(output.bias)
     if config.tie == "none":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jtrans.nn.beam_cache import KeyValueCache
+from jtrans.nn.cpu.short_products import in_float32_if_few
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.linear import Linear, linear
 from jtrans.nn.memory import require_memory
 from jtrans.nn.recorder import record
 from jtrans.nn.softmax import causal_bias, softmax
@@ -32,7 +33,7 @@ class MultiHeadAttention(nn.Module):
         self.axis = axis
         self.in_weight = nn.Parameter(torch.empty(3 * width, width))  # W_q, W_k, W_v
         self.in_bias = nn.Parameter(torch.zeros(3 * width))
-        self.out = nn.Linear(width, width)
+        self.out = Linear(width, width)
         nn.init.xavier_uniform_(self.in_weight)  # as a whole: bound sqrt(6 / (E + 3E))
         nn.init.xavier_uniform_(self.out.weight)
         nn.init.zeros_(self.out.bias)
@@ -55,7 +56,7 @@ class MultiHeadAttention(nn.Module):
                 each sentence (L = beam), which get slots of their own, and `bias` says which
                 slots each of them attends to.
         """
-        projected = F.linear(x, self.in_weight, self.in_bias)  # x W_q + b_q, ..., [..., 3E]
+        projected = linear(x, self.in_weight, self.in_bias)  # x W_q + b_q, ..., [..., 3E]
         q, k, v = (split_heads(part, self.heads, self.axis) for part in projected.chunk(3, dim=-1))
         if cache is not None:
             k, v = cache.append(k, v)
@@ -81,16 +82,16 @@ class CrossAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.query = nn.Linear(width, width)
-        self.key_value = nn.Linear(width, 2 * width)
-        self.out = nn.Linear(width, width)
+        self.query = Linear(width, width)
+        self.key_value = Linear(width, 2 * width)
+        self.out = Linear(width, width)
         weight = nn.init.xavier_uniform_(torch.empty(3 * width, width))  # as one matrix [3E, E]
         with torch.no_grad():
             self.query.weight.copy_(weight[:width])
             self.key_value.weight.copy_(weight[width:])
         nn.init.xavier_uniform_(self.out.weight)
-        for linear in (self.query, self.key_value, self.out):
-            nn.init.zeros_(linear.bias)
+        for each in (self.query, self.key_value, self.out):
+            nn.init.zeros_(each.bias)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return the keys and values of `memory`, [B, L, E] -> two [B, H, L, D]."""
@@ -129,10 +130,11 @@ def attention_weights(
     queries, keys = (x.reshape(-1, x.shape[-2], D) for x in (q, k))
     size = 2 * 4 * queries.shape[0] * Lq * k.shape[-2]  # scores and weights at the same time
     require_memory(size, q.device, "attention weights")
-    zero = queries.new_empty(1, 1, 1)  # times beta: not read
-    scores = torch.baddbmm(
-        zero, queries, keys.transpose(1, 2), beta=0.0, alpha=D**-0.5
-    )  # Q K^T / sqrt(D)
+    with in_float32_if_few(queries, keys) as (queries, keys):
+        zero = queries.new_empty(1, 1, 1)  # times beta: not read
+        scores = torch.baddbmm(
+            zero, queries, keys.transpose(1, 2), beta=0.0, alpha=D**-0.5
+        )  # Q K^T / sqrt(D)
     scores = scores.view(*lines, Lq, k.shape[-2])
     if bias is not None:  # not in place: on a view that costs autograd two copies
         scores = scores + bias
@@ -150,8 +152,9 @@ def mix(weights: Tensor, v: Tensor) -> Tensor:
     """
     *lines, Lq, Lk = weights.shape
     values = v.reshape(-1, Lk, v.shape[-1])
-    out = torch.bmm(weights.view(-1, Lq, Lk).to(values.dtype), values)  # [lines, Lq, D]
-    return out.view(*lines, Lq, -1)
+    with in_float32_if_few(values, weights.view(-1, Lq, Lk)) as (values, flat):
+        out = torch.bmm(flat.to(values.dtype), values)  # [lines, Lq, D]
+    return out.to(v.dtype).view(*lines, Lq, -1)
 
 
 def split_heads(x: Tensor, heads: int, axis: int = -2) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.linear import Linear
 from jtrans.nn.memory import require_memory
 
 
@@ -20,12 +21,12 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, ffn_width: int, dropout: SharedDropout) -> None:
         super().__init__()
-        self.inner = nn.Linear(width, ffn_width)
-        self.outer = nn.Linear(ffn_width, width)
+        self.inner = Linear(width, ffn_width)
+        self.outer = Linear(ffn_width, width)
         self.dropout = dropout
-        for linear in (self.inner, self.outer):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+        for each in (self.inner, self.outer):
+            nn.init.xavier_uniform_(each.weight)
+            nn.init.zeros_(each.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map every vector, [..., E] -> [..., E]."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jtrans.nn.linear import linear
 from jtrans.nn.recorder import is_recording, record
 from jtrans.nn.softmax import softmax
 
@@ -29,7 +29,7 @@ class AttentionReduction(nn.Module):
             grid: normalised joint states, Z, [B, T, S, E].
             source_bias: 0 on real source positions, -inf on padding, [B, S]; None without padding.
         """
-        scores = F.linear(grid, self.weight)  # a = Z W^T, [B, T, S, E]
+        scores = linear(grid, self.weight)  # a = Z W^T, [B, T, S, E]
         if source_bias is not None:
             scores = scores + source_bias[:, None, :, None]
         weights = softmax(scores, 2)  # A

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from jtrans.errors import ConfigError
 from jtrans.models.base import TranslationModel
 from jtrans.nn.cpu.fixed_linear import FixedLinear
+from jtrans.nn.linear import Linear
 
 
 class Int8Linear(nn.Linear):
@@ -46,7 +47,8 @@ def with_int8_weights(model: TranslationModel) -> TranslationModel:
         (module, name, child)
         for module in twin.modules()
         for name, child in module.named_children()
-        if type(child) is nn.Linear  # a subclass may do more
+        if isinstance(child, nn.Linear)
+        and type(child) in (nn.Linear, Linear)  # a subclass may do more
     ]
     if not plain:
         raise ConfigError(

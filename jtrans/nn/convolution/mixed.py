@@ -6,7 +6,6 @@ See docs/systems.md 6.2 (Thapak & Hore 2020).
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jtrans.nn.attention import attention_weights, join_heads, mix, split_heads
@@ -22,6 +21,7 @@ from jtrans.nn.convolution.mixed_query import (
     sentence_weights,
 )
 from jtrans.nn.dropout import SharedDropout
+from jtrans.nn.linear import Linear, linear
 from jtrans.nn.recorder import is_recording, record
 
 
@@ -52,7 +52,7 @@ class MixedAttention(nn.Module):
         # W_q, W_k, W_v of the self half, W_c, W_q, W_v of the convolution half
         self.in_weight = nn.Parameter(torch.empty(3 * width, width))
         self.in_bias = nn.Parameter(torch.zeros(3 * width))
-        self.out = nn.Linear(width, width)
+        self.out = Linear(width, width)
         nn.init.xavier_uniform_(self.in_weight)  # as a whole, like that of plain attention
         nn.init.xavier_uniform_(self.out.weight)
         nn.init.zeros_(self.out.bias)
@@ -74,7 +74,7 @@ class MixedAttention(nn.Module):
             cache: a `MixedCache` of earlier positions; `x` is then the next position of the
                 hypotheses of each sentence, [B, beam, E].
         """
-        projected = F.linear(x, self.in_weight, self.in_bias)  # [B, L, 3E]
+        projected = linear(x, self.in_weight, self.in_bias)  # [B, L, 3E]
         q, k, v, local, scores, values = projected.chunk(6, dim=-1)
         attended = self._attend(q, k, v, bias, causal, cache)
         if isinstance(cache, MixedCache):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.cpu import softmax
 from jtrans.nn.cpu.blocks import Part, as_type, narrow, product_dtype, residual_in_blocks, rows
-from jtrans.nn.cpu.linear import linear
+from jtrans.nn.cpu.linear import linear, product, sum_of_products
 from jtrans.nn.cpu.matmul_backend import onednn_for_short_products
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.separable import SourceAttention, TargetAttention, over_lines
@@ -152,7 +152,7 @@ class _Attention:
 
     def backward(self, y: Tensor, gradient: Tensor, part: Part) -> Tensor:
         d_w_in, d_b_in, d_w_out, d_b_out = self.gradients
-        d_mixed = _parted(gradient.mm(self.w_out).view_as(y), self.heads, 1)[0].contiguous()
+        d_mixed = _parted(product(gradient, self.w_out).view_as(y), self.heads, 1)[0].contiguous()
         qkv = self.saved.popleft()
         with onednn_for_short_products(self.dtype):
             if self.keeps:
@@ -161,10 +161,10 @@ class _Attention:
                 weights, mixed = self._attend(qkv, part)
             d_qkv = _joined(self._gradients(qkv, weights, d_mixed, part))
         d_b_out += gradient.sum(0)
-        d_w_out += gradient.t().mm(mixed)
+        d_w_out += sum_of_products(gradient, mixed, d_w_out.dtype)
         d_b_in += d_qkv.sum(0)
-        d_w_in += d_qkv.t().mm(rows(y))
-        return d_qkv.mm(self.w_in)
+        d_w_in += sum_of_products(d_qkv, rows(y), d_w_in.dtype)
+        return product(d_qkv, self.w_in)
 
     def _attend(self, qkv: Tensor, part: Part) -> tuple[Tensor, Tensor]:
         """Return the weights of a part, [H, b, a, L, L], and the mixed values as rows, [n, E]."""

@@ -1,0 +1,59 @@
+"""Linear maps, in training on a CPU with products of an even number of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from jtrans.nn.cpu import linear as cpu
+from jtrans.nn.cpu.blocks import product_dtype
+from jtrans.nn.cpu.even_rows import FEW
+
+
+class Linear(nn.Linear):
+    """x W^T + b, [..., in] -> [..., out]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map every vector."""
+        return linear(x, self.weight, self.bias)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return x W^T + b, [..., in] -> [..., out]."""
+    if _pays(x):
+        return _EvenRows.apply(x, weight, bias)  # type: ignore[no-any-return, no-untyped-call]
+    return F.linear(x, weight, bias)
+
+
+def _pays(x: Tensor) -> bool:
+    """Return whether oneDNN computes the product of many rows, in training and not compiled."""
+    if x.device.type != "cpu" or not torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return False
+    return x.shape[:-1].numel() > FEW and cpu.takes(product_dtype(x))
+
+
+class _EvenRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        dtype = product_dtype(x)
+        rows, w = x.reshape(-1, x.shape[-1]).to(dtype).contiguous(), weight.to(dtype)
+        ctx.save_for_backward(rows, w)
+        ctx.types = x.dtype, weight.dtype, None if bias is None else bias.dtype
+        with torch.autocast("cpu", enabled=False):
+            out = cpu.linear(rows, w, None if bias is None else bias.to(dtype))
+        return out.view(*x.shape[:-1], -1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        rows, w = ctx.saved_tensors
+        x_type, weight_type, bias_type = ctx.types
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        [gradient] = gradients
+        g = gradient.reshape(-1, gradient.shape[-1]).to(rows.dtype).contiguous()
+        with torch.autocast("cpu", enabled=False):
+            dx = cpu.product(g, w).view(*gradient.shape[:-1], -1).to(x_type) if needs_x else None
+            dw = cpu.sum_of_products(g, rows, weight_type) if needs_weight else None
+        return dx, dw, g.sum(0).to(bias_type) if needs_bias else None
