@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from jtrans.models.base import Memory, State, TranslationModel
 from jtrans.nn.attention import MultiHeadAttention
+from jtrans.nn.cpu.trained_linear import Linear
 from jtrans.nn.device import autocast
-from jtrans.nn.linear import Linear
 from jtrans.nn.recurrent.lstm import DirectionWeights
 from jtrans.nn.reduction import AttentionReduction
 

@@ -10,10 +10,10 @@ from torch import nn
 
 from jtrans.errors import ConfigError
 from jtrans.models.systems import AttentionSystemConfig, PervasiveConfig
+from jtrans.nn.cpu.trained_linear import Linear
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import InputEmbedding, token_embedding
 from jtrans.nn.encoder import Encoder
-from jtrans.nn.linear import Linear
 
 
 def input_embeddings(

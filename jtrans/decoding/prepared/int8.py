@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from jtrans.errors import ConfigError
 from jtrans.models.base import TranslationModel
 from jtrans.nn.cpu.fixed_linear import FixedLinear
-from jtrans.nn.linear import Linear
+from jtrans.nn.cpu.trained_linear import Linear
 
 
 class Int8Linear(nn.Linear):

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jtrans.nn import linear as linear_maps
 from jtrans.nn.cpu import even_rows, linear
+from jtrans.nn.cpu import trained_linear as linear_maps
 from jtrans.nn.cpu.even_rows import FEW, STEPS
-from jtrans.nn.linear import Linear
+from jtrans.nn.cpu.trained_linear import Linear
 
 
 @given(st.integers(1, 40_000))
