@@ -134,7 +134,9 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str, str]] = {
     "a line too few": (
         write("train.en", b"One.\nTwo.\n"), [], "has 1,500 lines, corpus/train.en has 2", "compare"
     ),
-    "unknown language": (lambda f: None, ["--languages", "xx-en"], "xx is not a language", "xh?"),
+    "unknown language": (
+        lambda f: None, ["--languages", "xx-en"], "xx is not a language", "ISO 639"
+    ),
 }  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def prepared(
     """
     form = FORMS.get(type(model))
     found = form(model, precision) if form else None
-    if graphs and model.device.type == "cuda":
+    if graphs and form is not None and model.device.type == "cuda":
         if isinstance(found, PreparedTransformer):
             return GraphTransformer(found)
         if form is prepare_reformer and precision != "int8":
