@@ -25,13 +25,6 @@ Result = TypeVar("Result")
 AHEAD = 2
 
 
-def available_cpus() -> int:
-    """Count the processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 @contextlib.contextmanager
 def run_jobs(
     function: Callable[[Job], Result],

@@ -13,8 +13,8 @@ from jtrans.corpora.parallel import Corpus
 from jtrans.errors import ConfigError
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
+from jtrans.processors import available_cpus
 from jtrans.progress import Progress
-from jtrans.workers import available_cpus
 
 
 @dataclass

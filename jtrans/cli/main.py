@@ -19,6 +19,7 @@ from jtrans import __version__
 from jtrans.cli import console
 from jtrans.cli.options import CommandGroup, flag, option
 from jtrans.errors import EXIT_BAD_INPUT, InternalError, JtransError, WorkError, did_you_mean
+from jtrans.processors import let_threads_wait
 
 _log = logging.getLogger(__name__)
 
@@ -192,8 +193,7 @@ def main(arguments: list[str] | None = None) -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _terminated)
-    # spinning idle threads of torch make a run many times slower on a busy machine
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    let_threads_wait()
     console.settings.arguments = arguments
     # these may also follow the command
     anywhere = [name for name in arguments if name in ("--verbose", "--quiet", "--debug")]

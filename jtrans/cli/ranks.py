@@ -65,8 +65,8 @@ def launch(count: int, *, max_restarts: int) -> int:
     Raises:
         WorkError: a process died once too often.
     """
+    from jtrans.processors import available_cpus
     from jtrans.training.distributed.launch import launch as launch_processes
-    from jtrans.workers import available_cpus
 
     if count > available_cpus():
         console.warn(f"{count} processes share {available_cpus()} processors: expect no speed-up")

@@ -19,8 +19,9 @@ from jtrans.decoding.translator import Translator
 from jtrans.errors import ConfigError
 from jtrans.exports import Translatable
 from jtrans.nn.device import resolve_device
+from jtrans.processors import available_cpus
 from jtrans.progress import Progress, Silent
-from jtrans.workers import available_cpus, run_jobs, worker_number
+from jtrans.workers import run_jobs, worker_number
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ from jtrans.preparation.select import PairSelection, describe_overlap, select_pa
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics, describe
 from jtrans.preparation.work_folder import WorkFolder
+from jtrans.processors import available_cpus
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import count_merges
 from jtrans.text.pipeline import TextPipeline
-from jtrans.workers import available_cpus
 
 # A larger share of unknown tokens in a split gets a warning: BPE leaves well below 1 %.
 MANY_UNKNOWN = 0.1

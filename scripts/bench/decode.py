@@ -23,11 +23,15 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# libgomp's own, which the other programs expect: with the 1000 of every jtrans command Marian's two
-# threads reached two thirds of their rate. Those of jtrans share no product here.
-os.environ.setdefault("GOMP_SPINCOUNT", "300000")
-
-from scripts.bench.interleave import Amounts, Task, Variant, in_turns, rows, write
+from scripts.bench.interleave import (
+    Amounts,
+    Task,
+    Variant,
+    in_turns,
+    leave_waiting_alone,
+    rows,
+    write,
+)
 from scripts.bench.peers import SIZES, jtrans_transformer, marian
 
 if TYPE_CHECKING:
@@ -90,6 +94,7 @@ def decode_jtrans(
 
 def decode_marian(data: Path, batch: int, sentences: int, *, threads: int = THREADS) -> Task:
     """Return decoding with Hugging Face's Marian."""
+    leave_waiting_alone()
     import torch
 
     from jtrans.data.batch import padded
@@ -119,6 +124,7 @@ def decode_ctranslate2(
     data: Path, batch: int, sentences: int, *, compute_type: str, workers: int
 ) -> Task:
     """Return decoding with CTranslate2 and the exported weights."""
+    leave_waiting_alone()
     import ctranslate2
 
     from jtrans.decoding.engines.token_names import token_names

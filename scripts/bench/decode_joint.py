@@ -23,7 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scripts.bench.decode import count
-from scripts.bench.interleave import Amounts, Round, Task, in_turns, spread, write
+from scripts.bench.interleave import (
+    Amounts,
+    Round,
+    Task,
+    in_turns,
+    leave_waiting_alone,
+    spread,
+    write,
+)
 
 if TYPE_CHECKING:
     from jtrans.decoding.options import SearchOptions
@@ -43,6 +51,7 @@ FILE_LINES = (250, 1000, 4000)  # whose memory is measured
 
 def decode_reference(system: str, data: Path, batch: int, sentences: int, sizes: Any) -> Task:
     """Return decoding the original's way: torch's defaults, no device set-up."""
+    leave_waiting_alone()
     from jtrans.data.batch import padded
     from scripts.bench.reference_decoding import ReferenceDecoding
 

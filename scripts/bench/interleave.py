@@ -20,9 +20,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # idle threads of one variant must not slow others
+from jtrans.processors import let_threads_wait
+
+# Threads of jtrans wait for work as its commands let them (`let_threads_wait`), those of other
+# programs as theirs do: `leave_waiting_alone`.
+let_threads_wait()
 
 Amounts = Mapping[str, float]
+
+
+def leave_waiting_alone() -> None:
+    """Let threads wait for work as long as libgomp is made to; before torch or another library."""
+    os.environ.pop("GOMP_SPINCOUNT", None)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import Amounts, Round, Task, in_turns, rows, write
+from scripts.bench.interleave import (
+    Amounts,
+    Round,
+    Task,
+    in_turns,
+    leave_waiting_alone,
+    rows,
+    write,
+)
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -99,6 +107,7 @@ def train_reference(
     system: str, data: Path, tokens: int, settings: list[str], micro_batch_tokens: int
 ) -> Task:
     """Return updates done the original's way: torch's defaults, no device set-up."""
+    leave_waiting_alone()
     import torch
 
     from jtrans.bench.flops import training_flops

@@ -106,7 +106,6 @@ def learn_suite(chosen: argparse.Namespace) -> None:
     data = (chosen.data or Path("data/prepared") / corpus.prepared).resolve()
     results = (chosen.json or ROOT / f"data/benchmarks/systems_{chosen.corpus}.json").resolve()
     os.environ["OMP_NUM_THREADS"] = THREADS  # of the processes below
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     context = multiprocessing.get_context("spawn")
     failed = []
     for name in names:

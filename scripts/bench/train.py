@@ -21,7 +21,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.bench.interleave import Amounts, Task, in_turns, report, rows
+from scripts.bench.interleave import Amounts, Task, in_turns, leave_waiting_alone, report, rows
 from scripts.bench.peers import SIZES, jtrans_transformer, marian
 from scripts.bench.suite_joint import joint_suite
 from scripts.bench.suite_scaling import scaling_suite
@@ -86,6 +86,7 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> T
 
 def train_marian(data: Path, batch_tokens: int, count: int) -> Task:
     """Return updates of Hugging Face's Marian."""
+    leave_waiting_alone()
     import torch
 
     from jtrans.text.vocabulary import PAD

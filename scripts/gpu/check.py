@@ -27,7 +27,6 @@ from typing import Any
 
 import torch
 
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, below and later
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shlex
 import sys
 import time
@@ -13,11 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # idle threads of torch must not slow others
-
 from jtrans.cli import console
 from jtrans.cli.main import show_error
 from jtrans.errors import EXIT_CHECK_FAILED, EXIT_FAILED, JtransError, WorkError, usage_error
+from jtrans.processors import let_threads_wait
 from scripts.reproduction.catalogue import (
     Experiment,
     Row,
@@ -83,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
+    let_threads_wait()
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = parser().parse_args(given)
     try:

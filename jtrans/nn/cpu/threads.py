@@ -7,24 +7,27 @@ from collections.abc import Iterator
 
 import torch
 
-# Up to here sharing a product out to threads that sleep takes longer than computing it. On two
-# cores of a Xeon one thread was 1.3 times as fast as two with the 75 rows of a single sentence in
-# a joint model of width 256, twice as fast in bf16, and 1.3 times with 80 rows of a Transformer; on
-# an EPYC two were faster from 20 rows of a Transformer on. `jtrans bench decode` shows it with
-# OMP_NUM_THREADS=1, and with 2 and this at 0.
+from jtrans.processors import are_idle
+
+# Products of up to so many rows take less time than threads lose by waiting for one that has no
+# processor of its own. Beside another process one thread translated single sentences twice to
+# eight times as fast as two; alone on two cores two were 1.3 times as fast with the 5 rows of a
+# Transformer's beam and 1.5 times with the 75 of a joint model's (width 256, fp32).
 FEW_ROWS = 128
 
 
 @contextlib.contextmanager
 def threads_for(rows: int, device: torch.device) -> Iterator[None]:
-    """Compute with one thread if all products have few rows, and with all threads otherwise.
+    """Compute with one thread if all products have few rows and other processes need processors.
+
+    Otherwise with all threads. The number of threads may change the last digits of a product.
 
     Args:
         rows: of the largest products.
         device: where they are computed.
     """
     threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1 or rows > FEW_ROWS:
+    if device.type != "cpu" or threads == 1 or rows > FEW_ROWS or are_idle(threads):
         yield
         return
     torch.set_num_threads(1)

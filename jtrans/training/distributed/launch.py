@@ -23,8 +23,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from jtrans.errors import WorkError
+from jtrans.processors import available_cpus
 from jtrans.training.distributed.place import LAUNCHER
-from jtrans.workers import available_cpus
 
 POLL_SECONDS = 0.2
 
