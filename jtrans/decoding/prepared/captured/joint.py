@@ -13,15 +13,9 @@ import torch
 from torch import Tensor
 
 from jtrans.decoding.half_precision import HalfPrecision
-from jtrans.decoding.prepared.captured.graphs import (
-    Bucket,
-    Capture,
-    CudaCapture,
-    StepGraphs,
-    memory_for_graphs,
-)
+from jtrans.decoding.prepared.captured.graphs import Bucket, Capture
 from jtrans.decoding.prepared.captured.slots import Contents, SlotStep
-from jtrans.decoding.prepared.captured.state import GraphState
+from jtrans.decoding.prepared.captured.state import GraphForm, GraphState
 from jtrans.decoding.prepared.encoder import PreparedEmbedding
 from jtrans.decoding.prepared.joint import PreparedReformer
 from jtrans.decoding.prepared.target import attention_type, keep_sentences, weights_of
@@ -138,7 +132,7 @@ class StaticJointStep(SlotStep[JointSource]):
         return qkv.view(bucket.lanes, bucket.beam, bucket.source, 3, self.weights.heads, -1)
 
 
-class GraphReformer:
+class GraphReformer(GraphForm[ReformerState, JointSource]):
     """A Reformer on a GPU whose steps are captured as CUDA graphs while they are small.
 
     Args:
@@ -147,36 +141,20 @@ class GraphReformer:
         capture: another way to capture than torch's.
     """
 
-    is_joint = True
-
     def __init__(self, model: Reformer, precision: str, capture: Capture | None = None) -> None:
-        self.plain = HalfPrecision(model) if precision == "bf16" else model
-        self.longest, self.device = model.longest, model.device
         self._weights = weights = PreparedReformer(model, precision)
-        dtype = attention_type(product_type(precision, weights.dtype), self.device)
-        self.graphs: StepGraphs[SlotStep[JointSource]] = StepGraphs(
+        dtype = attention_type(product_type(precision, weights.dtype), model.device)
+        super().__init__(
+            HalfPrecision(model) if precision == "bf16" else model,
             lambda bucket: StaticJointStep(weights, bucket, dtype),
-            capture or CudaCapture(self.device),
-            most_bytes=memory_for_graphs(self.device),
+            capture,
         )
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Compute all that depends on the source alone."""
-        return self.plain.encode(source, source_mask)
 
     def begin(self, memory: Memory, beam: int) -> GraphState[ReformerState, JointSource]:
         """Return the state of B x beam empty prefixes."""
         plain = self.plain.begin(memory, beam)
         assert isinstance(plain, ReformerState)
         return GraphState(self, plain, sentences=len(memory.mask))
-
-    def step(self, token: Tensor, state: GraphState[ReformerState, JointSource]) -> Tensor:
-        """Read one more token of each hypothesis, [N] -> [N, E]; until the next step."""
-        return state.step(token)
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """Return logits, [..., E] -> [..., V]."""
-        return self.plain.project(hidden)
 
     def bucket(self, plain: ReformerState) -> Bucket | None:
         """Return what would hold an ordinary state, unless it has many rows."""

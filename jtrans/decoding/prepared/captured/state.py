@@ -1,14 +1,23 @@
-"""The state of a search whose steps are replayed from the buffers of a captured step."""
+"""Prepared forms whose steps are captured, and the state of a search with their buffers."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Generic, Protocol, Self, TypeVar
 
 from torch import Tensor
 
 from jtrans.decoding.prepared.base import Searchable
-from jtrans.decoding.prepared.captured.graphs import Bucket, StepGraphs
+from jtrans.decoding.prepared.captured.graphs import (
+    Bucket,
+    Capture,
+    CudaCapture,
+    StepGraphs,
+    memory_for_graphs,
+)
 from jtrans.decoding.prepared.captured.slots import Contents, SlotStep, Source
+from jtrans.models.base import Memory
 
 
 class Selectable(Protocol):
@@ -20,29 +29,56 @@ class Selectable(Protocol):
 
 
 Plain = TypeVar("Plain", bound=Selectable)
-PlainRead = TypeVar("PlainRead", bound=Selectable, contravariant=True)
 
 
-class GraphForm(Protocol[PlainRead, Source]):
-    """A prepared form with captured steps."""
+class GraphForm(ABC, Generic[Plain, Source]):
+    """A prepared form whose steps are captured as CUDA graphs.
 
-    @property
-    def graphs(self) -> StepGraphs[SlotStep[Source]]:
-        """The captured steps."""
-        ...
+    The first step of a search, with one hypothesis for each sentence, is that of the form without.
 
-    @property
-    def plain(self) -> Searchable:
-        """The form without them."""
-        ...
+    Args:
+        plain: the form without graphs.
+        make_step: makes the step of a bucket, with its buffers.
+        capture: another way to capture than torch's.
+    """
 
-    def bucket(self, plain: PlainRead) -> Bucket | None:
+    def __init__(
+        self,
+        plain: Searchable,
+        make_step: Callable[[Bucket], SlotStep[Source]],
+        capture: Capture | None = None,
+    ) -> None:
+        self.plain = plain
+        self.is_joint, self.longest, self.device = plain.is_joint, plain.longest, plain.device
+        self.graphs = StepGraphs(
+            make_step,
+            capture or CudaCapture(self.device),
+            most_bytes=memory_for_graphs(self.device),
+        )
+
+    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Compute all that depends on the source alone."""
+        return self.plain.encode(source, source_mask)
+
+    @abstractmethod
+    def begin(self, memory: Memory, beam: int) -> GraphState[Plain, Source]:
+        """Return the state of B x beam empty prefixes."""
+
+    def step(self, token: Tensor, state: GraphState[Plain, Source]) -> Tensor:
+        """Read one more token of each hypothesis, [N] -> [N, E]; until the next step."""
+        return state.step(token)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., E] -> [..., V]."""
+        return self.plain.project(hidden)
+
+    @abstractmethod
+    def bucket(self, plain: Plain) -> Bucket | None:
         """Return the sizes that would hold an ordinary state; None if it must stay one."""
-        ...
 
-    def contents(self, plain: PlainRead) -> Contents[Source]:
+    @abstractmethod
+    def contents(self, plain: Plain) -> Contents[Source]:
         """Return what an ordinary state holds."""
-        ...
 
 
 class GraphState(Generic[Plain, Source]):

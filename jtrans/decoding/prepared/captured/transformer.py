@@ -5,15 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from jtrans.decoding.prepared.captured.graphs import (
-    Bucket,
-    Capture,
-    CudaCapture,
-    StepGraphs,
-    memory_for_graphs,
-)
+from jtrans.decoding.prepared.captured.graphs import Bucket, Capture
 from jtrans.decoding.prepared.captured.slots import Contents, SlotStep
-from jtrans.decoding.prepared.captured.state import GraphState
+from jtrans.decoding.prepared.captured.state import GraphForm, GraphState
 from jtrans.decoding.prepared.source import PlainSource
 from jtrans.decoding.prepared.transformer import (
     PreparedDecoder,
@@ -65,43 +59,24 @@ class StaticTransformerStep(SlotStep[PlainSource]):
         return mixed.transpose(1, 2).reshape(B, -1, H * D)
 
 
-class GraphTransformer:
+class GraphTransformer(GraphForm[PreparedState, PlainSource]):
     """A prepared Transformer whose steps are captured as CUDA graphs.
-
-    The first step of a search, with one hypothesis for each sentence, is that of the form without.
 
     Args:
         plain: the form without graphs.
         capture: another way to capture than torch's.
     """
 
-    is_joint = False
-
     def __init__(self, plain: PreparedTransformer, capture: Capture | None = None) -> None:
-        self.plain = plain
-        self.longest, self.device = plain.longest, plain.device
-        self.graphs: StepGraphs[SlotStep[PlainSource]] = StepGraphs(
-            lambda bucket: StaticTransformerStep(plain.decoder, bucket, plain.device),
-            capture or CudaCapture(plain.device),
-            most_bytes=memory_for_graphs(plain.device),
+        self._decoder = decoder = plain.decoder
+        super().__init__(
+            plain, lambda bucket: StaticTransformerStep(decoder, bucket, plain.device), capture
         )
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        """Compute all that depends on the source alone."""
-        return self.plain.encode(source, source_mask)
 
     def begin(self, memory: Memory, beam: int) -> GraphState[PreparedState, PlainSource]:
         """Return the state of B x beam empty prefixes."""
-        plain = self.plain.decoder.begin(memory, beam, merges=False)
+        plain = self._decoder.begin(memory, beam, merges=False)
         return GraphState(self, plain, sentences=len(memory.mask))
-
-    def step(self, token: Tensor, state: GraphState[PreparedState, PlainSource]) -> Tensor:
-        """Read one more token of each hypothesis, [N] -> [N, E]; until the next step."""
-        return state.step(token)
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """Return logits, [..., E] -> [..., V]."""
-        return self.plain.project(hidden)
 
     def bucket(self, plain: PreparedState) -> Bucket | None:
         """Return what would hold an ordinary state after the first step; None for others."""
