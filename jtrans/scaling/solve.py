@@ -48,13 +48,13 @@ class Gradients:
             step: the paper's epsilon.
 
         Raises:
-            ConfigError: a loss that is no finite number, or a step below 1.
+            ConfigError: a loss below 0 or not finite, or a step below 1.
         """
         for name, loss in (("base", base), ("deeper", deeper), ("wider", wider)):
-            if not math.isfinite(loss):
+            if not 0 <= loss < math.inf:
                 raise ConfigError(
                     f"the loss of the {name} model is {loss}",
-                    hint="give finite validation losses, in nats per token",
+                    hint="give validation losses, in nats per token; they are at least 0",
                     kind="scaling.loss",
                 )
         check_step(step)

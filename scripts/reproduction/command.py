@@ -126,7 +126,7 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     seeds = parse_seeds(chosen.seeds)
     results = Path(chosen.out) / "rows"
     if chosen.merge:
-        merge(chosen.merge, results)
+        merge(chosen.merge, results, of={row.name for row in experiment.rows})
     if chosen.table:
         _show(experiment, read_results(results), chosen.out)
         return 0

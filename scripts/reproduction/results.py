@@ -7,7 +7,7 @@ their digest, and the drawn test sets of the bootstrap as their scores.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -183,14 +183,27 @@ def settings_differ(result: RowResult, config: Mapping[str, Any]) -> list[str]:
     return _different(result.config, config)
 
 
-def merge(paths: Sequence[Path], folder: Path) -> list[RowResult]:
+def merge(paths: Sequence[Path], folder: Path, *, of: Collection[str]) -> list[RowResult]:
     """Copy results from other machines into a folder, all or none; return those of the folder.
 
+    Args:
+        paths: of the results.
+        folder: where they are copied to.
+        of: the experiment's rows.
+
     Raises:
-        ConfigError: they are of other data or settings than those there.
+        ConfigError: one is of no row, or they are of other data or settings than those there.
     """
     own = read_results(folder) if folder.is_dir() else []
     new = [RowResult.read(path) for path in paths]
+    for path, result in zip(paths, new, strict=True):
+        if result.row not in of:
+            raise ConfigError(
+                f"{path} is the result of {result.row}, which is no row of this experiment",
+                where=str(path),
+                hint=f"its rows are {', '.join(sorted(of))}",
+                kind="reproduce.other-row",
+            )
     names = {result.file_name for result in new}
     merged = [result for result in own if result.file_name not in names] + new
     check_same_data(merged)

@@ -176,7 +176,7 @@ def test_gradients_are_positive_where_the_larger_model_is_better(
     assert gradients.width * step == pytest.approx(base - wider)
 
 
-@pytest.mark.parametrize("losses", [(math.nan, 1.0, 1.0), (1.0, math.inf, 1.0)])
+@pytest.mark.parametrize("losses", [(math.nan, 1.0, 1.0), (1.0, math.inf, 1.0), (1.0, 1.0, -0.1)])
 def test_a_loss_that_is_no_number_is_refused(losses: tuple[float, float, float]) -> None:
     with pytest.raises(ConfigError) as caught:
         Gradients.from_losses(*losses)

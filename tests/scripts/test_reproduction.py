@@ -196,7 +196,7 @@ def test_results_of_other_machines_are_merged(
     assert len(read_results(tmp_path / "out" / "rows")) == 4
 
 
-@pytest.mark.parametrize("change", ["data", "settings", "format"])
+@pytest.mark.parametrize("change", ["data", "settings", "format", "row"])
 def test_results_that_do_not_belong_together_are_refused(
     change: str, done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,6 +207,8 @@ def test_results_that_do_not_belong_together_are_refused(
         value["data"]["digests"]["train.source"] = "other"
     elif change == "settings":
         value["config"]["model"]["dropout"] = 0.7
+    elif change == "row":
+        value["row"] = "transformer-2m"  # of another experiment
     else:
         value["format"] = 99
     other = tmp_path / "other.json"
