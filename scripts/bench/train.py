@@ -62,10 +62,11 @@ def train_jtrans(data: Path, batch_tokens: int, count: int, precision: str) -> T
     import torch
 
     from jtrans.config import TrainingConfig
-    from jtrans.nn.device import autocast
+    from jtrans.nn.device import autocast, prepare_device
     from jtrans.training.objective import Objective, batch_loss
     from jtrans.training.optimisation.optimiser import make_optimiser
 
+    prepare_device(torch.device("cpu"))
     model = jtrans_transformer(vocabulary(data)).train()
     optimiser = make_optimiser(model, TrainingConfig())
     objective = Objective(SMOOTHING)
