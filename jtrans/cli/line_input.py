@@ -16,8 +16,10 @@ from jtrans.errors import CorpusError, JtransError
 
 # Sorting by length pays within a chunk, and output comes after each chunk.
 CHUNK_LINES = 2048
-# How long a non-empty chunk waits for more lines from a pipe.
-LINGER_SECONDS = 0.05
+# How long a chunk waits for one more line from a pipe, and for all of them. Somebody may be waiting
+# for a single line, which takes a small model 20 ms.
+NEXT_LINE_SECONDS = 0.005
+CHUNK_SECONDS = 0.05
 _END = b""
 
 
@@ -152,10 +154,11 @@ def _piped(stream: BinaryIO) -> Iterator[list[bytes]]:
     lines: queue.Queue[bytes] = queue.Queue(maxsize=2 * CHUNK_LINES)
     threading.Thread(target=_fill, args=(stream, lines), daemon=True).start()
     while (line := lines.get()) != _END:
-        chunk, until = [line], time.monotonic() + LINGER_SECONDS
+        chunk, until = [line], time.monotonic() + CHUNK_SECONDS
         try:
             while len(chunk) < CHUNK_LINES:
-                line = lines.get(timeout=max(0.0, until - time.monotonic()))
+                left = until - time.monotonic()
+                line = lines.get(timeout=max(0.0, min(left, NEXT_LINE_SECONDS)))
                 if line == _END:
                     break
                 chunk.append(line)
