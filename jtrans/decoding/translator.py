@@ -16,7 +16,7 @@ from torch import nn
 from jtrans.data.batch import Ids, padded
 from jtrans.decoding.batches import BATCH_TOKENS, by_length, default_batch_tokens
 from jtrans.decoding.halving import in_halves
-from jtrans.decoding.lanes import in_lanes, lane_count, shared_out
+from jtrans.decoding.lanes import in_lanes, lane_count
 from jtrans.decoding.lines.attended import AttentionReader
 from jtrans.decoding.lines.constraints import (
     ConstraintEncoder,
@@ -153,7 +153,7 @@ def translate_ids(
         hint="a smaller --beam, a lower --max-length, or one sentence per line",
     )
     with mkl_for_tiny_products() if _has_tiny_products(models) else contextlib.nullcontext():
-        for batch, hypotheses in in_lanes(shared_out(batches, lanes), in_turn, lanes):
+        for batch, hypotheses in in_lanes(batches, in_turn, lanes):
             for index, best in zip(batch, hypotheses, strict=True):
                 result[index] = best
             done += len(batch)

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from plugins.random_runs import JOINT, ON_CPU, TRANSFORMER, WORDS, MakeRun
 
 from jtrans.decoding import translator
 from jtrans.decoding.batches import BATCH_TOKENS, default_batch_tokens
-from jtrans.decoding.lanes import in_lanes, lane_count, leave_if_unwanted, shared_out
+from jtrans.decoding.lanes import in_lanes, lane_count, leave_if_unwanted
 from jtrans.decoding.options import SamplingOptions, TranslationExtras
 from jtrans.decoding.translator import Translator
 from jtrans.nn.cpu.matmul_backend import PRECISIONS, mkl_for_tiny_products
@@ -61,16 +59,6 @@ def test_lanes_change_no_sample(make_run: MakeRun, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(translator, "lane_count", lambda device, lanes=lanes: lanes)
         drawn.append(ready.translate(LINES))
     assert drawn[0] == drawn[1] and len(set(drawn[0])) > 10
-
-
-@given(st.lists(st.integers(1, 9), max_size=9), st.integers(1, 4))
-def test_every_lane_can_have_as_many_batches(sizes: list[int], lanes: int) -> None:
-    numbers = iter(range(sum(sizes)))
-    batches = [[next(numbers) for _ in range(size)] for size in sizes]
-    shared = shared_out(batches, lanes)
-    assert [number for batch in shared for number in batch] == list(range(sum(sizes)))
-    assert all(shared)
-    assert len(shared) % lanes == 0 or max(map(len, shared)) == 1
 
 
 def test_the_first_failure_ends_all_lanes() -> None:
