@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,6 +100,7 @@ def test_lanes_halve_their_batches_by_themselves(
     ready: Translator, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = ready.translate(LINES)
+    ready = replace(ready, batch_tokens=18)  # 3 sentences in one lane, 2 in the other
     monkeypatch.setattr(translator, "lane_count", lambda device: 2)
     tried, listener = limit(monkeypatch, failure, 1), Listener()
     assert ready.translate(LINES, listener) == expected
