@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import queue
 import signal
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -61,6 +61,9 @@ def run_jobs(
         workers, mp_context=context, initializer=_begin, initargs=(os.getpid(), numbers)
     )
     try:
+        if context.get_start_method() == "fork":
+            # before a thread of the jobs reads a pipe: a copy could never take the lock it holds
+            pool.submit(worker_number).result()
         yield _results(pool, function, jobs, ahead=AHEAD * workers)
     except BrokenProcessPool as error:
         raise WorkError(
@@ -75,13 +78,33 @@ def run_jobs(
 def _results(
     pool: ProcessPoolExecutor, function: Callable[[Job], Result], jobs: Iterable[Job], *, ahead: int
 ) -> Iterator[Result]:
-    waiting: deque[Future[Result]] = deque()
-    for job in jobs:
-        waiting.append(pool.submit(function, job))
-        if len(waiting) > ahead:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
+    """Yield results in order; those that are there do not wait for a job that has yet to come."""
+    submitted: queue.Queue[Future[Result] | None] = queue.Queue()
+    room = threading.Semaphore(ahead)
+    is_over = threading.Event()
+
+    def submit() -> None:
+        try:
+            for job in jobs:
+                room.acquire()
+                if is_over.is_set():
+                    return
+                submitted.put(pool.submit(function, job))
+        except BaseException as error:  # of the jobs, or of a pool that has been shut down
+            failed: Future[Result] = Future()
+            failed.set_exception(error)
+            submitted.put(failed)
+        submitted.put(None)
+
+    threading.Thread(target=submit, daemon=True).start()
+    try:
+        while (future := submitted.get()) is not None:
+            result = future.result()
+            room.release()
+            yield result
+    finally:
+        is_over.set()
+        room.release()
 
 
 def worker_number() -> int:

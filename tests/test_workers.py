@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Iterator
+
+import pytest
 
 from jtrans.workers import run_jobs, worker_number
 
@@ -23,3 +27,47 @@ def test_workers_that_inherit_nothing_have_numbers_of_their_own() -> None:
     assert len(workers) == len({number for number, _ in workers}) and os.getpid() not in {
         process for _, process in workers
     }
+
+
+def test_a_result_does_not_wait_for_the_next_job() -> None:
+    seen = threading.Event()
+    was_seen = []
+
+    def jobs() -> Iterator[int]:
+        yield 1
+        was_seen.append(seen.wait(60))
+        yield 2
+
+    with run_jobs(who, jobs(), workers=2) as results:
+        assert next(results)[0] == 1
+        seen.set()
+        assert [job for job, *_ in results] == [2]
+    assert was_seen == [True]
+
+
+def test_an_error_of_the_jobs_comes_after_the_results_before_it() -> None:
+    def jobs() -> Iterator[int]:
+        yield from (1, 2, 3)
+        raise ValueError("line 4 is no text")
+
+    done = []
+    with pytest.raises(ValueError, match="line 4"), run_jobs(who, jobs(), workers=2) as results:
+        done.extend(job for job, *_ in results)
+    assert done == [1, 2, 3]
+
+
+def test_few_jobs_are_taken_ahead_and_none_after_the_end() -> None:
+    taken = []
+
+    def jobs() -> Iterator[int]:
+        for job in range(1000):
+            taken.append(job)
+            yield job
+
+    before = threading.active_count()
+    with run_jobs(who, jobs(), workers=2) as results:
+        assert next(results)[0] == 0
+    until = time.monotonic() + 60
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() == before and len(taken) < 10

@@ -194,6 +194,23 @@ def test_damaged_weights_are_refused(jtrans: Jtrans, make_run: MakeRun, source: 
     assert not Path("hyp.en").exists()
 
 
+def test_workers_answer_a_slow_pipe_line_by_line(make_run: MakeRun) -> None:
+    with start_process(
+        *("translate", make_run(), "--workers", 2), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watchdog = threading.Timer(120, process.kill)
+        watchdog.start()
+        for line in (b"hund\n", b"\n", b"ein mann\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline().endswith(b"\n")
+        process.stdin.close()
+        assert process.wait() == 0
+        watchdog.cancel()
+
+
 # Each would make everyone wait for the first translation.
 NOT_FOR_TRANSLATING = {
     *("torch._dynamo", "torch._inductor", "triton", "matplotlib", "sacrebleu", "jieba"),
