@@ -120,6 +120,16 @@ def test_a_damaged_configuration_is_refused(content: bytes, make_run: Any) -> No
     assert "config.toml" in str(caught.value.where)
 
 
+@pytest.mark.parametrize("section", ["[model]", "[training]", "[decoding]"])
+def test_a_configuration_cut_between_sections_is_refused(section: str, make_run: Any) -> None:
+    run = make_run()
+    path = run.folder / "config.toml"
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole[: whole.index(section)], encoding="utf-8")
+    with pytest.raises(CheckpointError, match="damaged: it has no section"):
+        run.config(system_configs())
+
+
 # Names
 
 

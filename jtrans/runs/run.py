@@ -21,6 +21,7 @@ from jtrans.text.word_counts import read_word_counts
 
 RUNS = Path("runs")
 FORMAT = 1
+SECTIONS = frozenset({"model", "training", "decoding"})  # of config.toml, in all versions
 WATCH_SECONDS = 20.0  # how long a lock left by another host is watched for signs of life
 
 
@@ -126,6 +127,9 @@ class Run(CheckpointFolder, EventLog):
         path = self.folder / "config.toml"
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
+            missing = SECTIONS - values.keys()
+            if missing:
+                raise ValueError(f"it has no section {sorted(missing)[0]}")
         except (OSError, ValueError) as error:
             raise CheckpointError(
                 f"the run's configuration is damaged: {error}",
