@@ -50,7 +50,7 @@ def test_an_error_of_the_jobs_comes_after_the_results_before_it() -> None:
         yield from (1, 2, 3)
         raise ValueError("line 4 is no text")
 
-    done = []
+    done: list[int] = []
     with pytest.raises(ValueError, match="line 4"), run_jobs(who, jobs(), workers=2) as results:
         done.extend(job for job, *_ in results)
     assert done == [1, 2, 3]
