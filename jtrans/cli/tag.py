@@ -64,8 +64,8 @@ def tag(
 
     jtrans tag runs/tagger --input train.en --format conllu --output train.conllu
     """
-    from jtrans.cli.line_input import LineInput, check_outputs
-    from jtrans.cli.translate import open_output
+    from jtrans.cli.translate.input import LineInput, check_outputs
+    from jtrans.cli.translate.output import open_output
     from jtrans.runs import find_run
 
     check_choice("--format", output_format, FORMATS)

@@ -14,7 +14,7 @@ import pytest
 from plugins.command_line import Jtrans
 from plugins.random_runs import MakeRun, RunOn
 
-from jtrans.cli.translate_options import ProcessOptions
+from jtrans.cli.translate.options import ProcessOptions
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding import parallel
 from jtrans.decoding.comparison import Comparison
@@ -256,7 +256,7 @@ def test_an_interrupted_translation_is_continued(
     options = ["-i", source, "--phrases", phrases]
     whole = jtrans("translate", run, *options).out
     options += ["-o", output, "--alignments-file", links]
-    monkeypatch.setattr("jtrans.cli.translate.PIECE_LINES", 1)
+    monkeypatch.setattr("jtrans.cli.translate.work.PIECE_LINES", 1)
     calls = []
 
     def interrupted(self: Translator, lines: Sequence[str], **more: Any) -> Any:

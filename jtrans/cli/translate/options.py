@@ -22,7 +22,7 @@ from jtrans.cli.options import (
 from jtrans.errors import EXIT_CHECK_FAILED, DecodingError, usage_error
 
 if TYPE_CHECKING:
-    from jtrans.cli.line_constraints import ConstraintFiles
+    from jtrans.cli.translate.constraints import ConstraintFiles
     from jtrans.decoding.options import DecodingChoices, SamplingOptions, TranslationExtras
     from jtrans.exports import Translatable
 
@@ -111,7 +111,7 @@ class DemandOptions:
         Raises:
             CorpusError: one cannot be used.
         """
-        from jtrans.cli.line_constraints import ConstraintFiles
+        from jtrans.cli.translate.constraints import ConstraintFiles
 
         return ConstraintFiles.read(
             prefix=self.prefix,

@@ -1,0 +1,137 @@
+"""The command: its options, and the order in which they are checked."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from jtrans.cli import console
+from jtrans.cli.options import (
+    MACHINE,
+    SEARCH,
+    DecodingOptions,
+    argument,
+    check_choice,
+    grouped,
+    option,
+)
+from jtrans.cli.translate.options import (
+    AlignmentOptions,
+    CheckOptions,
+    ConstraintOptions,
+    DemandOptions,
+    ProcessOptions,
+    SampledOptions,
+)
+
+TEXT = "Text"
+FORMATS = ("text", "jsonl")
+ENGINES = ("torch", "ctranslate2")
+
+
+@grouped()
+def translate(
+    runs: list[str] = argument("RUN", "A run, or several as an ensemble."),
+    input_file: str = option(
+        "Text to translate.", "FILE|-", default="-", panel=TEXT, names=["--input", "-i"]
+    ),
+    output_file: str = option(
+        "File for the translations.", "FILE|-", default="-", panel=TEXT, names=["--output", "-o"]
+    ),
+    input_format: str = option(
+        "jsonl: objects with a field `source`, perhaps `prefix`, `prefix_tokens`, `phrases`, "
+        "`forbidden`; other fields are passed through.",
+        "text|jsonl",
+        default="text",
+        panel=TEXT,
+    ),
+    output_format: str = option(
+        "jsonl: with scores and tokens.",
+        "text|jsonl",
+        default="text",
+        panel=TEXT,
+        names=["--format"],
+    ),
+    *,
+    shard: str | None = option(
+        "Only part K of N parts of the input file, for several machines; cat joins the outputs.",
+        "K/N",
+        panel=TEXT,
+    ),
+    decoding: DecodingOptions,
+    n_best: int = option(
+        "Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.", default=1, panel=SEARCH
+    ),
+    constraints: ConstraintOptions,
+    demands: DemandOptions,
+    sampled: SampledOptions,
+    aligned: AlignmentOptions,
+    checked: CheckOptions,
+    processes: ProcessOptions,
+    engine: str = option(
+        "ctranslate2: with an export of the run (jtrans export).",
+        "torch|ctranslate2",
+        default="torch",
+        panel=MACHINE,
+    ),
+) -> None:
+    """Translate raw text line by line, preserving order and empty lines.
+
+    Input from a pipe is streamed; on a terminal, you are prompted for lines.
+    From a file to a file, the same command continues an interrupted translation.
+
+    [bold]Examples[/bold]
+
+    jtrans translate @last --input test.de --output test.hyp.en --workers 2
+
+    echo "Ein Mann liest ." | jtrans translate runs/a runs/b --n-best 3
+
+    jtrans translate @last -i test.de --phrases terms.en --beam 10
+
+    jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
+    """
+    from jtrans.cli.translate.input import FilePart, LineInput, check_outputs
+    from jtrans.cli.translate.work import TranslationWork
+    from jtrans.decoding.engines.ctranslate2_options import check_engine
+    from jtrans.exports import find_models
+
+    check_choice("--input-format", input_format, FORMATS)
+    check_choice("--format", output_format, FORMATS)
+    check_choice("--engine", engine, ENGINES)
+    check_outputs(
+        {"--input": input_file, **demands.files()},
+        {"--output": output_file, "--alignments-file": aligned.alignments_file},
+    )
+    is_translating = bool(shard) or (input_file, output_file) != ("-", "-")
+    checked.refuse_unused(is_translating=is_translating)
+    opened = find_models(runs, engine)
+    as_json = output_format == "jsonl"
+    extras = aligned.extras(sampling=sampled.sampling(), mbr=constraints.mbr, as_json=as_json)
+    choices = decoding.choices(extras, nbest=n_best, **constraints.search())
+    choices = replace(choices, scores=as_json or n_best > 1)
+    choices.check(opened)
+    check_engine(opened, choices)
+    if checked.check:
+        checked.compare(opened, choices)
+        return
+    gpus = processes.devices(decoding.device)
+    source = LineInput(input_file)
+    files = demands.read(source.total)
+    if shard:
+        files.keep(source.take_shard(FilePart.parse(shard)))
+    work = TranslationWork(
+        opened,
+        choices,
+        source,
+        files,
+        is_json_input=input_format == "jsonl",
+        as_json=as_json,
+        n_best=n_best,
+        # several processes take further lines before the first answer
+        workers=1 if source.is_prompt else processes.workers,
+        gpus=gpus,
+    )
+    work.check_input()
+    work.write(output_file, aligned.alignments_file)
+    if output_file != "-":
+        console.next_step(f"jtrans score --hyp {shlex.quote(output_file)} --ref REFERENCE")

@@ -1,0 +1,85 @@
+"""The lines of the input, as text or as JSON, and what is written for each."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jtrans.cli.translate.constraints import constraint_fields
+from jtrans.errors import CorpusError
+
+if TYPE_CHECKING:
+    from jtrans.decoding.lines.translation import Translation
+
+
+@dataclass(frozen=True)
+class InputLine:
+    """A line to translate, with the fields of its object and the constraints among them."""
+
+    number: int
+    source: str
+    fields: Mapping[str, Any]
+    constraints: Mapping[str, Any]
+
+
+def read_object(line: str, number: int, name: str) -> InputLine:
+    """Read a line of JSON; lines are counted from 0.
+
+    Raises:
+        CorpusError: it is no object with a text and perhaps constraints.
+    """
+    try:
+        fields = json.loads(line, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        fault = "not valid JSON (too many brackets)"
+    except ValueError as error:  # of JSON, or of an integer with thousands of digits
+        fault = f"not valid JSON ({getattr(error, 'msg', 'NaN, Infinity or too large a number')})"
+    else:
+        fault = "not an object with a string field `source`"
+        if "\\ud" in line.lower() and not _is_unicode(fields):
+            fault = "not text: half of a pair of escapes \\ud800 to \\udfff"
+        elif isinstance(fields, dict) and isinstance(fields.get("source"), str):
+            try:
+                if "\0" in fields["source"]:
+                    raise ValueError("not text: zero byte in its field `source`")
+                return InputLine(number, fields["source"], fields, constraint_fields(fields))
+            except ValueError as error:
+                fault = str(error)
+    raise CorpusError(
+        f"line {number + 1:,} of {name} is {fault}",
+        where=f"{name}:{number + 1}",
+        hint='each line must look like {"source": "Ein Mann liest ."}',
+        kind="corpus.jsonl",
+    )
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(number)
+    return value
+
+
+def _is_unicode(fields: Any) -> bool:
+    """Whether an object can be written as UTF-8."""
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def to_object(line: InputLine, translations: Sequence[Translation]) -> dict[str, Any]:
+    """Return the object that is written for a line: its own fields and its translations."""
+    entries = [
+        {
+            name: value
+            for name, value in vars(translation).items()
+            if name != "words" and value is not None
+        }
+        for translation in translations
+    ]
+    return {"id": line.number, "source": line.source, **line.fields, "translations": entries}

@@ -1,0 +1,190 @@
+"""Everything that a call of `jtrans translate` does once its options are understood."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from jtrans.cli import console
+from jtrans.cli.translate.counted import Counted
+from jtrans.cli.translate.lines import InputLine, read_object, to_object
+from jtrans.cli.translate.output import busy, is_ordinary, open_output, optional_output
+from jtrans.files import exclusive, file_digest, lines_digest
+
+if TYPE_CHECKING:
+    from jtrans.cli.translate.constraints import ConstraintFiles
+    from jtrans.cli.translate.input import LineInput
+    from jtrans.decoding.lines.constraints import Constraints
+    from jtrans.decoding.lines.translation import Translation
+    from jtrans.decoding.options import DecodingChoices
+    from jtrans.decoding.partial_output import PartialOutput
+    from jtrans.exports import Translatable
+
+PIECE_LINES = 1024  # of a file: sorted by length, and written, together
+
+
+@dataclass
+class TranslationWork:
+    """Everything to be translated, and how."""
+
+    runs: Sequence[Translatable]
+    choices: DecodingChoices
+    source: LineInput
+    files: ConstraintFiles
+    is_json_input: bool
+    as_json: bool
+    n_best: int
+    workers: int
+    gpus: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """Divide the input, also for an attempt that continues: other batches round otherwise."""
+        self.piece_lines = self._piece_lines()
+
+    def check_input(self) -> None:
+        """Refuse bad lines and constraints of a file before a model is loaded."""
+        if not (self.is_json_input or self.files):
+            return
+        lines = self.source.lines or []
+        for place in range(0, len(lines), PIECE_LINES):
+            first = self.source.first + place
+            items = self._items(lines[place : place + PIECE_LINES], first)
+            constraints = self.files.at(place, [item.constraints for item in items], first)
+            if constraints is not None:
+                self._check(constraints, first)
+
+    def _check(self, constraints: Sequence[Constraints], first: int) -> None:
+        """Refuse bad constraints of some lines; the number of the first is counted from 0."""
+        from jtrans.decoding.lines.constraints import ConstraintEncoder, check_search
+
+        encoder = ConstraintEncoder(self.runs[0].pipeline.target)
+        encoded = [encoder.encode(own, first + 1 + i) for i, own in enumerate(constraints)]
+        options = self.choices.search_options(self.runs[0])
+        check_search(encoded, options, self.choices.extras.sampling)
+
+    def identity(self) -> dict[str, Any]:
+        """Return everything that the output of a file depends on."""
+        weights = [run.checkpoint(self.choices.checkpoint).weights for run in self.runs]
+        return {
+            "format": 1,
+            "input": lines_digest(self.source.lines or []),
+            "first": self.source.first,
+            "constraints": self.files.digests(),
+            "weights": [file_digest(path) for path in weights],
+            "search": asdict(self.choices.search_options(self.runs[0])),
+            "extras": asdict(self.choices.extras),
+            "precision": self.choices.precision,
+            "output": [self.as_json, self.is_json_input],
+        }
+
+    def write(self, output: str, links: str | None) -> None:
+        """Translate everything to a path or ``-``, and perhaps write word alignments to another.
+
+        From a file to files, an earlier attempt goes on.
+        """
+        names = [output, *([links] if links else [])]
+        if output != "-" and self.source.lines is not None and all(map(is_ordinary, names)):
+            from jtrans.decoding.partial_output import PartialOutput
+
+            paths = [Path(name) for name in names]
+            lock = paths[0].with_name(f"{paths[0].name}.lock.json")
+            with (
+                exclusive(lock, functools.partial(busy, paths[0])),
+                PartialOutput(paths, self.identity()) as partial,
+            ):
+                self._resume(partial)
+            return
+        with open_output(output) as stream, optional_output(links) as link_stream:
+            self._stream([stream, *([link_stream] if link_stream else [])])
+
+    def _resume(self, output: PartialOutput) -> None:
+        """Translate what is not yet in the output."""
+        done = output.lines
+        if done:
+            console.talk(f"continuing {output.paths[0]} after {done:,} lines")
+            self.source.skip(done)
+            self.files.skip(done)
+        counted = Counted(self.source.total, has_bar=True)
+        try:
+            for lines, texts in self._texts(counted):
+                output.append(texts[: len(output.paths)], lines)
+        except KeyboardInterrupt:
+            if output.lines:
+                console.talk(f"{output.lines:,} lines are done: the same command does the rest")
+            raise
+        console.talk(counted.describe())
+
+    def _stream(self, streams: Sequence[TextIO]) -> None:
+        """Translate everything to streams: the translations, and perhaps word alignments."""
+        has_bar = streams[0] is not sys.stdout or not sys.stdout.isatty()
+        counted = Counted(self.source.total, has_bar=has_bar)
+        for _, texts in self._texts(counted):
+            for stream, text in zip(streams, texts, strict=False):
+                stream.write(text)
+                stream.flush()
+        self.files.check_all_used()
+        console.talk(counted.describe())
+
+    def _texts(self, counted: Counted) -> Iterator[tuple[int, tuple[str, str]]]:
+        """Yield the lines of each piece, their translations and their alignments as text."""
+        from jtrans.decoding.parallel import Piece, translate_pieces
+
+        waiting: deque[list[InputLine]] = deque()
+
+        def pieces() -> Iterator[Piece]:
+            number = self.source.first
+            for lines in self.source.chunks(self.piece_lines):
+                items = self._items(lines, number)
+                waiting.append(items)
+                constraints = self.files.next([item.constraints for item in items], number)
+                yield Piece([item.source for item in items], constraints, number + 1)
+                number += len(items)
+
+        with translate_pieces(
+            self.runs,
+            self.choices,
+            pieces(),
+            workers=self.workers,
+            gpus=self.gpus,
+            progress=counted,
+        ) as results:
+            for piece in results:
+                items = waiting.popleft()
+                counted.add(piece)
+                rows = [*zip(items, piece.translations, strict=True)]
+                yield len(items), (self._text(rows), _alignments(piece.translations))
+
+    def _piece_lines(self) -> int:
+        """Return the lines of a piece of a file, so that all workers have pieces."""
+        workers = max(self.workers, len(self.gpus))
+        if workers == 1 or self.source.total is None:
+            return PIECE_LINES
+        return min(PIECE_LINES, max(32, self.source.total // (4 * workers)))
+
+    def _items(self, lines: Sequence[str], first: int) -> list[InputLine]:
+        if not self.is_json_input:
+            return [InputLine(first + i, line, {}, {}) for i, line in enumerate(lines)]
+        return [read_object(line, first + i, self.source.name) for i, line in enumerate(lines)]
+
+    def _text(self, rows: Sequence[tuple[InputLine, Sequence[Translation]]]) -> str:
+        if self.as_json:
+            return "".join(
+                json.dumps(to_object(item, own), ensure_ascii=False) + "\n" for item, own in rows
+            )
+        if self.n_best == 1:
+            return "".join(f"{own[0].text}\n" for _, own in rows)
+        return "".join(
+            f"{item.number} ||| {each.text} ||| {each.score:.6f}\n"
+            for item, own in rows
+            for each in own
+        )
+
+
+def _alignments(translations: Sequence[Sequence[Translation]]) -> str:
+    return "".join(f"{each.alignment}\n" for own in translations for each in own)
