@@ -67,6 +67,7 @@ Variant = Callable[[], Task]
 
 def in_turns(variants: Mapping[str, Variant], *, rounds: int) -> dict[str, list[Round]]:
     """Run `rounds` rounds of every variant, after one to warm up, and return them."""
+    print(f"threads wait for work: {_waiting()}", file=sys.stderr)
     context = multiprocessing.get_context("spawn")
     workers: dict[str, Connection] = {}
     for name, variant in variants.items():
@@ -154,11 +155,18 @@ def write(path: Path | None, **entries: Any) -> None:
     value = {
         **entries,
         "machine": f"{processor()}, {os.cpu_count()} cores",
+        **_waiting(),
         "torch": torch.__version__,
         "python": sys.version.split()[0],
         "rows": rows,
     }
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def _waiting() -> dict[str, str]:
+    """Return how threads of jtrans wait for work: other rates than those of an idle machine."""
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    return {name.lower(): os.environ[name] for name in names if name in os.environ}
 
 
 def processor() -> str:
