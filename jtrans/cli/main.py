@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "average": ("average", "Training"),
     "scale": ("scale", "Training"),
     "translate": ("translate", "Translation"),
+    "serve": ("serve", "Translation"),
     "tag": ("tag", "Translation"),
     "score": ("score", "Evaluation"),
     "analyze": ("analyze", "Evaluation"),

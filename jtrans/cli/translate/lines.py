@@ -32,28 +32,45 @@ def read_object(line: str, number: int, name: str) -> InputLine:
         CorpusError: it is no object with a text and perhaps constraints.
     """
     try:
-        fields = json.loads(line, parse_constant=_finite, parse_float=_finite)
+        return line_of(read_json(line), number)
+    except ValueError as fault:
+        raise CorpusError(
+            f"line {number + 1:,} of {name} is {fault}",
+            where=f"{name}:{number + 1}",
+            hint='each line must look like {"source": "Ein Mann liest ."}',
+            kind="corpus.jsonl",
+        ) from fault
+
+
+def read_json(text: str) -> Any:
+    """Read JSON.
+
+    Raises:
+        ValueError: the message says what it is instead, or what it holds that no line may hold.
+    """
+    try:
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
-        fault = "not valid JSON (too many brackets)"
+        raise ValueError("not valid JSON (too many brackets)") from None
     except ValueError as error:  # of JSON, or of an integer with thousands of digits
-        fault = f"not valid JSON ({getattr(error, 'msg', 'NaN, Infinity or too large a number')})"
-    else:
-        fault = "not an object with a string field `source`"
-        if "\\ud" in line.lower() and not _is_unicode(fields):
-            fault = "not text: half of a pair of escapes \\ud800 to \\udfff"
-        elif isinstance(fields, dict) and isinstance(fields.get("source"), str):
-            try:
-                if "\0" in fields["source"]:
-                    raise ValueError("not text: zero byte in its field `source`")
-                return InputLine(number, fields["source"], fields, constraint_fields(fields))
-            except ValueError as error:
-                fault = str(error)
-    raise CorpusError(
-        f"line {number + 1:,} of {name} is {fault}",
-        where=f"{name}:{number + 1}",
-        hint='each line must look like {"source": "Ein Mann liest ."}',
-        kind="corpus.jsonl",
-    )
+        fault = getattr(error, "msg", "NaN, Infinity or too large a number")
+        raise ValueError(f"not valid JSON ({fault})") from None
+    if "\\ud" in text.lower() and not _is_unicode(value):
+        raise ValueError("not text: half of a pair of escapes \\ud800 to \\udfff")
+    return value
+
+
+def line_of(fields: Any, number: int) -> InputLine:
+    """Return the line that an object stands for.
+
+    Raises:
+        ValueError: the message says what it is instead.
+    """
+    if not (isinstance(fields, dict) and isinstance(fields.get("source"), str)):
+        raise ValueError("not an object with a string field `source`")
+    if "\0" in fields["source"]:
+        raise ValueError("not text: zero byte in its field `source`")
+    return InputLine(number, fields["source"], fields, constraint_fields(fields))
 
 
 def _finite(number: str) -> float:

@@ -1,0 +1,115 @@
+"""The command: loads the models, then translates for whoever asks until it is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jtrans.cli import console
+from jtrans.cli.options import (
+    MACHINE,
+    SEARCH,
+    DecodingOptions,
+    argument,
+    check_choice,
+    flag,
+    grouped,
+    option,
+)
+from jtrans.cli.translate.command import ENGINES
+from jtrans.errors import ConfigError, usage_error
+
+if TYPE_CHECKING:
+    from jtrans.decoding.translator import Translator
+
+ADDRESS = "Address"
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+@grouped()
+def serve(
+    runs: list[str] = argument("RUN", "A run, or several as an ensemble."),
+    *,
+    port: int = option(
+        "Port to listen on; 0 for any that is free.",
+        "N",
+        default=8000,
+        panel=ADDRESS,
+        min=0,
+        max=65535,
+    ),
+    host: str = option(
+        "Address to listen on; 0.0.0.0 lets other machines ask.",
+        "ADDRESS",
+        default="127.0.0.1",
+        panel=ADDRESS,
+    ),
+    open_page: bool = flag("--open", "Open the page in a browser.", ADDRESS),
+    decoding: DecodingOptions,
+    n_best: int = option("Translations per line.", default=1, panel=SEARCH),
+    engine: str = option(
+        "ctranslate2: with an export of the run (jtrans export).",
+        "torch|ctranslate2",
+        default="torch",
+        panel=MACHINE,
+    ),
+) -> None:
+    """Translate in a browser, or for other programs, until Ctrl-C.
+
+    The page shows which words belong together, and the grid of joint systems.
+    Programs POST to /translate an object like those of `jtrans translate --input-format jsonl`,
+    or a list of them, and get what `--format jsonl` writes, with the words that alignments count.
+    Requests that arrive together are translated together.
+
+    [bold]Examples[/bold]
+
+    jtrans serve @last --open
+
+    jtrans serve runs/a runs/b --port 8080 --n-best 3
+    """
+    from jtrans.cli.serve.request_queue import RequestQueue
+    from jtrans.cli.serve.server import TranslationServer, describe
+    from jtrans.decoding.engines.ctranslate2_options import check_engine
+    from jtrans.exports import find_models
+
+    check_choice("--engine", engine, ENGINES)
+    if not host:
+        raise usage_error("--host is empty", "--host 127.0.0.1", where="--host")
+    opened = find_models(runs, engine)
+    choices = decoding.choices(nbest=n_best)
+    choices.check(opened)
+    check_engine(opened, choices)
+    queue = RequestQueue()
+    # before the models are loaded: an address in use is said at once
+    with TranslationServer(host, port, queue, describe(opened)) as server:
+        from jtrans.decoding.engines.open import open_translator
+
+        translator = open_translator(opened, choices)
+        if engine == "torch":
+            translator = with_attention(translator)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        names = " + ".join(run.name for run in opened)
+        console.talk(f"{names} at {server.url}   (Ctrl-C to stop)")
+        if host not in LOCAL:
+            console.warn(f"everybody who reaches {host} can ask; the connection is not encrypted")
+        if open_page:
+            import webbrowser
+
+            webbrowser.open(server.url)
+        with contextlib.suppress(KeyboardInterrupt):
+            queue.answer(translator)
+
+
+def with_attention(translator: Translator) -> Translator:
+    """Return one that adds word alignments and the grid, if its system has them."""
+    from jtrans.decoding.options import TranslationExtras
+    from jtrans.decoding.word_alignments import choose_layer
+
+    model = translator.models[0]
+    try:
+        choose_layer(model)
+    except ConfigError:
+        return translator
+    return replace(translator, extras=TranslationExtras(alignments=True, grid=model.is_joint))

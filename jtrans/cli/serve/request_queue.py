@@ -1,0 +1,116 @@
+"""Requests for translations: one thread translates, and those that wait are translated together."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+from jtrans.cli.translate.lines import InputLine
+from jtrans.errors import WorkError
+
+if TYPE_CHECKING:
+    from jtrans.decoding.lines.constraints import Constraints
+    from jtrans.decoding.lines.translation import Translation
+    from jtrans.decoding.translator import Translator
+
+MOST_WAITING = 10_000  # lines; who asks for more must come again
+SIGNAL_SECONDS = 0.5  # after which a signal is noticed at the latest
+MOST_TOGETHER = 256  # lines after which a batch takes no further request
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The translations of a line, and the source words that its alignments count."""
+
+    translations: Sequence[Translation]
+    source_words: Sequence[str]
+
+
+@dataclass(frozen=True)
+class LinesRequest:
+    """Lines to translate, and what becomes of them."""
+
+    lines: Sequence[InputLine]
+    answers: Future[list[Answer]] = field(default_factory=Future)
+
+
+class RequestQueue:
+    """Requests that wait for their translations."""
+
+    def __init__(self) -> None:
+        self._requests: queue.Queue[LinesRequest] = queue.Queue()
+        self._lock = threading.Lock()
+        self._lines = 0
+
+    def ask(self, lines: Sequence[InputLine]) -> list[Answer]:
+        """Wait for the translations of some lines.
+
+        Raises:
+            WorkError: too many lines wait.
+            JtransError: they cannot be translated.
+        """
+        self._count(len(lines))
+        try:
+            request = LinesRequest(lines)
+            self._requests.put(request)
+            return request.answers.result()
+        finally:
+            self._count(-len(lines))
+
+    def answer(self, translator: Translator) -> NoReturn:
+        """Translate whatever is asked for, for ever."""
+        while True:
+            try:
+                # a signal that a thread took which is about to end wakes nobody who waits for ever
+                requests = [self._requests.get(timeout=SIGNAL_SECONDS)]
+            except queue.Empty:
+                continue
+            while sum(len(each.lines) for each in requests) < MOST_TOGETHER:
+                try:
+                    requests.append(self._requests.get_nowait())
+                except queue.Empty:
+                    break
+            _answer(translator, requests)
+
+    def _count(self, lines: int) -> None:
+        with self._lock:
+            if lines > 0 and self._lines and self._lines + lines > MOST_WAITING:
+                raise WorkError(
+                    f"{self._lines:,} lines are waiting for their translation",
+                    hint="ask again later",
+                    kind="serve.busy",
+                )
+            self._lines += lines
+
+
+def _answer(translator: Translator, requests: Sequence[LinesRequest]) -> None:
+    try:
+        answers = iter(_translated(translator, [line for each in requests for line in each.lines]))
+        for request in requests:
+            request.answers.set_result([next(answers) for _ in request.lines])
+    except Exception as error:
+        if len(requests) == 1:
+            requests[0].answers.set_exception(error)
+            return
+        for request in requests:  # it is the fault of one of them
+            _answer(translator, [request])
+
+
+def _translated(translator: Translator, lines: Sequence[InputLine]) -> list[Answer]:
+    constraints: list[Constraints] | None = None
+    if any(line.constraints for line in lines):
+        from jtrans.decoding.lines.constraints import Constraints
+
+        constraints = [Constraints(**line.constraints) for line in lines]
+    texts = [line.source for line in lines]
+    source = translator.pipeline.source
+    return [
+        Answer(own, source.merge(source.pieces(text)))
+        for text, own in zip(
+            texts, translator.translate_nbest(texts, constraints=constraints), strict=True
+        )
+    ]

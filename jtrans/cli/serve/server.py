@@ -1,0 +1,191 @@
+"""The HTTP server: a page, and /translate for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from functools import cache
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingTCPServer
+from typing import TYPE_CHECKING, Any
+
+from jtrans import __version__
+from jtrans.cli.serve.request_queue import Answer, RequestQueue
+from jtrans.cli.translate.lines import InputLine, line_of, read_json, to_object
+from jtrans.errors import EXIT_BAD_INPUT, JtransError
+from jtrans.models.zoo import system_configs
+
+if TYPE_CHECKING:
+    from jtrans.exports import Translatable
+
+MOST_BYTES = 2**20  # of a request
+MOST_LINES = 1_000
+SECONDS = 30.0  # in which a request must have arrived
+# the page loads nothing and asks nobody else
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+)
+
+_log = logging.getLogger(__name__)
+
+
+def describe(runs: Sequence[Translatable]) -> dict[str, Any]:
+    """Return what the page says of the models."""
+    source, target = runs[0].pipeline.languages
+    systems = [run.config(system_configs()).model.system for run in runs]
+    return {
+        "runs": [run.name for run in runs],
+        "systems": systems,
+        "source": source,
+        "target": target,
+        "version": __version__,
+    }
+
+
+class TranslationServer(ThreadingTCPServer):
+    """Answers requests, each in a thread of its own, from a queue.
+
+    Args:
+        host: the address to listen on.
+        port: 0 for any that is free.
+        requests: the queue.
+        models: what the page says of them.
+
+    Raises:
+        JtransError: the address cannot be used.
+    """
+
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(
+        self, host: str, port: int, requests: RequestQueue, models: Mapping[str, Any]
+    ) -> None:
+        self.requests, self.models = requests, models
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, UnicodeError) as error:
+            is_host = isinstance(error, (socket.gaierror, UnicodeError))
+            raise JtransError(
+                f"cannot listen on {host}: {getattr(error, 'strerror', None) or error}",
+                where=f"--host {host}" if is_host else f"--port {port}",
+                hint="--host 127.0.0.1 for this machine, --port 0 for any port that is free",
+                kind="serve.address",
+            ) from error
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        host, port = self.server_address[:2]
+        name = host.decode() if isinstance(host, (bytes, bytearray)) else str(host)
+        return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: TranslationServer
+    protocol_version = "HTTP/1.1"
+    timeout = SECONDS
+
+    def do_GET(self) -> None:
+        """Send the page, or what there is to know of the models."""
+        if self.path == "/":
+            self._send(200, _page(), "text/html; charset=utf-8")
+        elif self.path == "/models":
+            self._send_json(200, self.server.models)
+        else:
+            self._refuse(404, f"there is no {self.path}", "GET / and /models, POST /translate")
+
+    def do_POST(self) -> None:
+        """Translate the lines of a request."""
+        if self.path != "/translate":
+            self._refuse(404, f"there is no {self.path}", "POST /translate")
+            return
+        body = self._body()
+        if body is None:
+            return
+        try:
+            self._send_json(200, self._translated(body))
+        except ValueError as fault:
+            hint = '{"source": "Ein Mann liest ."}, or a list of such objects'
+            self._refuse(400, f"the request is {fault}", hint)
+        except JtransError as error:
+            status = 400 if error.exit_code == EXIT_BAD_INPUT else 503
+            self._refuse(status, error.message, error.hint, error.kind)
+
+    def _translated(self, body: bytes) -> Any:
+        """Return the answer to a request.
+
+        Raises:
+            ValueError: it is not what it must be.
+            JtransError: it cannot be translated.
+        """
+        try:
+            asked = read_json(body.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise ValueError("not UTF-8 text") from None
+        objects = asked if isinstance(asked, list) else [asked]
+        if len(objects) > MOST_LINES:
+            raise ValueError(f"a list of {len(objects):,} objects, more than {MOST_LINES:,}")
+        lines = [line_of(each, number) for number, each in enumerate(objects)]
+        answers = self.server.requests.ask(lines) if lines else []
+        answered = list(map(_to_object, lines, answers))
+        return answered if isinstance(asked, list) else answered[0]
+
+    def _body(self) -> bytes | None:
+        """Return the body of the request; None if it was refused."""
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdecimal()):
+            self._refuse(411, "the request does not say how long it is", "Content-Length")
+        elif len(length) > 9 or int(length) > MOST_BYTES:
+            hint = f"at most {MOST_BYTES:,} bytes; for files: jtrans translate"
+            self._refuse(413, "the request is too long", hint)
+        else:
+            return self.rfile.read(int(length))
+        return None
+
+    def _refuse(
+        self, status: int, message: str, hint: str | None, kind: str = "serve.request"
+    ) -> None:
+        self.close_connection = True  # what else the client has sent was not read
+        self._send_json(status, {"error": {"kind": kind, "message": message, "hint": hint}})
+
+    def _send_json(self, status: int, value: Any) -> None:
+        text = json.dumps(value, ensure_ascii=False) + "\n"
+        self._send(status, text.encode(), "application/json; charset=utf-8")
+
+    def _send(self, status: int, content: bytes, kind: str) -> None:
+        with contextlib.suppress(ConnectionError):  # the client has gone
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Security-Policy", POLICY)
+            self.send_header("X-Content-Type-Options", "nosniff")
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(content)
+
+    def log_message(self, *message: Any) -> None:
+        """Log a request for --verbose."""
+        _log.info(*message)
+
+
+def _to_object(line: InputLine, answer: Answer) -> dict[str, Any]:
+    """Return what `translate --format jsonl` writes, with the words that alignments count."""
+    result = to_object(line, answer.translations)
+    for entry, translation in zip(result["translations"], answer.translations, strict=True):
+        entry["words"] = translation.words
+    return {**result, "source_words": answer.source_words}
+
+
+@cache
+def _page() -> bytes:
+    return (Path(__file__).parent / "page.html").read_bytes()

@@ -1,0 +1,246 @@
+"""`jtrans serve`: what a browser and other programs get."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from plugins.command_line import Jtrans, start_process
+from plugins.random_runs import JOINT, MakeRun
+
+from jtrans.cli.serve import request_queue
+from jtrans.cli.serve.command import with_attention
+from jtrans.cli.serve.request_queue import Answer, LinesRequest, RequestQueue
+from jtrans.cli.serve.server import MOST_BYTES, MOST_LINES, TranslationServer, describe
+from jtrans.cli.translate.lines import line_of
+from jtrans.decoding.options import DecodingChoices
+from jtrans.decoding.translator import Translator
+from jtrans.runs import Run, find_run
+
+Reply = tuple[int, Any]
+
+
+@pytest.fixture
+def run(make_run: MakeRun) -> Run:
+    return find_run(str(make_run()))
+
+
+@pytest.fixture
+def translator(run: Run) -> Translator:
+    return Translator.load([run], DecodingChoices(device="cpu"))
+
+
+@pytest.fixture
+def url(translator: Translator, run: Run) -> Iterator[str]:
+    """The address of a server in this process."""
+    requests = RequestQueue()
+    with TranslationServer("127.0.0.1", 0, requests, describe([run])) as server:
+        for work in (server.serve_forever, lambda: requests.answer(translator)):
+            threading.Thread(target=work, daemon=True).start()
+        yield server.url
+        server.shutdown()
+
+
+def post(url: str, body: bytes | str | Any) -> Reply:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(url + "translate", data, timeout=60) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_a_program_gets_what_translate_writes(jtrans: Jtrans, make_run: MakeRun) -> None:
+    run = make_run()
+    lines = [{"source": "hund"}, {"source": ""}, {"source": "ein mann", "prefix": "a", "own": 7}]
+    with start_process("serve", run, "--port", 0, stderr=subprocess.PIPE) as process:
+        watchdog = threading.Timer(120, process.kill)
+        watchdog.start()
+        assert process.stderr is not None
+        said = process.stderr.readline().decode()
+        url = next(word for word in said.split() if word.startswith("http"))
+        with urllib.request.urlopen(url, timeout=60) as response:
+            assert b"<title>jtrans</title>" in response.read()
+            assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+        with urllib.request.urlopen(url + "models", timeout=60) as response:
+            assert json.load(response)["systems"] == ["transformer"]
+        several, single = post(url, lines), post(url, lines[0])
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+        watchdog.cancel()
+    stdin = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    options = ("--input-format", "jsonl", "--format", "jsonl", "--alignments")
+    written = jtrans("translate", run, *options, stdin=stdin).out.splitlines()
+    assert several[0] == single[0] == 200
+    for answer, expected in zip(several[1], map(json.loads, written), strict=True):
+        words = answer.pop("source_words")
+        for translation in answer["translations"]:
+            pairs = [pair.split("-") for pair in translation["alignment"].split()]
+            assert all(int(i) < len(words) for i, _ in pairs)
+            assert all(int(j) < len(translation["words"]) for _, j in pairs)
+            del translation["words"]
+        scores = [answer["translations"][0].pop("score"), expected["translations"][0].pop("score")]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+        for name in ("log_prob", "token_log_probs"):
+            pair = [each["translations"][0].pop(name) for each in (answer, expected)]
+            assert pair[0] == pytest.approx(pair[1], abs=1e-5)
+        assert answer == expected
+    assert single[1]["translations"][0]["text"] == several[1][0]["translations"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"\xff", "not UTF-8 text"),
+        (b'{"source": NaN}', "not valid JSON"),
+        (b"[" * 100_000, "too many brackets"),
+        (b'"hund"', "not an object with a string field `source`"),
+        ({"text": "hund"}, "not an object with a string field `source`"),
+        ([{"source": "hund"}, {"source": 1}], "not an object with a string field `source`"),
+        ({"source": "hund\0"}, "zero byte"),
+        ({"source": "hund", "phrases": "dog"}, "is not a list of strings"),
+        ([{"source": ""}] * (MOST_LINES + 1), "more than 1,000"),
+    ],
+)
+def test_a_request_that_is_something_else_is_refused(url: str, body: Any, fault: str) -> None:
+    status, answer = post(url, body)
+    assert status == 400
+    assert fault in answer["error"]["message"] and answer["error"]["hint"]
+
+
+def test_a_joint_system_shows_its_grid(make_run: MakeRun) -> None:
+    run = find_run(str(make_run("joint", config={"model": JOINT})))
+    translator = with_attention(Translator.load([run], DecodingChoices(device="cpu")))
+    request = LinesRequest([line_of({"source": "ein mann"}, 0)])
+    request_queue._answer(translator, [request])
+    (translation,) = request.answers.result()[0].translations
+    assert translation.source_tokens == ["ein", "mann", "</s>"]
+    assert translation.grid is not None and len(translation.grid) == len(translation.tokens)
+
+
+def test_a_list_may_be_empty(url: str) -> None:
+    assert post(url, []) == (200, [])
+
+
+def test_what_cannot_be_translated_is_refused_with_its_reason(url: str) -> None:
+    both = {"source": "hund", "phrases": ["dog"], "forbidden": ["dog"]}
+    status, answer = post(url, [{"source": "hund"}, both])
+    assert status == 400
+    assert "line 2" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/other", {}, 404),
+        ("POST", "/", {"Content-Length": "2"}, 404),
+        ("POST", "/translate", {}, 411),
+        ("POST", "/translate", {"Content-Length": "-1"}, 411),
+        ("POST", "/translate", {"Content-Length": str(MOST_BYTES + 1)}, 413),
+        ("POST", "/translate", {"Content-Length": "9" * 5000}, 413),
+        ("DELETE", "/translate", {}, 501),
+    ],
+)
+def test_other_requests_are_refused(
+    url: str, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    connection.putrequest(method, path)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    assert connection.getresponse().status == status
+    connection.close()
+
+
+def test_a_connection_serves_several_requests(url: str) -> None:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    for source in ("hund", "ein mann"):
+        connection.request("POST", "/translate", json.dumps({"source": source}))
+        assert json.load(connection.getresponse())["source"] == source
+    connection.close()
+
+
+def test_requests_that_wait_are_translated_together_and_fail_alone(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    translate = Translator.translate_nbest
+
+    def counted(self: Translator, lines: Any, *args: Any, **more: Any) -> Any:
+        calls.append(len(lines))
+        return translate(self, lines, *args, **more)
+
+    monkeypatch.setattr(Translator, "translate_nbest", counted)
+    objects: list[list[dict[str, Any]]] = [
+        [{"source": "hund"}, {"source": "ein mann"}],
+        [{"source": "hund", "phrases": ["dog"], "forbidden": ["dog"]}],
+        [{"source": "mann"}],
+    ]
+    requests = [LinesRequest([line_of(each, 0) for each in own]) for own in objects]
+    request_queue._answer(translator, [requests[0], requests[2]])
+    assert calls == [3]
+    expected = [requests[0].answers.result(), requests[2].answers.result()]
+
+    requests = [LinesRequest([line_of(each, 0) for each in own]) for own in objects]
+    request_queue._answer(translator, requests)
+    assert texts(requests[0].answers.result()) == texts(expected[0])
+    assert texts(requests[2].answers.result()) == texts(expected[1])
+    with pytest.raises(Exception, match="line 1"):
+        requests[1].answers.result()
+
+
+def texts(answers: list[Answer]) -> list[str]:
+    return [answer.translations[0].text for answer in answers]
+
+
+def test_a_server_with_too_many_lines_asks_to_come_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_queue, "MOST_WAITING", 3)
+    started, go_on = threading.Event(), threading.Event()
+    translated = request_queue._translated
+
+    def slow(*args: Any) -> Any:
+        started.set()
+        go_on.wait(60)
+        return translated(*args)
+
+    monkeypatch.setattr(request_queue, "_translated", slow)
+    replies: list[Reply] = []
+    first = threading.Thread(target=lambda: replies.append(post(url, [{"source": "hund"}] * 2)))
+    first.start()
+    assert started.wait(60)
+    status, answer = post(url, [{"source": "hund"}] * 2)
+    go_on.set()
+    first.join()
+    assert (status, answer["error"]["kind"]) == (503, "serve.busy")
+    assert replies[0][0] == 200
+    assert post(url, [{"source": "hund"}] * 4)[0] == 200  # more than may wait, but nobody else does
+
+
+def test_a_port_in_use_is_refused(jtrans: Jtrans, make_run: MakeRun) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        result = jtrans("serve", make_run(), "--port", port)
+    assert result.code == 2
+    assert "cannot listen" in result.err and f"--port {port}" in result.err
+    assert "--port 0" in result.err
+
+
+def test_a_host_that_is_none_is_refused(jtrans: Jtrans, make_run: MakeRun) -> None:
+    result = jtrans("serve", make_run(), "--host", "256.0.0.1", "--port", 0)
+    assert result.code == 2
+    assert "cannot listen on 256.0.0.1" in result.err
