@@ -194,21 +194,26 @@ def test_damaged_weights_are_refused(jtrans: Jtrans, make_run: MakeRun, source: 
     assert not Path("hyp.en").exists()
 
 
+def check_answers(process: subprocess.Popen[bytes]) -> None:
+    """Check that every line is answered before the next is written."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    watchdog = threading.Timer(120, process.kill)
+    watchdog.start()
+    for line in (b"hund\n", b"\n", b"ein mann\n"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert process.stdout.readline().endswith(b"\n")
+    process.stdin.close()
+    assert process.wait() == 0
+    watchdog.cancel()
+
+
 def test_workers_answer_a_slow_pipe_line_by_line(make_run: MakeRun) -> None:
     with start_process(
         *("translate", make_run(), "--workers", 2), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        watchdog = threading.Timer(120, process.kill)
-        watchdog.start()
-        for line in (b"hund\n", b"\n", b"ein mann\n"):
-            process.stdin.write(line)
-            process.stdin.flush()
-            assert process.stdout.readline().endswith(b"\n")
-        process.stdin.close()
-        assert process.wait() == 0
-        watchdog.cancel()
+        check_answers(process)
 
 
 # Each would make everyone wait for the first translation.
@@ -229,16 +234,6 @@ def test_a_slow_pipe_is_answered_line_by_line_soon(
             *("translate", make_run()), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
         ) as process,
     ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        watchdog = threading.Timer(120, process.kill)
-        watchdog.start()
-        for line in (b"hund\n", b"\n", b"ein mann\n"):
-            process.stdin.write(line)
-            process.stdin.flush()
-            assert process.stdout.readline().endswith(b"\n")
-        process.stdin.close()
-        assert process.wait() == 0
-        watchdog.cancel()
+        check_answers(process)
     loaded = {line.rpartition("|")[2].strip() for line in imports.read_text().splitlines()}
     assert "jtrans.decoding.translator" in loaded and not loaded & NOT_FOR_TRANSLATING

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.options import (
-    MACHINE,
     SEARCH,
     DecodingOptions,
     argument,
@@ -18,7 +17,7 @@ from jtrans.cli.options import (
     grouped,
     option,
 )
-from jtrans.cli.translate.command import ENGINES
+from jtrans.cli.translate.options import ENGINE, ENGINES
 from jtrans.errors import ConfigError, usage_error
 
 if TYPE_CHECKING:
@@ -49,12 +48,7 @@ def serve(
     open_page: bool = flag("--open", "Open the page in a browser.", ADDRESS),
     decoding: DecodingOptions,
     n_best: int = option("Translations per line.", default=1, panel=SEARCH),
-    engine: str = option(
-        "ctranslate2: with an export of the run (jtrans export).",
-        "torch|ctranslate2",
-        default="torch",
-        panel=MACHINE,
-    ),
+    engine: str = ENGINE,
 ) -> None:
     """Translate in a browser, or for other programs, until Ctrl-C.
 

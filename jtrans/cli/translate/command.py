@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from jtrans.cli import console
 from jtrans.cli.options import (
-    MACHINE,
     SEARCH,
     DecodingOptions,
     argument,
@@ -16,6 +15,8 @@ from jtrans.cli.options import (
     option,
 )
 from jtrans.cli.translate.options import (
+    ENGINE,
+    ENGINES,
     AlignmentOptions,
     CheckOptions,
     ConstraintOptions,
@@ -26,7 +27,6 @@ from jtrans.cli.translate.options import (
 
 TEXT = "Text"
 FORMATS = ("text", "jsonl")
-ENGINES = ("torch", "ctranslate2")
 
 
 @grouped()
@@ -68,12 +68,7 @@ def translate(
     aligned: AlignmentOptions,
     checked: CheckOptions,
     processes: ProcessOptions,
-    engine: str = option(
-        "ctranslate2: with an export of the run (jtrans export).",
-        "torch|ctranslate2",
-        default="torch",
-        panel=MACHINE,
-    ),
+    engine: str = ENGINE,
 ) -> None:
     """Translate raw text line by line, preserving order and empty lines.
 

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 CHECK, CHECK_SPLIT = "Check", "valid"
 SAMPLING, ATTENTION = "Sampling", "Attention to the source"
 CONSTRAINTS = "Constraints, line by line"
+ENGINES = ("torch", "ctranslate2")
+ENGINE: str = option(
+    "ctranslate2: with an export of the run (jtrans export).",
+    "torch|ctranslate2",
+    default="torch",
+    panel=MACHINE,
+)
 
 
 @option_group
