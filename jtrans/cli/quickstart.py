@@ -234,6 +234,7 @@ def _say_next(runs: list[Run]) -> None:
     joint = shlex.quote(str(runs[-1].folder))
     console.talk()
     console.next_step(f"echo 'Der Lehrer liest ein Buch.' | jtrans translate {joint}")
+    console.talk(f"      jtrans serve {joint} --open")
     console.talk(f"      jtrans models {runs[-1].folder.name}")
     console.talk(
         "      jtrans prepare --train my/train --valid my/valid --test my/test "
