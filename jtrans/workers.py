@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Event
 from typing import TypeVar
 
 from jtrans.errors import WorkError
@@ -57,8 +58,12 @@ def run_jobs(
     numbers = context.SimpleQueue()
     for number in range(workers):
         numbers.put(number)
+    is_unwanted = context.Event()
     pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_begin, initargs=(os.getpid(), numbers)
+        workers,
+        mp_context=context,
+        initializer=_begin,
+        initargs=(os.getpid(), is_unwanted, numbers),
     )
     try:
         if context.get_start_method() == "fork":
@@ -71,6 +76,9 @@ def run_jobs(
             hint=hint,
             kind="work.worker",
         ) from error
+    except BaseException:  # Ctrl-C above all: nobody waits for the jobs that have been begun
+        is_unwanted.set()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -115,16 +123,16 @@ def worker_number() -> int:
 _own_number = [0]
 
 
-def _begin(parent: int, numbers: SimpleQueue[int]) -> None:
+def _begin(parent: int, is_unwanted: Event, numbers: SimpleQueue[int]) -> None:
     _own_number[0] = numbers.get()
     # Ctrl-C reaches the whole process group: only the parent reacts, and ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_early, args=(parent, is_unwanted), daemon=True).start()
 
 
-def _exit_with_parent(parent: int) -> None:
-    """End this worker when its parent is gone: a killed parent cannot end its workers."""
-    while os.getppid() == parent:
+def _exit_early(parent: int, is_unwanted: Event) -> None:
+    """End this worker when its work is not wanted or its parent has been killed."""
+    while os.getppid() == parent and not is_unwanted.is_set():
         time.sleep(0.2)
     os._exit(1)

@@ -71,3 +71,21 @@ def test_few_jobs_are_taken_ahead_and_none_after_the_end() -> None:
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert threading.active_count() == before and len(taken) < 10
+
+
+def sleep(seconds: float) -> None:
+    """Take a long time."""
+    time.sleep(seconds)
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_nobody_waits_for_jobs_that_are_not_wanted(begins_anew: bool) -> None:
+    jobs = [0.0, *[300.0] * 5]
+    started = time.monotonic()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        run_jobs(sleep, jobs, workers=2, begins_anew=begins_anew) as results,
+    ):
+        next(results)
+        raise KeyboardInterrupt
+    assert time.monotonic() - started < 60
