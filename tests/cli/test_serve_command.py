@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import http.client
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +31,7 @@ from jtrans.decoding.translator import Translator
 from jtrans.runs import Run, find_run
 
 Reply = tuple[int, Any]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 
 
 @pytest.fixture
@@ -128,6 +132,26 @@ def test_a_joint_system_shows_its_grid(make_run: MakeRun) -> None:
     (translation,) = request.answers.result()[0].translations
     assert translation.source_tokens == ["ein", "mann", "</s>"]
     assert translation.grid is not None and len(translation.grid) == len(translation.tokens)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (Debian package chromium)")
+def test_the_page_shows_translations_and_what_is_wrong(
+    url: str, translator: Translator, tmp_path: Path
+) -> None:
+    expected = translator.translate(["ein mann"])[0]
+    assert expected
+    page = html.unescape(browse(f"{url}#ein%20mann", tmp_path))
+    assert f'class="translation" lang="en">{expected}</p>' in page
+    assert "<span>ein</span> <span>mann</span>" in page and "1 line in" in page
+    assert "de \u2192 en" in page
+    assert "zero byte" in browse(f"{url}#ein%00mann", tmp_path)
+
+
+def browse(address: str, folder: Path) -> str:
+    """The elements of a page after its scripts have run."""
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000"]
+    line = [str(CHROMIUM), *options, f"--user-data-dir={folder}/profile", "--dump-dom", address]
+    return subprocess.run(line, capture_output=True, timeout=120, check=True).stdout.decode()
 
 
 def test_a_list_may_be_empty(url: str) -> None:
