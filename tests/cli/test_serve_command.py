@@ -230,6 +230,27 @@ def texts(answers: list[Answer]) -> list[str]:
     return [answer.translations[0].text for answer in answers]
 
 
+def test_a_bug_is_an_answer_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any) -> None:
+        raise ValueError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(request_queue, "_translated", failing)
+        status, answer = post(url, {"source": "hund"})
+    assert status == 500 and "ValueError: broken" in answer["error"]["message"]
+    assert post(url, {"source": "hund"})[0] == 200
+
+
+def test_a_client_that_leaves_early_disturbs_nobody(
+    url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0)) as client:
+        client.sendall(b"POST /translate HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # reset
+    assert post(url, {"source": "hund"})[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_server_with_too_many_lines_asks_to_come_again(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

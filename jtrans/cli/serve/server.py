@@ -79,6 +79,10 @@ class TranslationServer(ThreadingTCPServer):
                 kind="serve.address",
             ) from error
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log a connection that has broken off."""
+        _log.info("connection of %s", client_address, exc_info=True)
+
     @property
     def url(self) -> str:
         """The address of the page."""
@@ -112,32 +116,23 @@ class _Handler(BaseHTTPRequestHandler):
         if body is None:
             return
         try:
-            self._send_json(200, self._translated(body))
+            lines, is_list = _read(body)
         except ValueError as fault:
             hint = '{"source": "Ein Mann liest ."}, or a list of such objects'
             self._refuse(400, f"the request is {fault}", hint)
+            return
+        try:
+            answers = self.server.requests.ask(lines) if lines else []
         except JtransError as error:
             status = 400 if error.exit_code == EXIT_BAD_INPUT else 503
             self._refuse(status, error.message, error.hint, error.kind)
-
-    def _translated(self, body: bytes) -> Any:
-        """Return the answer to a request.
-
-        Raises:
-            ValueError: it is not what it must be.
-            JtransError: it cannot be translated.
-        """
-        try:
-            asked = read_json(body.decode("utf-8"))
-        except UnicodeDecodeError:
-            raise ValueError("not UTF-8 text") from None
-        objects = asked if isinstance(asked, list) else [asked]
-        if len(objects) > MOST_LINES:
-            raise ValueError(f"a list of {len(objects):,} objects, more than {MOST_LINES:,}")
-        lines = [line_of(each, number) for number, each in enumerate(objects)]
-        answers = self.server.requests.ask(lines) if lines else []
-        answered = list(map(_to_object, lines, answers))
-        return answered if isinstance(asked, list) else answered[0]
+        except Exception as error:
+            _log.exception("a translation failed")
+            message = f"this is a bug: {type(error).__name__}: {error}"
+            self._refuse(500, message, "please report it with the output of jtrans info", "bug")
+        else:
+            answered = list(map(_to_object, lines, answers))
+            self._send_json(200, answered if is_list else answered[0])
 
     def _body(self) -> bytes | None:
         """Return the body of the request; None if it was refused."""
@@ -176,6 +171,23 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *message: Any) -> None:
         """Log a request for --verbose."""
         _log.info(*message)
+
+
+def _read(body: bytes) -> tuple[list[InputLine], bool]:
+    """Return the lines of a request, and whether they came as a list.
+
+    Raises:
+        ValueError: the message says what it is instead.
+    """
+    try:
+        asked = read_json(body.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8 text") from None
+    is_list = isinstance(asked, list)
+    objects = asked if is_list else [asked]
+    if len(objects) > MOST_LINES:
+        raise ValueError(f"a list of {len(objects):,} objects, more than {MOST_LINES:,}")
+    return [line_of(each, number) for number, each in enumerate(objects)], is_list
 
 
 def _to_object(line: InputLine, answer: Answer) -> dict[str, Any]:
