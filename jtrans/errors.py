@@ -65,9 +65,23 @@ class CheckpointError(JtransError):
 
 
 class DecodingError(JtransError):
-    """A translation request that cannot be carried out."""
+    """A translation request that cannot be carried out.
+
+    Attributes:
+        line: the number of the line at fault, counted from 1; None if it is the fault of none.
+    """
 
     default_kind = "decoding"
+    line: int | None = None
+
+    @classmethod
+    def of_line(
+        cls, line: int, message: str, *, hint: str, kind: str, where: str | None = None
+    ) -> DecodingError:
+        """Return the error of one line, whose number begins the message."""
+        error = cls(f"line {line:,}{message}", where=where, hint=hint, kind=kind)
+        error.line = line
+        return error
 
 
 class WorkError(JtransError):

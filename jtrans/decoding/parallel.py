@@ -16,7 +16,7 @@ from jtrans.decoding.lines.constraints import Constraints
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translator
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, DecodingError
 from jtrans.exports import Translatable
 from jtrans.nn.device import resolve_device
 from jtrans.processors import available_cpus
@@ -41,11 +41,19 @@ class Piece:
 
 @dataclass(frozen=True)
 class TranslatedPiece:
-    """The translations of a piece: n best of every line, warnings, and the seconds it took."""
+    """What became of a piece.
+
+    Args:
+        translations: n best of every line, or of those before one that cannot be translated.
+        warnings: about its lines.
+        seconds: that it took.
+        fault: of the line that cannot be translated.
+    """
 
     translations: list[list[Translation]]
     warnings: list[str]
     seconds: float
+    fault: DecodingError | None = None
 
 
 @contextlib.contextmanager
@@ -147,12 +155,20 @@ def _translate(
 ) -> TranslatedPiece:
     begin = time.perf_counter()
     collected = _Warnings()
-    translations = translator.translate_nbest(
-        piece.sources,
-        progress=progress or collected,
-        constraints=piece.constraints,
-        first_line=piece.first_line,
-    )
+    try:
+        translations = translator.translate_nbest(
+            piece.sources,
+            progress=progress or collected,
+            constraints=piece.constraints,
+            first_line=piece.first_line,
+        )
+    except DecodingError as fault:
+        if fault.line is None:
+            raise
+        good = slice(fault.line - piece.first_line)
+        constraints = piece.constraints[good] if piece.constraints else None
+        part = Piece(piece.sources[good], constraints, piece.first_line)
+        return replace(_translate(translator, part, progress), fault=fault)
     return TranslatedPiece(translations, collected.texts, time.perf_counter() - begin)
 
 

@@ -171,10 +171,45 @@ def test_bad_input_is_refused_and_nothing_is_written(
     assert not list((tmp_path / "new").glob("*"))
 
 
-def test_a_pipe_that_is_no_text_is_refused_with_its_line(jtrans: Jtrans, make_run: MakeRun) -> None:
-    result = jtrans("translate", make_run(), stdin=b"hund\nsch\xf6n\n")
+@pytest.mark.parametrize(
+    ("options", "bad", "message"),
+    [
+        ([], b"sch\xf6n", "byte 0xf6 in line 4"),
+        ([], b"hund\0", "zero byte in line 4"),
+        (["--workers", "2"], b"sch\xf6n", "byte 0xf6 in line 4"),
+        (["--alignments-file", "links"], b"hund " * 1100, "line 4 has 1,100 tokens"),
+        (["--workers", "2", "--n-best", "2"], b"hund " * 1100, "line 4 has 1,100 tokens"),
+    ],
+)
+def test_lines_of_a_pipe_before_a_bad_one_are_answered(
+    jtrans: Jtrans, make_run: MakeRun, options: list[str], bad: bytes, message: str
+) -> None:
+    run = make_run()
+    good = b"hund\n\nein mann\n"
+    result = jtrans("translate", run, *options, stdin=good + bad + b"\nhund\n")
     assert result.code == 2
-    assert "byte 0xf6 in line 2" in result.err
+    assert message in result.err
+    assert result.out == jtrans("translate", run, *options, stdin=good).out
+    assert result.out
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b'{"text": "hund"}', "line 3 of standard input is not an object"),
+        (b'{"source": "hund", "forbidden": [""]}', "line 3: the forbidden phrase"),
+        (b'{"source": "hund", "prefix_tokens": ["a", "a", "a"]}', "line 3: a prefix of 3 tokens"),
+    ],
+)
+def test_json_lines_of_a_pipe_before_a_bad_one_are_answered(
+    jtrans: Jtrans, make_run: MakeRun, bad: bytes, message: str
+) -> None:
+    options = ["--input-format", "jsonl", "--max-length", "3"]
+    good = b'{"source": "hund"}\n{"source": ""}\n'
+    result = jtrans("translate", make_run(), *options, stdin=good + bad + b"\n" + good)
+    assert result.code == 2
+    assert message in result.err
+    assert result.out.count("\n") == 2
 
 
 def test_an_unknown_run_names_the_nearest(jtrans: Jtrans, make_run: MakeRun) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from jtrans.cli.translate.lines import until_refused
 from jtrans.errors import CorpusError, JtransError
 
 # Sorting by length pays within a chunk, and output comes after each chunk.
@@ -124,7 +125,7 @@ class LineInput:
         """Yield the lines in chunks, of a file of `size` lines each.
 
         Raises:
-            CorpusError: a line from a pipe is not UTF-8 text.
+            CorpusError: a line from a pipe is not UTF-8 text; those before it have been yielded.
         """
         if self.lines is not None:
             for start in range(0, len(self.lines), size):
@@ -134,7 +135,11 @@ class LineInput:
         else:
             first = 1
             for chunk in _piped(sys.stdin.buffer):
-                yield [_decoded(line, first + i) for i, line in enumerate(chunk)]
+                texts, fault = until_refused(_decoded, chunk, first)
+                if texts:
+                    yield texts
+                if fault:
+                    raise fault
                 first += len(chunk)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jtrans.cli.translate.constraints import constraint_fields
 from jtrans.errors import CorpusError
 
 if TYPE_CHECKING:
     from jtrans.decoding.lines.translation import Translation
+
+Line = TypeVar("Line", str, bytes)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,28 @@ class InputLine:
     source: str
     fields: Mapping[str, Any]
     constraints: Mapping[str, Any]
+
+
+def until_refused(
+    read: Callable[[Line, int], Result], lines: Sequence[Line], first: int
+) -> tuple[list[Result], CorpusError | None]:
+    """Read lines up to one that is refused, so that those before it can be answered.
+
+    Args:
+        read: from a line and its number.
+        lines: to be read.
+        first: the number of the first.
+
+    Returns:
+        What was read, and why the next line was refused; None if all were read.
+    """
+    results: list[Result] = []
+    for number, line in enumerate(lines, first):
+        try:
+            results.append(read(line, number))
+        except CorpusError as fault:
+            return results, fault
+    return results, None
 
 
 def read_object(line: str, number: int, name: str) -> InputLine:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from jtrans.cli import console
 from jtrans.cli.translate.counted import Counted
-from jtrans.cli.translate.lines import InputLine, read_object, to_object
+from jtrans.cli.translate.lines import InputLine, read_object, to_object, until_refused
 from jtrans.cli.translate.output import busy, is_ordinary, open_output, optional_output
+from jtrans.errors import CorpusError
 from jtrans.files import exclusive, file_digest, lines_digest
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class TranslationWork:
         lines = self.source.lines or []
         for place in range(0, len(lines), PIECE_LINES):
             first = self.source.first + place
-            items = self._items(lines[place : place + PIECE_LINES], first)
+            items, fault = self._items(lines[place : place + PIECE_LINES], first)
+            if fault:
+                raise fault
             constraints = self.files.at(place, [item.constraints for item in items], first)
             if constraints is not None:
                 self._check(constraints, first)
@@ -140,10 +143,13 @@ class TranslationWork:
         def pieces() -> Iterator[Piece]:
             number = self.source.first
             for lines in self.source.chunks(self.piece_lines):
-                items = self._items(lines, number)
-                waiting.append(items)
-                constraints = self.files.next([item.constraints for item in items], number)
-                yield Piece([item.source for item in items], constraints, number + 1)
+                items, fault = self._items(lines, number)
+                if items:
+                    waiting.append(items)
+                    constraints = self.files.next([item.constraints for item in items], number)
+                    yield Piece([item.source for item in items], constraints, number + 1)
+                if fault:
+                    raise fault
                 number += len(items)
 
         with translate_pieces(
@@ -157,8 +163,11 @@ class TranslationWork:
             for piece in results:
                 items = waiting.popleft()
                 counted.add(piece)
-                rows = [*zip(items, piece.translations, strict=True)]
-                yield len(items), (self._text(rows), _alignments(piece.translations))
+                rows = [*zip(items, piece.translations, strict=not piece.fault)]
+                if rows:
+                    yield len(rows), (self._text(rows), _alignments(piece.translations))
+                if piece.fault:
+                    raise piece.fault
 
     def _piece_lines(self) -> int:
         """Return the lines of a piece of a file, so that all workers have pieces."""
@@ -167,10 +176,13 @@ class TranslationWork:
             return PIECE_LINES
         return min(PIECE_LINES, max(32, self.source.total // (4 * workers)))
 
-    def _items(self, lines: Sequence[str], first: int) -> list[InputLine]:
+    def _items(
+        self, lines: Sequence[str], first: int
+    ) -> tuple[list[InputLine], CorpusError | None]:
+        """Return what lines hold, up to one that is refused."""
         if not self.is_json_input:
-            return [InputLine(first + i, line, {}, {}) for i, line in enumerate(lines)]
-        return [read_object(line, first + i, self.source.name) for i, line in enumerate(lines)]
+            return [InputLine(first + i, line, {}, {}) for i, line in enumerate(lines)], None
+        return until_refused(functools.partial(read_object, name=self.source.name), lines, first)
 
     def _text(self, rows: Sequence[tuple[InputLine, Sequence[Translation]]]) -> str:
         if self.as_json:

@@ -154,8 +154,9 @@ def check_room(constraints: EncodedConstraints, limit: int, line: int) -> None:
     """
     hint = "a higher --max-length, for example S+200"
     if len(constraints.prefix) >= limit:
-        raise DecodingError(
-            f"line {line:,}: a prefix of {len(constraints.prefix)} tokens leaves no room in a "
+        raise DecodingError.of_line(
+            line,
+            f": a prefix of {len(constraints.prefix)} tokens leaves no room in a "
             f"translation of at most {limit}: {' '.join(constraints.words)[:60]}",
             where="--prefix",
             hint=f"a shorter prefix, or {hint}",
@@ -202,4 +203,4 @@ def no_translation(line: int) -> DecodingError:
 
 
 def _refusal(line: int, message: str, hint: str) -> DecodingError:
-    return DecodingError(f"line {line:,}: {message}", hint=hint, kind="decoding.phrases")
+    return DecodingError.of_line(line, f": {message}", hint=hint, kind="decoding.phrases")

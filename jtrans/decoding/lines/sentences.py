@@ -92,17 +92,18 @@ class SentenceReader:
     def _parts(
         self, line: str, tokens: int, constraints: Constraints | None, number: int
     ) -> list[str]:
-        fault = f"line {number:,} has {tokens - 1:,} tokens, more than {self.longest - 1:,}"
+        fault = f" has {tokens - 1:,} tokens, more than {self.longest - 1:,}"
         begin = f"{line[:40]} ..."
         required = ["required phrases"] if constraints and constraints.required else []
         for reason in [*self.whole, *required]:
-            raise DecodingError(
+            raise DecodingError.of_line(
+                number,
                 f"{fault}, and cannot be translated in parts with {reason}: {begin}",
                 hint="divide the line into sentences",
                 kind="decoding.long-line",
             )
         parts = cut(line, self._is_short)
-        self.progress.warn(f"{fault}: translated in {len(parts):,} parts: {begin}")
+        self.progress.warn(f"line {number:,}{fault}: translated in {len(parts):,} parts: {begin}")
         return parts
 
     def _is_short(self, text: str) -> bool:
