@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import shlex
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from scripts.reproduction.catalogue import (
     find_experiment,
     parse_seeds,
 )
-from scripts.reproduction.results import RowResult, merge, read_results
+from scripts.reproduction.results import RowResult, check_same_data, merge, read_results
 from scripts.reproduction.row import Job, digests, is_of_recipe, run_row
 from scripts.reproduction.summary import as_json, missing, notes, summarise, table
 
@@ -37,9 +39,16 @@ DESCRIPTION = """Train, translate and score the rows of a table, and print it be
 
 The same command continues where it stopped, whatever stopped it: rows with a result are not made
 again. All rows get their first seed before any gets its second. A row's result is one file,
-OUT/rows/ROW-SEED.json. The path of such a file in place of the experiment makes that row again
-and compares the score (exit 4 outside the band of its seeds).
+OUT/rows/ROW-SEED.json. --merge copies such files from other machines into OUT/rows, prints the
+table and trains nothing; the command without it makes the rows that are missing.
+
+The path of a row's file in place of the experiment makes that row again, in another OUT, and
+compares the score (exit 4 outside the band of its seeds): only --data, --out, --from, --budget and
+--device apply.
 """
+
+# what the file of a row says itself, by option, when that row is made again
+KNOWN = ("task", "seeds", "rows", "setting", "average", "set", "merge", "table", "figures")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,24 +61,61 @@ def parser() -> argparse.ArgumentParser:
     names = ", ".join(experiment_names())
     options.add_argument("experiment", help=f"{names}; or a row's result")
     options.add_argument("--task", help="such as iwslt14-de-en")
-    options.add_argument("--data", type=Path, help="prepared corpus; prepared there if missing")
-    options.add_argument("--out", type=Path, required=True, help="folder of runs and results")
-    options.add_argument("--from", dest="originals", type=Path, help="original files of the corpus")
-    options.add_argument("--seeds", default="1,2,3", metavar="1,2,3")
-    options.add_argument("--rows", metavar="NAME,...", help="only these")
-    options.add_argument("--budget", type=float, metavar="MINUTES", help="stop after this time")
+    options.add_argument(
+        "--data", type=Path, metavar="DIR", help="prepared corpus; prepared there if missing"
+    )
+    options.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder of runs and results"
+    )
+    options.add_argument(
+        "--from", dest="originals", type=Path, metavar="DIR", help="original files of the corpus"
+    )
+    options.add_argument(
+        "--seeds", default="1,2,3", metavar="N,...", help="of every row (default: 1,2,3)"
+    )
+    options.add_argument(
+        "--rows", metavar="NAME,...", help="make only these (the table has all with results)"
+    )
+    options.add_argument(
+        "--budget",
+        type=float,
+        metavar="MINUTES",
+        help="stop after this time, with everything saved; the same command continues",
+    )
     options.add_argument(
         "--setting",
         metavar="paper|equal-time:MINUTES|equal-updates:NUMBER",
         help="how long rows train: as their recipes say, or all for the same time or updates "
         "(default: as the experiment says, mostly paper)",
     )
-    options.add_argument("--average", type=int, default=0, metavar="N", help="of N checkpoints")
-    options.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    options.add_argument("--device", help="auto, cpu or cuda")
-    options.add_argument("--merge", nargs="+", type=Path, default=[], metavar="FILE")
+    options.add_argument(
+        "--average",
+        type=int,
+        default=0,
+        metavar="N",
+        help="translate with the average of the checkpoints of the last N validations "
+        "(default: with the one of the lowest validation loss)",
+    )
+    options.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting of all rows; may be repeated",
+    )
+    options.add_argument(
+        "--device", help="that trains and translates: cpu, cuda or auto (default: auto)"
+    )
+    options.add_argument(
+        "--merge",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="copy results from other machines into OUT/rows and print the table; train nothing",
+    )
     last = options.add_mutually_exclusive_group()
-    last.add_argument("--table", action="store_true", help="only print the table")
+    last.add_argument("--table", action="store_true", help="print the table; train nothing")
     last.add_argument(
         "--figures",
         action="store_true",
@@ -85,6 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen = parser().parse_args(given)
     try:
+        _check_numbers(chosen)
         code = _repeat(chosen) if chosen.experiment.endswith(".json") else _reproduce(chosen, given)
     except JtransError as error:
         show_error(error, as_json=False)
@@ -118,6 +165,13 @@ def _job(chosen: argparse.Namespace, task: str, setting: str, overrides: Sequenc
     return Job(task, corpus, chosen.out, setting, overrides, chosen.average, chosen.device)
 
 
+def _check_numbers(chosen: argparse.Namespace) -> None:
+    if chosen.budget is not None and not 0.0 <= chosen.budget < math.inf:
+        raise usage_error(f"a budget of {chosen.budget:g} minutes", "--budget 60", "--budget")
+    if chosen.average < 0:
+        raise usage_error(f"the average of {chosen.average} checkpoints", "--average 5")
+
+
 def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     if chosen.task is None:
         raise usage_error("no task", "--task iwslt14-de-en", where="--task")
@@ -126,23 +180,27 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     seeds = parse_seeds(chosen.seeds)
     results = Path(chosen.out) / "rows"
     if chosen.merge:
-        merge(chosen.merge, results, of={row.name for row in experiment.rows})
-    if chosen.table:
-        _show(experiment, read_results(results), chosen.out)
+        recipes = {row.name: row.recipe.format(task=chosen.task) for row in experiment.rows}
+        merge(chosen.merge, results, recipes=recipes, task=chosen.task)
+    done = read_results(results, chosen.task)
+    if chosen.table or (chosen.merge and not chosen.figures):
+        _show(experiment, done, chosen.out)
+        if left := missing(experiment, rows, seeds, done):
+            console.talk(f"{len(left)} left: {', '.join(left)}; nothing was trained")
         return 0
     setting = chosen.setting or experiment.setting
     job = _job(chosen, chosen.task, setting, experiment.overrides)
-    for row in rows:  # refuse other settings or data before the first minute
-        job.config(row, seeds[0])
-        job.finished(row, seeds[0])
+    for row, seed in product(rows, seeds):  # refuse other settings or data before the first minute
+        job.config(row, seed)
+        job.finished(row, seed, experiment.splits)
     if chosen.figures:
-        _show(experiment, read_results(results), chosen.out)
+        _show(experiment, done, chosen.out)
         _draw(experiment, job, rows, seeds)
         return 0
     failed, exit_code = _train(job, experiment, rows, seeds, chosen.budget)
-    done = read_results(results) if results.is_dir() else []
+    done = read_results(results, chosen.task)
     _show(experiment, done, chosen.out)
-    left = missing(rows, seeds, done)
+    left = missing(experiment, rows, seeds, done)
     if left:
         console.talk(f"{len(left)} left: {', '.join(left)}")
         console.next_step(shlex.join(["python", "-m", "scripts.reproduce", *given]))
@@ -156,7 +214,7 @@ def _draw(experiment: Experiment, job: Job, rows: Sequence[Row], seeds: Sequence
     """Draw the report and the figures of the rows that have a result and a run."""
     from scripts.reproduction.figures import draw, runs_of_results
 
-    here, elsewhere = runs_of_results(job, rows, seeds)
+    here, elsewhere = runs_of_results(job, rows, seeds, experiment.splits)
     if elsewhere:
         console.talk(
             f"the figures are without {', '.join(elsewhere)}: copy their runs into {job.out}/runs"
@@ -183,7 +241,7 @@ def _train(
     failed: list[str] = []
     for seed in seeds:
         for row in rows:
-            if job.finished(row, seed) is not None:
+            if job.finished(row, seed, experiment.splits) is not None:
                 continue
             if deadline is not None and time.monotonic() > deadline:
                 return failed, 0
@@ -251,8 +309,18 @@ def _repeat(chosen: argparse.Namespace) -> int:
 
     from jtrans.files import write_text
 
+    for name in KNOWN:
+        if vars(chosen)[name] != parser().get_default(name):
+            raise usage_error(
+                f"--{name} has no effect when a row is made again from its file",
+                f"leave --{name} out, or name the experiment in place of the file",
+                where=f"--{name}",
+            )
     path = Path(chosen.experiment)
     known = RowResult.read(path)
+    siblings = [RowResult.read(each) for each in sorted(path.parent.glob(f"{known.row}-*.json"))]
+    of_row = {own.seed: own for own in siblings if own.row == known.row} | {known.seed: known}
+    check_same_data(of_row.values())
     _, _, average = known.checkpoint.partition("average-")
     chosen.average = int(average or 0)
     job = _job(chosen, known.task, known.setting)
@@ -262,17 +330,21 @@ def _repeat(chosen: argparse.Namespace) -> int:
             f"prepare {known.data['name']} as it was prepared there",
             where="--data",
         )
+    there = job.rows_folder / known.file_name
+    if there.is_file() and RowResult.read(there) == known:
+        raise usage_error(
+            f"{there} is the result that is to be made again", "choose another --out", "--out"
+        )
     recipe = job.out.resolve() / f"{known.row}-{known.seed}.toml"
     write_text(recipe, tomli_w.dumps(known.config))
-    row = Row(known.row, str(recipe))
+    row = Row(known.row, str(recipe).replace("{", "{{").replace("}", "}}"))
     experiment = Experiment(known.row, f"{known.row} again", [row], list(known.splits))
     _, code = _train(job, experiment, [row], [known.seed], chosen.budget)
-    again = job.finished(row, known.seed)
+    again = job.finished(row, known.seed, experiment.splits)
     if again is None:
         return code or EXIT_FAILED
     replace(again, recipe=known.recipe).write(job.rows_folder)  # it came from a copy of this one
-    of_row = [own for own in read_results(path.parent) if own.row == known.row]
-    return _compare(experiment, known, again, of_row)
+    return _compare(experiment, known, again, list(of_row.values()))
 
 
 def _compare(

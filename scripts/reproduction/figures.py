@@ -26,10 +26,10 @@ SHORT = 6  # words of the sentence whose attention is shown
 
 
 def runs_of_results(
-    job: Job, rows: Sequence[Row], seeds: Sequence[int]
+    job: Job, rows: Sequence[Row], seeds: Sequence[int], splits: Sequence[str]
 ) -> tuple[list[Run], list[str]]:
     """Return the runs of the rows that have a result, and the names of those that are not here."""
-    done = [(row, seed) for row in rows for seed in seeds if job.finished(row, seed) is not None]
+    done = [(row, seed) for row in rows for seed in seeds if job.finished(row, seed, splits)]
     folders = dict.fromkeys(job.run_folder(row, seed) for row, seed in done)
     here = [Run.open(folder) for folder in folders if Run.exists(folder)]
     return here, [folder.name for folder in folders if not Run.exists(folder)]

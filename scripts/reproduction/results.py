@@ -7,17 +7,48 @@ their digest, and the drawn test sets of the bootstrap as their scores.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from jtrans.errors import ConfigError
+from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.files import read_json, write_text
 
 FORMAT = 1
+METRICS = ("bleu", "chrf", "multi-bleu")
 # what may differ between the results of a row, as it changes no score
 FREE = ("training.seed", "training.keep.last")
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+Percent = Annotated[float, Field(ge=0.0, le=100.0)]
+Count = Annotated[int, Field(ge=0)]
+Time = Annotated[float, Field(ge=0.0)]
+
+
+class DataFacts(TypedDict):
+    """What a result says of its data: digests of the splits and of the pipeline, pairs of train."""
+
+    name: str
+    pairs: Count
+    complete_pairs: Count | None
+    is_subset: bool
+    digests: dict[str, str]
+
+
+class TrainingFacts(TypedDict):
+    """How training went; `processor_minutes` are None or missing where unknown."""
+
+    updates: Count
+    epochs: Time
+    minutes: Time
+    processor_minutes: NotRequired[Time | None]
+    reason: str
+    valid_loss: Time
 
 
 @dataclass(frozen=True)
@@ -26,17 +57,19 @@ class SplitScores:
 
     Args:
         sentences: of the split.
-        scores: by metric: bleu, chrf, multi-bleu.
+        scores: by metric of `METRICS`.
         signature: of sacreBLEU's BLEU.
         drawn: BLEU on every test set of the bootstrap.
         hypotheses: SHA-256 of the translations.
         tokens_per_second: of the translation.
     """
 
-    sentences: int
-    scores: dict[str, float]
+    __pydantic_config__ = STRICT
+
+    sentences: Count
+    scores: dict[str, Percent]
     signature: str
-    drawn: list[float]
+    drawn: Annotated[list[Percent], Field(min_length=SAMPLES, max_length=SAMPLES)]
     hypotheses: str
     tokens_per_second: float | None
 
@@ -51,29 +84,30 @@ class RowResult:
         seed: of the run.
         recipe: it was made from.
         setting: how training was limited: ``paper`` as in the recipe.
-        config: resolved, without the seed.
-        data: name, digests of the splits and of the pipeline, pairs, whether it is a subset.
+        config: resolved.
+        data: that it was trained on.
         versions: of jtrans, torch, python and sacreBLEU.
         machine: processor, device and precision.
         parameters: trainable numbers.
-        training: updates, epochs, minutes, minutes of processors (None or missing where unknown),
-            why it ended, the lowest validation loss.
+        training: how long it took and how it ended.
         checkpoint: that was translated with.
         curve: update, train loss and valid loss of every validation.
         splits: the scores by split.
     """
 
+    __pydantic_config__ = STRICT
+
     row: str
     task: str
-    seed: int
+    seed: Count
     recipe: str
     setting: str
     config: dict[str, Any]
-    data: dict[str, Any]
+    data: DataFacts
     versions: dict[str, str]
     machine: dict[str, str]
-    parameters: int
-    training: dict[str, Any]
+    parameters: Count
+    training: TrainingFacts
     checkpoint: str
     curve: list[list[float]]
     splits: dict[str, SplitScores]
@@ -89,6 +123,10 @@ class RowResult:
         device = self.machine["device"].replace(", 1 threads", ", 1 thread")
         return f"{self.machine['processor']}, {device}"
 
+    def has(self, splits: Iterable[str]) -> bool:
+        """Return whether these splits have been scored."""
+        return set(splits) <= set(self.splits)
+
     def write(self, folder: Path) -> Path:
         """Write the result into a folder; return the file."""
         path = folder / self.file_name
@@ -103,21 +141,40 @@ class RowResult:
             ConfigError: it is no result of a row.
             JtransError: the file cannot be read.
         """
+        if path.is_dir():
+            raise _no_result(f"{path} is a folder, not the result of a row")
         value = read_json(path)
-        names = {each.name for each in fields(cls)}
-        if (
-            not isinstance(value, dict)
-            or value.pop("format", None) != FORMAT
-            or set(value) != names
-        ):
-            raise ConfigError(
-                f"{path} is no result of a row, or of another version",
-                where=str(path),
-                hint="name files that python -m scripts.reproduce has written into OUT/rows",
-                kind="reproduce.result",
-            )
-        value["splits"] = {name: SplitScores(**own) for name, own in value["splits"].items()}
-        return cls(**value)
+        if not isinstance(value, dict) or value.pop("format", None) != FORMAT:
+            raise _no_result(f"{path} is no result of a row, or of another version")
+        try:
+            result = TypeAdapter(cls).validate_python(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(str(part) for part in first["loc"])
+            reason = f"{key}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+            raise _no_result(f"{path} is damaged: {reason}") from error
+        if fault := result._fault():
+            raise _no_result(f"{path} is damaged: {fault}")
+        return result
+
+    def _fault(self) -> str | None:
+        """Return what contradicts itself or is missing in a file of the right form."""
+        if self.seed != self.config.get("training", {}).get("seed"):
+            return f"seed {self.seed} is not that of its configuration"
+        for name, split in self.splits.items():
+            if missing := set(METRICS) - set(split.scores):
+                return f"splits.{name}.scores has no {', '.join(sorted(missing))}"
+        if missing := {"processor", "device", "precision"} - set(self.machine):
+            return f"machine has no {', '.join(sorted(missing))}"
+        return None if "torch" in self.versions else "versions has no torch"
+
+
+def _no_result(message: str) -> ConfigError:
+    return ConfigError(
+        message,
+        hint="name whole files that python -m scripts.reproduce has written into OUT/rows",
+        kind="reproduce.result",
+    )
 
 
 def file_name(row: str, seed: int) -> str:
@@ -125,36 +182,53 @@ def file_name(row: str, seed: int) -> str:
     return f"{row}-{seed}.json"
 
 
-def read_results(folder: Path) -> list[RowResult]:
-    """Return all results of a folder, checked against each other."""
-    results = [RowResult.read(path) for path in sorted(folder.glob("*.json"))]
-    check_same_data(results)
+def read_results(folder: Path, task: str | None = None) -> list[RowResult]:
+    """Return all results of a folder, checked against each other.
+
+    Args:
+        folder: of the results; without it there are none.
+        task: that they must be of, if it is known.
+
+    Raises:
+        ConfigError: a file is no result, has another's name, or does not go with the others.
+    """
+    results = []
+    for path in sorted(folder.glob("*.json")):
+        result = RowResult.read(path)
+        if path.name != result.file_name:
+            raise ConfigError(
+                f"{path} is the result of {result.row} with seed {result.seed}",
+                hint=f"rename it to {result.file_name}, or move it elsewhere if it is a copy",
+                kind="reproduce.file-name",
+            )
+        results.append(result)
+    check_same_data(results, task)
     return results
 
 
-def check_same_data(results: Iterable[RowResult]) -> None:
+def check_same_data(results: Iterable[RowResult], task: str | None = None) -> None:
     """Refuse results that cannot stand in one table.
 
+    Args:
+        results: that are to stand in it.
+        task: of the table, if it is known.
+
     Raises:
-        ConfigError: of other data, or of one row with other settings.
+        ConfigError: of another task, of other data, or of one row with other settings.
     """
     first: RowResult | None = None
     by_row: dict[str, RowResult] = {}
     for result in results:
         first = first or result
-        if result.data["digests"] != first.data["digests"]:
-            different = [
-                name
-                for name, digest in result.data["digests"].items()
-                if digest != first.data["digests"].get(name)
-            ]
+        if result.task != (task or first.task):
             raise ConfigError(
-                f"{result.file_name} and {first.file_name} were made with other data: "
-                f"{', '.join(different)} of {result.data['name']} and {first.data['name']} differ",
-                hint="results of one table need the same prepared corpus; keep those of another "
-                "in a folder of their own",
-                kind="reproduce.other-data",
+                f"{result.file_name} is of the task {result.task}, not of {task or first.task}",
+                where="--task",
+                hint="keep the results of each task in a folder of their own",
+                kind="reproduce.other-task",
             )
+        if result.data["digests"] != first.data["digests"]:
+            raise _other_data(result, first)
         same = by_row.setdefault(result.row, result)
         if (different_keys := _different(same.config, result.config)) or (
             same.checkpoint != result.checkpoint
@@ -165,6 +239,18 @@ def check_same_data(results: Iterable[RowResult]) -> None:
                 hint="seeds of one row must have the same settings; use another --out for others",
                 kind="reproduce.other-settings",
             )
+
+
+def _other_data(result: RowResult, first: RowResult) -> ConfigError:
+    ours, theirs = result.data["digests"], first.data["digests"]
+    different = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    return ConfigError(
+        f"{result.file_name} and {first.file_name} were made with other data: "
+        f"{', '.join(different)} of {result.data['name']} and {first.data['name']} differ",
+        hint="results of one table need the same prepared corpus; keep those of another in a "
+        "folder of their own",
+        kind="reproduce.other-data",
+    )
 
 
 def _different(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
@@ -183,33 +269,48 @@ def settings_differ(result: RowResult, config: Mapping[str, Any]) -> list[str]:
     return _different(result.config, config)
 
 
-def merge(paths: Sequence[Path], folder: Path, *, of: Collection[str]) -> list[RowResult]:
+def merge(
+    paths: Sequence[Path], folder: Path, *, recipes: Mapping[str, str], task: str
+) -> list[RowResult]:
     """Copy results from other machines into a folder, all or none; return those of the folder.
 
     Args:
         paths: of the results.
         folder: where they are copied to.
-        of: the experiment's rows.
+        recipes: of the experiment's rows, by name.
+        task: of the experiment.
 
     Raises:
-        ConfigError: one is of no row, or they are of other data or settings than those there.
+        ConfigError: one is of no row, another result of this row and seed is there already, or
+            they are of other data or settings than those there.
     """
-    own = read_results(folder) if folder.is_dir() else []
-    new = [RowResult.read(path) for path in paths]
-    for path, result in zip(paths, new, strict=True):
-        if result.row not in of:
+    merged = {result.file_name: result for result in read_results(folder, task)}
+    places = {name: folder / name for name in merged}
+    new = []
+    for path in paths:
+        result = RowResult.read(path)
+        name = result.file_name
+        if recipes.get(result.row) != result.recipe:
+            what = f"{result.row} of the recipe {result.recipe}"
             raise ConfigError(
-                f"{path} is the result of {result.row}, which is no row of this experiment",
-                where=str(path),
-                hint=f"its rows are {', '.join(sorted(of))}",
+                f"{path} is the result of {what}, which is no row of this experiment",
+                hint=f"its rows are {', '.join(sorted(recipes))}",
                 kind="reproduce.other-row",
             )
-    names = {result.file_name for result in new}
-    merged = [result for result in own if result.file_name not in names] + new
-    check_same_data(merged)
+        if merged.setdefault(name, result) != result:
+            raise ConfigError(
+                f"{path} and {places[name]} are two results of {result.row} with seed "
+                f"{result.seed}",
+                hint="name one of them, or delete the one in the folder that it is to replace",
+                kind="reproduce.twice",
+            )
+        if name not in places:
+            places[name] = path
+            new.append(result)
+    check_same_data(merged.values(), task)
     for result in new:
         result.write(folder)
-    return merged
+    return list(merged.values())
 
 
 def _compact(value: Any, indent: int = 0) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 from jtrans import __version__
 from jtrans.errors import CheckpointError, ConfigError, usage_error
 from scripts.reproduction.catalogue import Row, task_pairs
-from scripts.reproduction.results import RowResult, SplitScores, file_name, settings_differ
+from scripts.reproduction.results import (
+    METRICS,
+    DataFacts,
+    RowResult,
+    SplitScores,
+    file_name,
+    settings_differ,
+)
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
     from jtrans.runs import Run
     from jtrans.training.events import TrainingEvents
 
-METRICS = ("bleu", "chrf", "multi-bleu")
 LIMITS = ("max_epochs", "max_updates", "max_minutes", "stop")
 SETTINGS = {"equal-time": "max_minutes", "equal-updates": "max_updates"}  # their limits
 COMPLETE = 0.95  # of the complete training text: fewer pairs are a subset
@@ -64,21 +70,19 @@ class Job:
 
     def config(self, row: Row, seed: int) -> Config:
         """Return the resolved configuration of a row."""
-        from jtrans.config import load_config
-        from jtrans.models.zoo import system_configs
-
-        settings = {**row.settings, "training.seed": seed}
+        more = {"training.seed": seed}
         if self.average:
             # interrupted training leaves checkpoints between those of validations
-            settings["training.keep.last"] = 2 * self.average
-        # known while the recipe is read: some schedules end at the limit
-        settings |= limit_of(self.setting)
-        name = row.recipe_for(self.task)
-        config = load_config(name, system_configs(), overrides=self.overrides, options=settings)
-        return limited(config, self.setting)
+            more["training.keep.last"] = 2 * self.average
+        return row_config(row, self.task, self.setting, self.overrides, more)
 
-    def finished(self, row: Row, seed: int) -> RowResult | None:
-        """Return the result of a row, if there is one.
+    def checkpoint(self, row: Row) -> str:
+        """Return the name of the checkpoint that a row is translated with."""
+        average = row.average or self.average
+        return f"average-{average}" if average else "best"
+
+    def finished(self, row: Row, seed: int, splits: Sequence[str]) -> RowResult | None:
+        """Return the result of a row, if there is one with the scores of these splits.
 
         Raises:
             ConfigError: it was made with other settings or other data.
@@ -88,6 +92,8 @@ class Job:
             return None
         result = RowResult.read(path)
         keys = settings_differ(result, plain(self.config(row, seed)))
+        if result.checkpoint != self.checkpoint(row):
+            keys.append(f"--average (its checkpoint is {result.checkpoint})")
         if result.data["digests"] != digests(self.data):
             keys = [f"the data, {self.data.folder}"]
         if keys:
@@ -97,7 +103,30 @@ class Job:
                 hint="use another --out, or delete the result and its run",
                 kind="reproduce.other-settings",
             )
-        return result
+        return result if result.has(splits) else None
+
+
+def row_config(
+    row: Row,
+    task: str,
+    setting: str,
+    overrides: Sequence[str],
+    more: Mapping[str, Any],
+) -> Config:
+    """Return the resolved configuration of a row; `more` settings count more than all others.
+
+    Raises:
+        ConfigError: an unknown setting, key or value.
+    """
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+
+    # the limit is known while the recipe is read: some schedules end there
+    options = {**row.settings, **more, **limit_of(setting)}
+    config = load_config(
+        row.recipe_for(task), system_configs(), overrides=overrides, options=options
+    )
+    return limited(config, setting)
 
 
 def limit_of(setting: str) -> dict[str, int]:
@@ -275,7 +304,7 @@ def score_split(job: Job, run: Run, checkpoint: str, split: str, progress: Progr
     )
 
 
-def describe_data(job: Job) -> dict[str, Any]:
+def describe_data(job: Job) -> DataFacts:
     """Return what a result says of its data."""
     pairs = int(job.data.info["splits"]["train"]["pairs"])
     complete = task_pairs().get(job.task)

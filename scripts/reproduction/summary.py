@@ -14,7 +14,8 @@ from jtrans.evaluation.scores import Score
 from jtrans.evaluation.significance import PairedResult, p_text
 from jtrans.evaluation.systems import SeedGroup, SystemScores, compare_groups
 from scripts.reproduction.catalogue import Experiment, Row
-from scripts.reproduction.results import RowResult, SplitScores
+from scripts.reproduction.results import RowResult, SplitScores, settings_differ
+from scripts.reproduction.row import LIMITS, plain, row_config
 
 BLEU, PAPER_BLEU = "bleu", "multi-bleu"
 # of Student's t, 97.5 %, by degrees of freedom
@@ -81,11 +82,12 @@ class RowSummary:
 
 
 def summarise(experiment: Experiment, results: Sequence[RowResult]) -> list[RowSummary]:
-    """Return the rows that have results, in the order of the experiment."""
-    by_row = {
-        row.name: sorted((own for own in results if own.row == row.name), key=lambda own: own.seed)
-        for row in experiment.rows
-    }
+    """Return the rows that have results, in the order of the experiment.
+
+    Results without the scores of all splits are left out: another experiment made them.
+    """
+    whole = [own for own in sorted(results, key=lambda own: own.seed) if own.has(experiment.splits)]
+    by_row = {row.name: [own for own in whole if own.row == row.name] for row in experiment.rows}
     done = [row for row in experiment.rows if by_row[row.name]]
     verdicts: dict[str, dict[str, PairedResult | None]] = {row.name: {} for row in done}
     first = experiment.rows[0].name
@@ -207,6 +209,7 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
         lines.append(f"Training was limited by {limits[0]}, not as in the recipes.")
     if experiment.overrides:
         lines.append(f"Changed in every recipe: {'; '.join(experiment.overrides)}.")
+    lines += _changes(experiment, summaries) + _averages(summaries)
     if any(len(summary.results) > 1 for summary in summaries):
         lines.append("±: standard deviation between seeds.")
     lines.append(
@@ -222,15 +225,65 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
     return [*lines, *(f"{name}." for name in machines), first.splits[split].signature]
 
 
+def _changes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
+    """Return which settings are not those of the experiment: ``--set`` changed them."""
+    rows_of: dict[str, list[str]] = {}
+    for summary in summaries:
+        for setting in _other_settings(experiment, summary.row, summary.results[0]):
+            rows_of.setdefault(setting, []).append(summary.row.name)
+    settings_of: dict[str, list[str]] = {}
+    for setting, rows in rows_of.items():
+        where = "every row" if len(rows) == len(summaries) else ", ".join(rows)
+        settings_of.setdefault(where, []).append(setting)
+    return [
+        f"Not as the experiment has it, in {where}: {'; '.join(settings)}."
+        for where, settings in settings_of.items()
+    ]
+
+
+def _other_settings(experiment: Experiment, row: Row, result: RowResult) -> list[str]:
+    """Return the settings of a result that the experiment has otherwise, each ``key=value``."""
+    usual = row_config(row, result.task, experiment.setting, experiment.overrides, {})
+    told = () if result.setting == experiment.setting else LIMITS  # another note names the setting
+    settings = []
+    for key in settings_differ(result, plain(usual)):
+        if key.removeprefix("training.").split(".")[0] in told:
+            continue
+        value: Any = result.config
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        settings.append(f"{key}={'unset' if value is None else json.dumps(value)}")
+    return settings
+
+
+def _averages(summaries: Sequence[RowSummary]) -> list[str]:
+    """Return which rows were translated with averages though the experiment does not say so."""
+    rows_of: dict[str, list[str]] = {}
+    for summary in summaries:
+        name, _, count = summary.results[0].checkpoint.partition("-")
+        if name == "average" and not summary.row.average:
+            rows_of.setdefault(count, []).append(summary.row.name)
+    return [
+        f"Translated with the average of the checkpoints of the last {count} validations: "
+        f"{', '.join(rows)}."
+        for count, rows in rows_of.items()
+    ]
+
+
 def _has_single_seed(summary: RowSummary) -> bool:
     """Return whether a row or its baseline has a single seed in a comparison."""
     pairs = [pair for pair in summary.verdicts.values() if pair is not None]
     return any(1 in (pair.baseline_runs, pair.system_runs) for pair in pairs)
 
 
-def missing(rows: Sequence[Row], seeds: Sequence[int], results: Sequence[RowResult]) -> list[str]:
-    """Return the rows and seeds that have no result yet."""
-    done = {(result.row, result.seed) for result in results}
+def missing(
+    experiment: Experiment,
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    results: Sequence[RowResult],
+) -> list[str]:
+    """Return the rows and seeds that have no result yet, or none of all splits."""
+    done = {(result.row, result.seed) for result in results if result.has(experiment.splits)}
     return [f"{row.name}-{seed}" for seed in seeds for row in rows if (row.name, seed) not in done]
 
 

@@ -122,7 +122,7 @@ def test_every_row_and_seed_has_a_result_with_all_that_the_table_needs(done: Pat
     }
     for result in results:
         assert result.training["updates"] == 3
-        assert result.training["processor_minutes"] >= 0.0
+        assert (result.training["processor_minutes"] or 0.0) >= 0.0
         assert result.config["training"]["seed"] == result.seed
         assert set(result.splits["test"].scores) == {"bleu", "chrf", "multi-bleu"}
         assert len(result.splits["test"].drawn) == 1000
@@ -184,6 +184,62 @@ def test_a_row_made_again_from_its_result_is_compared_with_the_band_of_its_seeds
     known = RowResult.read(result)
     assert again.splits["test"].hypotheses == known.splits["test"].hypotheses
     assert (again.recipe, again.setting) == (known.recipe, known.setting)
+
+
+def test_a_result_is_not_compared_with_itself(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "transformer-small-1.json"
+    shutil.copytree(done / "rows", tmp_path / "kept")
+    for result in (done / "rows" / name, tmp_path / "kept" / name):
+        assert reproduce(result, *place(data, done), "--device", "cpu") == 2
+        assert "is the result that is to be made again" in capsys.readouterr().err
+
+
+def test_a_row_is_made_again_beside_files_of_something_else(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = Path(shutil.copy(done / "rows" / "transformer-small-1.json", tmp_path))
+    (tmp_path / "package.json").write_text("{}", encoding="utf-8")
+    out = tmp_path / "again {task}"  # braces are no placeholders here
+    assert reproduce(result, *place(data, out), "--device", "cpu") == 0
+    assert "the same translations" in capsys.readouterr().out
+
+
+def test_results_of_another_checkpoint_are_refused(
+    done: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["demo", *TASK, *place(data, done), "--seeds", 1, *settings(), "--average", 2]
+    assert reproduce(*line) == 2
+    assert "--average (its checkpoint is best)" in capsys.readouterr().err
+
+
+def test_a_result_that_does_not_go_with_the_others_is_refused_before_training(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(done / "rows", out / "rows")
+    shutil.copy(out / "rows" / "reformer-fast-2.json", out / "rows" / "copy.json")
+    line = ["demo", *TASK, *place(data, out), "--seeds", "3", *settings()]
+    assert reproduce(*line) == 2
+    assert "move it elsewhere if it is a copy" in capsys.readouterr().err
+    assert not (out / "runs").exists()
+
+
+def test_a_result_without_a_split_is_completed_from_its_run(
+    done: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(done, out)
+    experiment = find_experiment("demo", "grammar-de-en")
+    more = replace(experiment, splits=["valid", "test"])
+    monkeypatch.setattr(command, "find_experiment", lambda name, task: more)
+    weights = {path: path.stat().st_mtime_ns for path in out.rglob("*.safetensors")}
+    line = ["demo", *TASK, *place(data, out), "--seeds", 1, *settings()]
+    assert reproduce(*line, "--rows", "transformer-small") == 0
+    result = RowResult.read(out / "rows" / "transformer-small-1.json")
+    assert set(result.splits) == {"valid", "test"}
+    assert {path: path.stat().st_mtime_ns for path in weights} == weights
 
 
 def test_results_of_other_machines_are_merged(

@@ -1,0 +1,190 @@
+"""Results that come from elsewhere: merged, damaged, edited, twice. None of it trains."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.reproduction import command
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "data" / "benchmarks" / "reproduction" / "demo.grammar-de-en"
+NAME = "transformer-small-2.json"
+DEMO = ["demo", "--task", "grammar-de-en"]
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A folder with the results of three seeds of both rows."""
+    shutil.copytree(KEPT, tmp_path / "out" / "rows")
+    return tmp_path / "out"
+
+
+def reproduce(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as left:
+        command.main([str(argument) for argument in arguments])
+    return int(left.value.code or 0)
+
+
+def edited(change: Change, path: Path) -> Path:
+    """Write a kept result with a change to a file."""
+    value = json.loads((KEPT / NAME).read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def is_paragraph(text: str) -> bool:
+    return [line.split(":")[0] for line in text.splitlines()] == ["error", "hint"]
+
+
+CHANGES: dict[str, Change] = {
+    "scores of a split missing": lambda v: v["splits"]["test"].pop("drawn"),
+    "a metric missing": lambda v: v["splits"]["test"]["scores"].pop("bleu"),
+    "splits in a list": lambda v: v.update(splits=[]),
+    "few drawn sets": lambda v: v["splits"]["test"].update(drawn=[1.0, 2.0]),
+    "words for numbers": lambda v: v["splits"]["test"].update(drawn=["high"] * 1000),
+    "nan": lambda v: v["splits"]["test"]["scores"].update({"multi-bleu": math.nan}),
+    "more than 100": lambda v: v["splits"]["test"]["scores"].update({"multi-bleu": 340.0}),
+    "no data": lambda v: v.update(data=None),
+    "no digests": lambda v: v["data"].pop("digests"),
+    "no configuration": lambda v: v.update(config=None),
+    "nothing on training": lambda v: v.update(training={}),
+    "nothing on the machine": lambda v: v.update(machine={}),
+    "no versions": lambda v: v.update(versions={}),
+    "a row of two names": lambda v: v.update(row=["a", "b"]),
+    "a path for a seed": lambda v: v.update(seed="../../7"),
+    "another seed": lambda v: v.update(seed=4),
+    "another recipe": lambda v: v.update(recipe="demo/reformer-fast"),
+    "another task": lambda v: v.update(task="multi30k-de-en"),
+    "a new key": lambda v: v.update(comment="mine"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_damaged_or_edited_result_is_refused(
+    change: Change, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = edited(change, tmp_path / "edited.json")
+    assert reproduce(*DEMO, "--out", tmp_path / "out", "--merge", path) == 2
+    assert is_paragraph(capsys.readouterr().err)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", (KEPT / NAME).read_bytes()[:3000], None])
+def test_what_is_no_result_is_refused(
+    content: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file.json"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    assert reproduce(*DEMO, "--out", tmp_path / "out", "--merge", path) == 2
+    assert is_paragraph(capsys.readouterr().err)
+    assert reproduce(path, "--out", tmp_path / "out", "--data", tmp_path) == 2
+    assert is_paragraph(capsys.readouterr().err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_merging_prints_the_table_says_what_is_left_and_trains_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = sorted(KEPT.glob("*-1.json"))
+    assert reproduce(*DEMO, "--out", tmp_path / "out", "--seeds", "1,2", "--merge", *files) == 0
+    said = capsys.readouterr()
+    assert "transformer-small" in said.out
+    assert "2 left: transformer-small-2, reformer-fast-2; nothing was trained" in said.err
+    assert [path.name for path in (tmp_path / "out").iterdir() if path.is_dir()] == ["rows"]
+
+
+def test_two_results_of_one_row_and_seed_are_refused_and_nothing_is_replaced(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = edited(lambda v: v["splits"]["test"]["scores"].update(bleu=1.0), tmp_path / "x.json")
+    before = {path: path.read_bytes() for path in (out / "rows").iterdir()}
+    assert reproduce(*DEMO, "--out", out, "--merge", other) == 2
+    assert "two results of transformer-small with seed 2" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (out / "rows").iterdir()} == before
+    assert reproduce(*DEMO, "--out", tmp_path / "new", "--merge", KEPT / NAME, other) == 2
+    assert not (tmp_path / "new").exists()
+    assert reproduce(*DEMO, "--out", out, "--merge", KEPT / NAME, KEPT / NAME) == 0
+
+
+def test_a_copy_of_a_result_is_not_counted_as_one_more_seed(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(KEPT / NAME, out / "rows" / "transformer-small-4.json")
+    assert reproduce(*DEMO, "--out", out, "--table") == 2
+    said = capsys.readouterr().err
+    assert "is the result of transformer-small with seed 2" in said
+    assert is_paragraph(said)
+
+
+def test_results_of_another_task_are_refused(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["equal-parameters", "--task", "multi30k-de-en", "--out", out, "--table"]
+    assert reproduce(*line) == 2
+    assert "is of the task grammar-de-en" in capsys.readouterr().err
+
+
+def test_results_of_fewer_splits_are_left_out_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Figures 3 to 5 need scores of test only, table 2 of the same rows those of valid, too."""
+    changes = {"row": "transformer", "task": "iwslt14-de-en"}
+    changes["recipe"] = "iwslt14-de-en/transformer"
+    path = edited(lambda v: v.update(changes), tmp_path / "transformer-2.json")
+    line = ["--task", "iwslt14-de-en", "--out", tmp_path / "out", "--seeds", 2]
+    line += ["--rows", "transformer"]
+    assert reproduce("figure3", *line, "--merge", path) == 0
+    assert "multi-bleu test" in capsys.readouterr().out
+    assert reproduce("table2", *line, "--table") == 0
+    said = capsys.readouterr()
+    assert (said.out, "1 left: transformer-2" in said.err) == ("", True)
+
+
+def test_the_table_says_which_settings_were_changed_and_in_which_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(value: dict[str, Any]) -> None:
+        value["config"]["model"]["width"] = 16
+        value["config"]["training"]["max_updates"] = 50
+        value |= {"setting": "equal-updates:50", "checkpoint": "average-5"}
+
+    path = edited(change, tmp_path / "x.json")
+    line = [*DEMO, "--out", tmp_path / "out", "--merge", path]
+    assert reproduce(*line) == 0
+    alone = capsys.readouterr().out
+    assert "Not as the experiment has it, in every row: model.width=16." in alone
+    assert "average of the checkpoints of the last 5 validations: transformer-small." in alone
+    assert reproduce(*line, KEPT / "reformer-fast-1.json") == 0
+    both = capsys.readouterr().out
+    assert "Not as the experiment has it, in transformer-small: model.width=16." in both
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--table"], ["--seeds", "7"], ["--set", "model.width=8"], ["--task", "grammar-de-en"]],
+)
+def test_options_that_say_what_the_file_of_a_row_says_are_refused(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce(KEPT / NAME, "--out", tmp_path / "out", *arguments) == 2
+    assert f"{arguments[0]} has no effect" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--budget", "nan"], ["--budget", "-5"], ["--average", "-2"]]
+)
+def test_impossible_numbers_are_refused(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce(*DEMO, "--out", tmp_path / "out", *arguments) == 2
+    assert is_paragraph(capsys.readouterr().err)
