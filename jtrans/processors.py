@@ -38,9 +38,9 @@ def are_idle(threads: int) -> bool:
 def others_running() -> int:
     """Count the threads of other processes that run now or want to; 0 where Linux cannot say."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        own = _own_running()  # first: threads that wait for work may fall asleep meanwhile
+        ours = _own_running()  # first: threads that wait for work may fall asleep meanwhile
         everywhere = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
-        return max(0, everywhere - own)
+        return max(0, everywhere - ours)
     return 0
 
 

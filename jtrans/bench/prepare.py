@@ -92,12 +92,12 @@ def measure_prepare(
             progress=progress,
             on_step=on_step,
         )
-    own, largest = (
+    parent, largest = (
         resource.getrusage(who).ru_maxrss
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
     unit = 1024 if os.uname().sysname == "Linux" else 1024 * 1024  # KiB there, bytes on macOS
-    measured.peak_mib = round((own + (workers * largest if workers > 1 else 0)) / unit)
+    measured.peak_mib = round((parent + (workers * largest if workers > 1 else 0)) / unit)
     return measured
 
 

@@ -69,7 +69,7 @@ def average(
     names = [checkpoint.name for checkpoint in checkpoints]
     if as_json:
         validated = [
-            {"of": [own.name for own in each.checkpoints], str(choose): each.value}
+            {"of": [checkpoint.name for checkpoint in each.checkpoints], str(choose): each.value}
             for each in candidates
         ]
         made = {"checkpoint": str(folder), "of": names}

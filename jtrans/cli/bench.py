@@ -74,10 +74,10 @@ def prepare(
     from jtrans.api import read_source
     from jtrans.bench.prepare import measure_prepare
 
-    own = bool(train or valid or languages)
+    has_files = bool(train or valid or languages)
     chosen: dict[str, Any] = {} if bpe_merges is None else {"bpe_merges": bpe_merges}
     corpus, options = read_source(
-        None if own else name,
+        None if has_files else name,
         train=train or [],
         valid=valid,
         languages=languages,

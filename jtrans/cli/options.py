@@ -159,10 +159,10 @@ def grouped(
         groups: dict[str, list[inspect.Parameter]] = {}
         spread: list[inspect.Parameter] = []
         for name, parameter in parameters.items():
-            own = [parameter]
+            options = [parameter]
             if is_dataclass(parameter.annotation):
-                own = groups[name] = _options_of(parameter.annotation, without)
-            spread += [item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for item in own]
+                options = groups[name] = _options_of(parameter.annotation, without)
+            spread += [item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for item in options]
 
         def run(**values: Any) -> None:
             for name, options in groups.items():

@@ -187,10 +187,10 @@ def prepare(
             "--from needs the NAME of a corpus",
             "jtrans prepare NAME --from DIR; jtrans corpora lists the names",
         )
-    own = [option for option, value in files.items() if value]
-    if name is not None and own:
+    file_options = [option for option, value in files.items() if value]
+    if name is not None and file_options:
         raise usage_error(
-            f"--{own[0].replace('_', '-')} cannot be combined with NAME ({name})",
+            f"--{file_options[0].replace('_', '-')} cannot be combined with NAME ({name})",
             f"jtrans prepare {name}",
         )
     prepared = prepare_corpus(
@@ -263,8 +263,8 @@ def _show(prepared: PreparedCorpus, name: str | None = None, *, as_json: bool) -
     from jtrans.config import recipe_names
 
     # the recipes of a named corpus are in a folder of its name; those of demo/ fit any corpus
-    own = [recipe for recipe in recipe_names() if recipe.startswith(f"{name}/")]
-    recipe = min(own, key=lambda each: not each.endswith("/reformer-fast"), default=DEMO)
+    recipes = [recipe for recipe in recipe_names() if recipe.startswith(f"{name}/")]
+    recipe = min(recipes, key=lambda each: not each.endswith("/reformer-fast"), default=DEMO)
     run = f"runs/{prepared.name}-{recipe.partition('/')[2]}"
     command = ["jtrans", "train", recipe, "--data", str(prepared.folder), "--run", run]
     console.next_step(shlex.join(command))

@@ -77,10 +77,10 @@ def recipe_text(name: str) -> str:
     return _compose(shared, text[: base.start()] + text[base.end() :])
 
 
-def _compose(shared: str, own: str) -> str:
-    """Override the lines of `shared` by those of `own`, section by section, with comments."""
+def _compose(shared: str, recipe: str) -> str:
+    """Override the lines of `shared` by those of `recipe`, section by section, with comments."""
     shared_head, shared_sections = _sections(shared)
-    head, own_sections = _sections(own)
+    head, own_sections = _sections(recipe)
     names = list(dict.fromkeys(["data", "model", *shared_sections, *own_sections]))
     parts = ["\n".join([*head, *(["#", *shared_head[2:]] if len(shared_head) > 2 else [])])]
     for name in names:

@@ -205,7 +205,7 @@ def _show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
     console.talk(f"{'Estimating':<12} memory and time of {', '.join(plan.configs)}")
     estimates = predict(plan.configs, plan.data, device)
     if as_json:
-        models = {name: own.to_json() for name, own in estimates.items()}
+        models = {name: estimate.to_json() for name, estimate in estimates.items()}
         console.print_json({"recipe": plan.recipe, "seeds": plan.seeds, "models": models})
         return
     rows = [

@@ -66,8 +66,8 @@ class ScoreReport:
     @property
     def warnings(self) -> list[str]:
         """What makes the scores doubtful."""
-        own = [self.target.warning] if self.target.warning else []
-        return [*own, *self.evaluation.warnings, *self.tag_warnings]
+        doubts = [self.target.warning] if self.target.warning else []
+        return [*doubts, *self.evaluation.warnings, *self.tag_warnings]
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of --json."""
@@ -166,8 +166,8 @@ class ScoreReport:
         rows = [[group.name, *cells, *("" for _ in known)]]
         for number in numbers:
             system = evaluation.systems[number]
-            own = [_shown(SeedGroup(system.name, [system]), name) for name in evaluation.metrics]
-            rows.append([f"  {system.name}", *own, *self._run_cells(number, known)])
+            shown = [_shown(SeedGroup(system.name, [system]), name) for name in evaluation.metrics]
+            rows.append([f"  {system.name}", *shown, *self._run_cells(number, known)])
         return rows
 
     def _run_cells(self, number: int, known: Sequence[str]) -> list[str]:
@@ -256,7 +256,7 @@ def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]
     from jtrans.analysis.study.tagging import tagging_scores
 
     warnings = []
-    for member, own in zip(members, details, strict=True):
+    for member, detail in zip(members, details, strict=True):
         try:
             scores = {score.kind: score for score in tagging_scores(member)}
         except CorpusError as error:
@@ -265,9 +265,9 @@ def _add_tag_scores(members: Sequence[Member], details: Sequence[dict[str, Any]]
             warnings.append(f"tags are not scored: {error.message}")
             continue
         if scores:
-            own["tagging"] = {kind: asdict(score) for kind, score in scores.items()}
-            own["pos_accuracy"] = scores["pos"].accuracy if "pos" in scores else None
-            own["entity_f1"] = scores["ner"].f1 if "ner" in scores else None
+            detail["tagging"] = {kind: asdict(score) for kind, score in scores.items()}
+            detail["pos_accuracy"] = scores["pos"].accuracy if "pos" in scores else None
+            detail["entity_f1"] = scores["ner"].f1 if "ner" in scores else None
     return warnings
 
 

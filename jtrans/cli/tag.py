@@ -109,9 +109,9 @@ def _conllu(number: int, text: str, tagged: TaggedLine) -> str:
     rows = [f"# sent_id = {number + 1}", f"# text = {text}"]
     tags = tagged.labels.get("pos", ["_"] * len(tagged.words))
     entities = tagged.labels.get("ner")
-    for place, (word, own) in enumerate(zip(tagged.words, tags, strict=True)):
+    for place, (word, label) in enumerate(zip(tagged.words, tags, strict=True)):
         misc = "_" if entities is None else f"NER={entities[place]}"
-        rows.append("\t".join([str(place + 1), word, "_", own, *"_____", misc]))
+        rows.append("\t".join([str(place + 1), word, "_", label, *"_____", misc]))
     return "\n".join(rows) + "\n\n"
 
 

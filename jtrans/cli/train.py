@@ -112,9 +112,9 @@ def train(
     if seeds is not None:
         next_step = shlex.join(["jtrans", "score", *map(str, trainings)])
     results = []
-    for folder, own in trainings.items():
+    for folder, seeded in trainings.items():
         result, exit_code = train_with_table(
-            own,
+            seeded,
             data=data,
             run=folder,
             device=device if processes is None else "cpu",

@@ -92,8 +92,8 @@ def _zstandard(path: Path, handle: BinaryIO) -> Iterator[bytes]:
 def _zstandard_decoder(path: Path) -> tuple[Any, type[Exception]]:
     """Return a decoder factory and its exception: Python's own, or of the package zstandard."""
     try:
-        own: Any = importlib.import_module("compression.zstd")  # from Python 3.14 on
-        return own.ZstdDecompressor, own.ZstdError
+        module: Any = importlib.import_module("compression.zstd")  # from Python 3.14 on
+        return module.ZstdDecompressor, module.ZstdError
     except ModuleNotFoundError:
         pass
     try:

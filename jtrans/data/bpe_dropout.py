@@ -116,8 +116,8 @@ class _Words:
         for ids, starts, ends, _ in self._blocks():
             flat = np.ascontiguousarray(ids, np.int32).tobytes()
             bounds = zip((starts * width).tolist(), (ends * width).tolist(), strict=True)
-            own = (types.setdefault(flat[a:b], len(types)) for a, b in bounds)
-            numbers.append(np.fromiter(own, np.int32, count=ends.size))
+            word_types = (types.setdefault(flat[a:b], len(types)) for a, b in bounds)
+            numbers.append(np.fromiter(word_types, np.int32, count=ends.size))
         self._types = numbers.read()  # of each word of the text
         self._variants = WordVariants([*types], side, rate, seed)
 
@@ -150,11 +150,11 @@ class _Words:
         ids, offsets = self._store.flat
         for first in range(0, len(self._store), BLOCK):
             bounds = offsets[first : first + BLOCK + 1]
-            own = ids[bounds[0] : bounds[-1]]
-            ends = np.flatnonzero(~self._is_inner[own]) + 1  # EOS is a word of its own, too
+            part = ids[bounds[0] : bounds[-1]]
+            ends = np.flatnonzero(~self._is_inner[part]) + 1  # EOS is a word of its own, too
             starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
             sentences = np.searchsorted(ends, bounds - bounds[0], side="right")
-            yield _Sentences(own, starts, ends, sentences)
+            yield _Sentences(part, starts, ends, sentences)
 
 
 def _bounded(

@@ -142,9 +142,9 @@ def largest_difference(
     return max(
         (
             abs(a - b)
-            for (own, *_), (their, *_) in pairs
-            if own.tokens == their.tokens
-            for a, b in zip(own.token_log_probs, their.token_log_probs, strict=True)
+            for (ours, *_), (theirs, *_) in pairs
+            if ours.tokens == theirs.tokens
+            for a, b in zip(ours.token_log_probs, theirs.token_log_probs, strict=True)
         ),
         default=0.0,
     )
@@ -178,7 +178,7 @@ def compare_ways(
         piece = source[begin : begin + PIECE_LINES]
         for result, translator in ways:
             started = time.perf_counter()
-            best = [own[0] for own in translator.translate_nbest(piece, 1)]
+            best = [nbest[0] for nbest in translator.translate_nbest(piece, 1)]
             result.seconds += time.perf_counter() - started
             result.lines += [each.text for each in best]
             result.tokens += sum(len(each.tokens) for each in best)

@@ -115,7 +115,7 @@ class Tagger:
         """Leave out words that stand for a space (character segmentation)."""
         surfaces = self.side.surfaces(words)
         real = [place for place, surface in enumerate(surfaces) if surface]
-        shown = {kind: [own[place] for place in real] for kind, own in labels.items()}
+        shown = {kind: [names[place] for place in real] for kind, names in labels.items()}
         return TaggedLine([surfaces[place] for place in real], shown)
 
     def _parts(self, number: int, words: Sequence[str]) -> Iterator[_Part]:
@@ -123,12 +123,12 @@ class Tagger:
         ids: list[int] = []
         firsts: list[int] = []
         for word in words:
-            own = self.side.vocabulary.ids(self.side.split([word]))[: LONGEST_SOURCE - 1]
-            if len(ids) + len(own) >= LONGEST_SOURCE:
+            pieces = self.side.vocabulary.ids(self.side.split([word]))[: LONGEST_SOURCE - 1]
+            if len(ids) + len(pieces) >= LONGEST_SOURCE:
                 yield _Part(number, [*ids, EOS], firsts)
                 ids, firsts = [], []
             firsts.append(len(ids))
-            ids += own
+            ids += pieces
         if ids:
             yield _Part(number, [*ids, EOS], firsts)
 

@@ -104,4 +104,4 @@ def _of_batch(
         hits.append((predicted.argmax(dim=-1) == tokens).cpu())
     sizes = [len(target) for target in targets]
     sentences = zip(torch.cat(log_probs).split(sizes), torch.cat(hits).split(sizes), strict=True)
-    return [TeacherForcedScores(own.tolist(), right.tolist()) for own, right in sentences]
+    return [TeacherForcedScores(values.tolist(), right.tolist()) for values, right in sentences]

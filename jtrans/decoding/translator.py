@@ -129,7 +129,7 @@ def translate_ids(
         read = [padded([each[index] for index in batch], device) for each in (sources, *others)]
         source, mask = read[0]
         forced = [prefixes[index] for index in batch] if prefixes else None
-        own = [phrases[index] for index in batch] if phrases else None
+        wanted = [phrases[index] for index in batch] if phrases else None
         with torch.no_grad():
             memories = (
                 [model.encode(*ids) for model, ids in zip(models, read, strict=True)]
@@ -137,8 +137,8 @@ def translate_ids(
                 else None
             )
         if sampling:
-            return draw(models, source, mask, options, sampling, forced, own, memories)
-        return beam_search(models, source, mask, options, forced, own, memories)
+            return draw(models, source, mask, options, sampling, forced, wanted, memories)
+        return beam_search(models, source, mask, options, forced, wanted, memories)
 
     lanes = lane_count(device)
     if is_joint:  # whose small batches are as fast, and whose large ones need much memory
@@ -255,7 +255,7 @@ class Translator:
         flat = [sentence for parts in sentences for sentence in parts]
         translated = iter(self._translated(flat, options, progress))
         results = [[next(translated) for _ in parts] for parts in sentences]
-        return [own[0] if len(own) == 1 else [self._joined(own)] for own in results]
+        return [nbest[0] if len(nbest) == 1 else [self._joined(nbest)] for nbest in results]
 
     def teacher_forced_scores(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress = Silent()
@@ -343,10 +343,11 @@ class Translator:
         check_search([each.constraints for each in searched], options, extras.sampling)
         wider = replace(options, nbest=options.beam) if has_choice else options
         best = []
-        for sentence, own in zip(searched, self._search(searched, wider, progress), strict=True):
-            if not own:
+        results = self._search(searched, wider, progress)
+        for sentence, hypotheses in zip(searched, results, strict=True):
+            if not hypotheses:
                 raise no_translation(sentence.number)
-            ranked = self._rank([self._to_text(each, sentence.constraints) for each in own])
+            ranked = self._rank([self._to_text(each, sentence.constraints) for each in hypotheses])
             best.append(ranked if extras.coverage_penalty else ranked[: options.nbest])
         if extras.needs_attention:
             reader = AttentionReader(self.pipeline, extras, self._attention)
@@ -379,7 +380,7 @@ class Translator:
             )
 
     def _joined(self, parts: Sequence[Sequence[Translation]]) -> Translation:
-        best = [own[0] for own in parts]
+        best = [nbest[0] for nbest in parts]
         whole = joined(best, self.pipeline.target, self.options)
         if self.extras.mbr:
             return replace(whole, score=sum(each.score for each in best) / len(best))

@@ -44,15 +44,15 @@ def find_leftover(
     for kind, pattern in {**_PIECES, "escaped characters": escaped}.items():
         marks = [set(pattern.findall(line)) for line in lines]
         known = [[set(pattern.findall(line)) for line in text] for text in references]
-        usual = Counter(mark for text in known for own in text for mark in own)
-        new = [own.difference(*theirs) for own, *theirs in zip(marks, *known, strict=True)]
-        often = Counter(mark for own in new for mark in own)
-        new = [{mark for mark in own if often[mark] > usual[mark]} for own in new]
-        found = [number for number, own in enumerate(new) if own]
-        if found:
-            is_many = len(found) >= min(MANY_LINES, MANY_SHARE * len(lines))
+        usual = Counter(mark for text in known for line in text for mark in line)
+        new = [line.difference(*theirs) for line, *theirs in zip(marks, *known, strict=True)]
+        often = Counter(mark for line in new for mark in line)
+        new = [{mark for mark in line if often[mark] > usual[mark]} for line in new]
+        marked = [number for number, line in enumerate(new) if line]
+        if marked:
+            is_many = len(marked) >= min(MANY_LINES, MANY_SHARE * len(lines))
             is_certain = is_many or max(map(len, new)) > 1
-            return Leftover(kind, len(found), found[0] + 1, min(new[found[0]]), is_certain)
+            return Leftover(kind, len(marked), marked[0] + 1, min(new[marked[0]]), is_certain)
     return None
 
 

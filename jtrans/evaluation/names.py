@@ -41,8 +41,8 @@ def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
     lengths = [0] * len(names)  # parts of the path in the name, 0 for the name itself
     while True:
         shown = [
-            "/".join(own[-length:]).replace("//", "/") if length else name
-            for name, own, length in zip(names, parts, lengths, strict=True)
+            "/".join(path_parts[-length:]).replace("//", "/") if length else name
+            for name, path_parts, length in zip(names, parts, lengths, strict=True)
         ]
         again = [
             number
@@ -68,7 +68,7 @@ def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]])
     """
     shared = [_shared(names) for names in groups]
     labels = []
-    for number, (names, own) in enumerate(zip(groups, seeds, strict=True)):
+    for number, (names, group_seeds) in enumerate(zip(groups, seeds, strict=True)):
         others = [
             other
             for place, members in enumerate(groups)
@@ -78,7 +78,7 @@ def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]])
         name = shared[number]
         if not name or any(f"{other}/".startswith(f"{name}/") for other in others):
             name = _listed(names)
-        labels.append(names[0] if len(names) == 1 else f"{name} (seeds {_ranges(own)})")
+        labels.append(names[0] if len(names) == 1 else f"{name} (seeds {_ranges(group_seeds)})")
     return _numbered(labels)
 
 
@@ -92,7 +92,7 @@ def _shared(names: Sequence[str]) -> str:
     words = [_SEPARATORS.split(name) for name in names]
     begin = _common(words)
     rest = min(map(len, words)) - len(begin)
-    end = _common([own[::-1] for own in words])[:rest][::-1]
+    end = _common([parts[::-1] for parts in words])[:rest][::-1]
     if begin and end:
         return f"{''.join(begin)}…{''.join(end)}"
     shared = "".join(begin or end).strip("-_./ ")

@@ -106,7 +106,7 @@ def sacrebleu_scores(
         counts = metric._extract_corpus_statistics(hypotheses, None)
         result = metric._aggregate_and_compute(counts)
         sums = bootstrap.sums(np.array(counts)).tolist()
-        drawn = np.array([metric._compute_score_from_stats(own).score for own in sums])
+        drawn = np.array([metric._compute_score_from_stats(sampled).score for sampled in sums])
         metric.n_bootstrap, metric.seed = SAMPLES, str(SEED)  # for the signature
         signature = f"{result.name}|{metric.get_signature()}"
         scores.append(Score(result.name, float(result.score), signature, drawn))

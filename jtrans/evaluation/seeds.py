@@ -66,8 +66,8 @@ class SeedSample:
 
     def _with_seeds(self) -> NDArray[np.float64]:
         """Return the deviations of the mean over sentences and seeds."""
-        drawn, own = _deviations(self.drawn.mean(axis=0)), _seed_variance(self)
-        return _with_seeds(drawn, [(1 / self.runs, own)] if own else [])
+        drawn, variance = _deviations(self.drawn.mean(axis=0)), _seed_variance(self)
+        return _with_seeds(drawn, [(1 / self.runs, variance)] if variance else [])
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,13 @@ def compare_means(
     if not drawn.size or not np.isfinite(difference):
         return SeedTest(difference, 1.0, drawn.size)
     pair = (baseline, system)
-    own = [(1 / sample.runs, _seed_variance(sample)) for sample in pair]
-    terms = [(weight, variance) for weight, variance in own if variance is not None]
+    weighted = [(1 / sample.runs, _seed_variance(sample)) for sample in pair]
+    terms = [(weight, variance) for weight, variance in weighted if variance is not None]
     pool = _pooled([variance for _, variance in terms] or [*map(_seed_variance, others)])
     is_borrowed = pool is not None and len(terms) < len(pair)
     if pool is not None and is_borrowed:
         # two or three runs are too few to say what another system's seeds have left
-        terms = [(sum(weight for weight, _ in own), pool)]
+        terms = [(sum(weight for weight, _ in weighted), pool)]
     parts = [drawn, _with_seeds(drawn, terms, is_borrowed=is_borrowed)]
     p = max(2.0 ** (1 - sentences), *(p_value(part, difference) for part in parts))
     return SeedTest(difference, p, drawn.size, bool(terms), is_borrowed)
@@ -151,14 +151,14 @@ def _with_seeds(
         is_borrowed: whether a variance is that of another system.
     """
     share = 1.0
-    variances = [weight * max(0.0, own.total - own.in_sentences) for weight, own in terms]
+    variances = [weight * max(0.0, term.total - term.in_sentences) for weight, term in terms]
     if is_borrowed:
-        variances = [weight * own.total for weight, own in terms]
-        inside = sum(weight * own.in_sentences for weight, own in terms)
+        variances = [weight * term.total for weight, term in terms]
+        inside = sum(weight * term.in_sentences for weight, term in terms)
         share = max(0.0, 1 - inside / drawn.var()) if drawn.size and drawn.var() else 1.0
     if not sum(variances):
         return drawn
-    squares = [part**2 / own.freedom for part, (_, own) in zip(variances, terms, strict=True)]
+    squares = [part**2 / term.freedom for part, (_, term) in zip(variances, terms, strict=True)]
     noise = math.sqrt(sum(variances)) * _t_quantiles(sum(variances) ** 2 / sum(squares), drawn.size)
     # of either sign, so that the two systems of a comparison can change places
     return np.concatenate([math.sqrt(share) * drawn + sign * noise for sign in (1, -1)])

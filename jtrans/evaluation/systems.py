@@ -172,16 +172,16 @@ def evaluate(
         scores = sacrebleu_scores(
             output.lines, references, metrics=plain, bootstrap=bootstrap, **options
         )
-        own = None
+        tokenised = None
         if MULTI_BLEU in metrics:
-            own = multi_bleu(output.words, output.reference_words, lowercase=lowercase)
-        system = SystemScores(output.name, dict(zip(plain, scores, strict=True)), own)
+            tokenised = multi_bleu(output.words, output.reference_words, lowercase=lowercase)
+        system = SystemScores(output.name, dict(zip(plain, scores, strict=True)), tokenised)
         systems.append(system)
         key = f"alone {number}" if output.group is None else f"group {output.group}"
         name = output.name if output.group is None else output.group
         groups.setdefault(key, SeedGroup(name, [])).members.append(system)
     compared = compare_groups(list(groups.values()), plain, bootstrap.sentences)
-    warnings = [tokenised_warning(own.name, own.lines) for own in outputs if "bleu" in plain]
+    warnings = [tokenised_warning(each.name, each.lines) for each in outputs if "bleu" in plain]
     return Evaluation(
         list(metrics),
         systems,

@@ -35,12 +35,12 @@ class TaggingScore:
 def score_tags(kind: str, gold: Sequence[Gold], predicted: Sequence[Sequence[str]]) -> TaggingScore:
     """Score the labels of all sentences, one for each word."""
     pairs = [
-        (own, label)
+        (truth, label)
         for labels, given in zip(gold, predicted, strict=True)
-        for own, label in zip(labels, given, strict=True)
-        if own is not None
+        for truth, label in zip(labels, given, strict=True)
+        if truth is not None
     ]
-    right = sum(own == label for own, label in pairs)
+    right = sum(truth == label for truth, label in pairs)
     accuracy = right / len(pairs) if pairs else None
     if kind != NER:
         return TaggingScore(kind, len(pairs), accuracy)
@@ -68,10 +68,10 @@ def label_counts(
     place = {name: number for number, name in enumerate(names)}
     counts = np.zeros((len(gold), len(names), 3))
     for row, labels, given in zip(counts, gold, predicted, strict=True):
-        for own, label in zip(labels, given, strict=True):
-            if own is None:
+        for truth, label in zip(labels, given, strict=True):
+            if truth is None:
                 continue
-            for column, name in ((0, own if own == label else ""), (1, label), (2, own)):
+            for column, name in ((0, truth if truth == label else ""), (1, label), (2, truth)):
                 if name in place:
                     row[place[name], column] += 1
     return counts
@@ -87,9 +87,9 @@ def span_counts(
     place = {name: number for number, name in enumerate(types)}
     counts = np.zeros((len(gold), len(types), 3))
     for row, labels, given in zip(counts, gold, predicted, strict=True):
-        if all(own is None for own in labels):
+        if all(label is None for label in labels):
             continue
-        expected = entity_spans([own or OUTSIDE for own in labels])
+        expected = entity_spans([label or OUTSIDE for label in labels])
         spans = entity_spans(given)
         for column, group in enumerate((spans & expected, spans, expected)):
             for _, _, name in group:
@@ -103,12 +103,12 @@ def entity_spans(labels: Sequence[str]) -> set[Span]:
     spans: set[Span] = set()
     begin, name = 0, ""
     for place, label in enumerate([*labels, OUTSIDE]):
-        prefix, _, own = label.partition("-")
-        if name and (prefix != "I" or own != name):
+        prefix, _, entity_type = label.partition("-")
+        if name and (prefix != "I" or entity_type != name):
             spans.add((begin, place, name))
             name = ""
-        if own and not name:
-            begin, name = place, own
+        if entity_type and not name:
+            begin, name = place, entity_type
     return spans
 
 

@@ -51,7 +51,7 @@ def find_target(
         CorpusError: names and scripts contradict each other in what the tokenizer depends on, or
             do not tell Chinese from Japanese.
     """
-    named = {name: own for name in names if (own := language_of_file(name)) is not None}
+    named = {name: language for name in names if (language := language_of_file(name)) is not None}
     scripts = dict(zip(names, map(_script, texts), strict=True))
     script = scripts[names[0]]
     if given is not None:
@@ -87,9 +87,9 @@ def _contradiction(
             return f"{name} is named {language}, but {choice}"
     expected = language_script(target.language)
     for name, script in scripts.items():
-        own = {**_BY_SCRIPT, **_AMBIGUOUS}.get(script or "", "en")
+        usual = {**_BY_SCRIPT, **_AMBIGUOUS}.get(script or "", "en")
         is_usual = script in (None, expected) or (script, expected) == ("Han", "Japanese")
-        if not is_usual and tokenizer_name(own) != target.tokenizer:
+        if not is_usual and tokenizer_name(usual) != target.tokenizer:
             return f"{name} is in {script} characters, but {choice}"
     return None
 

@@ -272,8 +272,8 @@ def _encoder_names(
 
 
 def _block(ours: str, theirs: str, parts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for own, their in parts.items():
-        yield f"{ours}.{own}", f"{theirs}.{their}"
+    for our_part, their in parts.items():
+        yield f"{ours}.{our_part}", f"{theirs}.{their}"
 
 
 def _updates(content: Mapping[str, Any]) -> int:

@@ -123,8 +123,8 @@ def _set_encoder(spec: Any, model: Transformer) -> None:
         _set_norm(spec.layer_norm, model.encoder.norm)
     layers: Iterable[Any] = model.encoder.layers
     for target, layer in zip(spec.layer, layers, strict=True):
-        own, feed_forward = layer.attention_residual, layer.ffn_residual
-        _set_self_attention(target.self_attention, layer.attention, own.norm)
+        attention, feed_forward = layer.attention_residual, layer.ffn_residual
+        _set_self_attention(target.self_attention, layer.attention, attention.norm)
         _set_feed_forward(target.ffn, layer.feed_forward, feed_forward.norm)
 
 
@@ -134,8 +134,8 @@ def _set_decoder(spec: Any, model: Transformer) -> None:
         _set_norm(spec.layer_norm, model.norm)
     layers: Iterable[Any] = model.layers
     for target, layer in zip(spec.layer, layers, strict=True):
-        own, cross, feed_forward = layer.residuals
-        _set_self_attention(target.self_attention, layer.self_attention, own.norm)
+        attention, cross, feed_forward = layer.residuals
+        _set_self_attention(target.self_attention, layer.self_attention, attention.norm)
         _set_cross_attention(target.attention, layer.cross_attention, cross.norm)
         _set_feed_forward(target.ffn, layer.feed_forward, feed_forward.norm)
     _set_linear(spec.projection, model.output.weight, model.output.bias)

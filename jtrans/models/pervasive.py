@@ -103,8 +103,8 @@ class ResidualNetwork(nn.Module):
     ) -> Tensor:
         """Map the grid, as in `DenseNetwork`."""
         total = x
-        for layer, own in zip(self.layers, rows, strict=True):
-            x = layer(x, is_real, own)
+        for layer, layer_rows in zip(self.layers, rows, strict=True):
+            x = layer(x, is_real, layer_rows)
             total = total + x
         return total / (len(self.layers) + 1)
 
@@ -184,8 +184,8 @@ class DenseNetwork(nn.Module):
         cells = target_mask[:, :, None, None] if self.training else x.new_ones(1, 1, 1, 1).bool()
         cells = cells if is_real is None else cells & is_real
         features = [x]
-        for layer, own in zip(self.layers, rows, strict=True):
-            features.append(layer(cells, own, *features))
+        for layer, layer_rows in zip(self.layers, rows, strict=True):
+            features.append(layer(cells, layer_rows, *features))
         x = torch.relu(self.norm(torch.cat(features, dim=-1), cells))
         return torch.relu(self.last_norm(self.mix(x), cells))
 
@@ -205,7 +205,7 @@ class PervasiveState:
         # all sentences and as many hypotheses of each: they keep their order
         is_same = rows.shape[1] == self.beam and chosen.numel() == len(self.memory.mask)
         memory = self.memory if is_same else self.memory.select(chosen)
-        held = [own.select(chosen) for own in self.rows]
+        held = [layer_rows.select(chosen) for layer_rows in self.rows]
         return PervasiveState(memory, rows.shape[1], held, self.length)
 
 

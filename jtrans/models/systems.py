@@ -329,8 +329,8 @@ class HybridConfig(SystemConfig):
     def rnmt(self) -> RnmtPlusConfig:
         """The settings of the RNMT+ parts."""
         names = set(RnmtPlusConfig.model_fields) - {"system", "width"}
-        own = {name: getattr(self, f"rnmt_{name}") for name in names}
-        return RnmtPlusConfig(width=self.width, **own)
+        values = {name: getattr(self, f"rnmt_{name}") for name in names}
+        return RnmtPlusConfig(width=self.width, **values)
 
     @model_validator(mode="after")
     def _possible_combination(self) -> Self:

@@ -80,11 +80,11 @@ class DecoderLayer(Layer):
             cache: earlier positions, in slots.
             slot_bias: 0 on slots that a hypothesis attends to, -inf on others, [B, beam, slots].
         """
-        own, cross, feed_forward = self.residuals
+        attention, cross, feed_forward = self.residuals
         keys, values = source_keys_values
         slots = None if slot_bias is None else slot_bias[:, None]  # [B, 1, beam, slots]
         bias = None if source_bias is None else source_bias[:, None, None, :]  # [B, 1, 1, S]
-        x = own(x, self.self_attention, bias=slots, causal=cache is None, cache=cache)
+        x = attention(x, self.self_attention, bias=slots, causal=cache is None, cache=cache)
         x = cross(x, self.cross_attention, k=keys, v=values, bias=bias)
         return feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
 

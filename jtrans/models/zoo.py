@@ -252,9 +252,9 @@ def load_weights(model: TranslationModel, path: Path) -> None:
     import safetensors.torch
 
     try:
-        own = dict(model.named_parameters())
+        parameters = dict(model.named_parameters())
         with safetensors.safe_open(path, framework="pt") as stream:
-            for name in own.keys() & set(stream.keys()):
+            for name in parameters.keys() & set(stream.keys()):
                 kind = stream.get_slice(name).get_dtype()
                 if kind not in FLOATS:  # torch would convert it without a word
                     raise RuntimeError(f"{name} is of the type {kind}")

@@ -115,8 +115,8 @@ class BeamCache:
             0 on slots of the prefix, -inf on others, [B, beam, slots]; None when all are.
         """
         B, beam, _ = self.mask.shape
-        own = torch.eye(beam, dtype=torch.bool, device=self.mask.device).expand(B, -1, -1)
-        self.mask = torch.cat([self.mask, own], dim=2)
+        new_slots = torch.eye(beam, dtype=torch.bool, device=self.mask.device).expand(B, -1, -1)
+        self.mask = torch.cat([self.mask, new_slots], dim=2)
         self.length += 1
         if beam == 1 and self.mask.shape[2] == self.length:
             return None  # one hypothesis per sentence so far: every slot is its own

@@ -71,9 +71,9 @@ def available_memory(root: Path = Path("/")) -> int | None:
     import resource  # not on Windows, which was left above
 
     limits = [1024 * (machine["MemAvailable"] + machine.get("SwapFree", 0))]
-    own, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if own != resource.RLIM_INFINITY:
-        limits.append(own - 1024 * _numbers(root / "proc/self/status").get("VmSize", 0))
+    address_space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if address_space != resource.RLIM_INFINITY:
+        limits.append(address_space - 1024 * _numbers(root / "proc/self/status").get("VmSize", 0))
     for group, limit, usage in _control_groups(root):
         limits += _left(group, limit, usage)
     return max(0, min(limits))

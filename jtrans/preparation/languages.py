@@ -58,9 +58,9 @@ def _sample(text: ParallelText) -> Samples:
 def _is_crossed(samples: Samples, train: Samples) -> bool:
     """Return whether each side of a split has the words of the other side of train."""
     known = [{word for line in lines for word in line.lower().split()} for lines in train]
-    for own, lines in enumerate(samples):
+    for side, lines in enumerate(samples):
         words = [word for line in lines for word in line.lower().split()]
-        right, wrong = (sum(word in known[side] for word in words) for side in (own, 1 - own))
+        right, wrong = (sum(word in known[n] for word in words) for n in (side, 1 - side))
         if wrong <= MANY_FOREIGN * right + len(words) / 10:
             return False
     return True

@@ -213,10 +213,10 @@ def _say_labels(
             kind="corpus.no-labels",
         )
     counts = []
-    for split, own in statistics.items():
-        labelled = own.pairs - own.unlabelled
-        lost = f" ({own.misaligned:,} with other characters)" if own.misaligned else ""
-        counts.append(f"{split} {labelled:,} of {own.pairs:,}{lost}")
+    for split, stats in statistics.items():
+        labelled = stats.pairs - stats.unlabelled
+        lost = f" ({stats.misaligned:,} with other characters)" if stats.misaligned else ""
+        counts.append(f"{split} {labelled:,} of {stats.pairs:,}{lost}")
         if not labelled:
             progress.warn(f"not one sentence of {split} has labels")
     kinds = " and ".join(labelling.label_names)

@@ -150,8 +150,8 @@ class GradientSpread:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        own = {"mean": self.mean, "sd": self.deviation, "interval": self.half_interval}
-        return {"values": list(self.values), **own}
+        summary = {"mean": self.mean, "sd": self.deviation, "interval": self.half_interval}
+        return {"values": list(self.values), **summary}
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class ScalingResult:
             "gradients": {"depth": self.depth.to_json(), "width": self.width.to_json()},
             "solution": self.scaling.to_json(),
             "models": [asdict(model) for model in self.runs],
-            "estimates": {name: own.to_json() for name, own in self.estimates.items()},
+            "estimates": {name: estimate.to_json() for name, estimate in self.estimates.items()},
             "warnings": self.warnings,
         }
 

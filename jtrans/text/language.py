@@ -259,8 +259,8 @@ def _own_letter(language: str) -> Any:
 
 def is_wrong_script(line: str, language: str) -> bool:
     """Return whether a line has letters, but none of the script its language is written in."""
-    own = _own_letter(language)
-    if own is None or own.search(line):
+    letter = _own_letter(language)
+    if letter is None or letter.search(line):
         return False
     return sum(character.isalpha() for character in line) >= _FEW_LETTERS
 
@@ -278,7 +278,7 @@ def _likeness(lines: Sequence[str], language: str) -> int:
     """Count the lines that may be in a language, by its common words or else by its script."""
     words = _COMMON_WORDS.get(base_language(language))
     if words is None:
-        own = _own_letter(language)
-        return 0 if own is None else sum(bool(own.search(line)) for line in lines)
+        letter = _own_letter(language)
+        return 0 if letter is None else sum(bool(letter.search(line)) for line in lines)
     common = frozenset(words.split())
     return sum(not common.isdisjoint(line.split()) for line in lines)

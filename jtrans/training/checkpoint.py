@@ -143,15 +143,15 @@ def share_state(
     with contextlib.ExitStack() as stack:
         trained = stack.enter_context(average.in_place()) if average else {}
         weights: dict[str, Tensor] = {}
-        own: dict[str, Tensor] = {}
+        loaded: dict[str, Tensor] = {}
         if not ranks.is_sharding:
             weights = dict(model.state_dict())
-            own = state_tensors(model, optimiser, trained) if ranks.is_first else {}
+            loaded = state_tensors(model, optimiser, trained) if ranks.is_first else {}
         elif checkpoint is not None:
             weights = safetensors.torch.load_file(checkpoint.weights)
-            own = safetensors.torch.load_file(checkpoint.folder / OPTIMISER)
+            loaded = safetensors.torch.load_file(checkpoint.folder / OPTIMISER)
         weights = ranks.share(weights)
-        tensors = ranks.share(own)
+        tensors = ranks.share(loaded)
     values = ranks.from_first(dataclasses.asdict(state))
     if ranks.is_first:
         return state
@@ -203,8 +203,8 @@ def _restore_optimiser(
             raise ValueError(f"{full_name} has shape {list(tensor.shape)}")
         # also the count of updates, which a fused optimiser keeps on the device of the parameters
         is_shaped = tensor.shape == parameter.shape
-        own = like(parameter, tensor) if is_shaped else tensor.to(parameter.device)
-        optimiser.state[parameter][key] = own
+        value = like(parameter, tensor) if is_shaped else tensor.to(parameter.device)
+        optimiser.state[parameter][key] = value
 
 
 def _read_state_file(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -83,12 +83,12 @@ class UpdateGradient:
             The summed losses, see `GradientAccumulator.accumulate`.
         """
         self._done, pairs = done, self.plan.pairs
-        own, idle = self._own(micro_batches)
+        dealt, idle = self._own(micro_batches)
         next_own = self._own(following)[0] if following else []
-        self.accumulator.batches.expect(pairs, [*own, *next_own])
+        self.accumulator.batches.expect(pairs, [*dealt, *next_own])
         labelled = self.labelled(micro_batches)
         divisor = self.plan.divisor(micro_batches)
-        counted, random = own[: len(own) - idle], RandomState.of(self.model.device)
+        counted, random = dealt[: len(dealt) - idle], RandomState.of(self.model.device)
         self.skips.remember(Attempt(done + 1, pairs, counted, divisor, labelled, random))
         self._statistics.keep()
         # the penalty of l2 is no part of the gradient whose noise is measured
@@ -97,7 +97,7 @@ class UpdateGradient:
             and self.ranks.count * len(micro_batches) > 1
         )
         self.noise.begin(done, divisor if is_divided else 0)
-        losses = self.accumulator.accumulate(pairs, own, divisor, labelled, idle=idle)
+        losses = self.accumulator.accumulate(pairs, dealt, divisor, labelled, idle=idle)
         sums = self.ranks.add_up(self.parameters, self.noise.joined(losses))
         return self.noise.parted(sums)
 

@@ -218,10 +218,10 @@ class GradientAccumulator:
                 loss, nll = r_drop_loss(self.model, batch, self.objective, memory, self.r_drop)
             else:
                 loss, nll = batch_loss(self.model, batch, self.objective, memory)
-            own = self.model.auxiliary(memory, learned) if learned else {}
-        own = {kind: value / passes for kind, value in own.items()}
+            auxiliary = self.model.auxiliary(memory, learned) if learned else {}
+        auxiliary = {kind: value / passes for kind, value in auxiliary.items()}
         total = loss / divisor
         for kind, count in labelled.items():
-            total = total + self.model.auxiliary_weights[kind] * own[kind] / max(1, count)
-        losses = torch.stack([loss, nll, *(own[kind] for kind in labelled)])
+            total = total + self.model.auxiliary_weights[kind] * auxiliary[kind] / max(1, count)
+        losses = torch.stack([loss, nll, *(auxiliary[kind] for kind in labelled)])
         return total, losses.detach()

@@ -129,10 +129,10 @@ class Validator:
     ) -> list[list[float]]:
         """Return summed loss and right labels of each batch of this rank, [1 + kinds]."""
         objective = Objective()
-        own = self.batches[self.ranks.rank :: self.ranks.count]
-        pairs = sum(indices.size for indices in own)
+        batches = self.batches[self.ranks.rank :: self.ranks.count]
+        pairs = sum(indices.size for indices in batches)
         sums, done = [], 0
-        for indices in own:
+        for indices in batches:
             batch = collate(self.pairs, indices).to(model.device)
             with torch.no_grad(), autocast(model.device, self.precision):
                 memory = model.encode(batch.source, batch.source_mask)
@@ -167,8 +167,8 @@ class Validator:
 
     def _translations(self, model: TranslationModel, progress: Progress) -> list[str]:
         """Return the translations of this rank's sentences, every `ranks.count`-th."""
-        own = self.sentences[self.ranks.rank :: self.ranks.count]
-        sources = [self.pairs.source[index] for index in own]
+        chosen = self.sentences[self.ranks.rank :: self.ranks.count]
+        sources = [self.pairs.source[index] for index in chosen]
         searched = [prepared(model, self.precision)]
         hypotheses = translate_ids(searched, sources, self.options, progress=progress)
         return [self.target.decode(best[0].tokens) for best in hypotheses]

@@ -95,14 +95,14 @@ def read_gold(
                     f"--gold-base {1 - first} counts from {1 - first}",
                     kind="corpus.alignment-range",
                 )
-        own = possible[number] = possible[number] or set()
+        allowed = possible[number] = possible[number] or set()
         if pair[0] is not None and pair[1] is not None:
-            own.add((pair[0], pair[1]))
+            allowed.add((pair[0], pair[1]))
             if link.is_sure:
                 sure[number].add((pair[0], pair[1]))
     return [
-        None if own is None else GoldAlignment(frozenset(sure[number]), frozenset(own))
-        for number, own in enumerate(possible)
+        None if allowed is None else GoldAlignment(frozenset(sure[number]), frozenset(allowed))
+        for number, allowed in enumerate(possible)
     ]
 
 

@@ -83,9 +83,13 @@ def alignment_tables(
     note = NOTE + study.text.only_first
     tables = [Table("alignment-layers", "Alignment by layer", columns, list(chain(*rows)), note)]
     if gold is not None:
-        best = [[*min(own, key=lambda r: _or_infinity(r[4])), len(own)] for own in rows if own]
+        best = [
+            [*min(system_rows, key=lambda r: _or_infinity(r[4])), len(system_rows)]
+            for system_rows in rows
+            if system_rows
+        ]
         title = "Best layer and row, chosen on this gold"
-        scored = sum(own is not None for own in gold)
+        scored = sum(sentence is not None for sentence in gold)
         note = BEST_NOTE + study.text.only_first
         if scored < len(gold):
             note += f" {scored:,} of {len(gold):,} sentences have gold alignments."
@@ -112,7 +116,7 @@ def find_gold(
             return None
     member = study.with_model[0].run_members[0]
     gold = read_gold(path, member.own_words("source"), member.own_words("target"), base)
-    if not any(own and own.possible for own in gold):
+    if not any(alignment and alignment.possible for alignment in gold):
         raise CorpusError(
             f"{path} has no links to words: nothing to measure against",
             hint="write source-target word numbers from 0, such as 0-0 1-2, a line per sentence",
@@ -173,10 +177,10 @@ def best_alignment(
 def _check_words(study: Study) -> None:
     first, *others = [member for subject in study.with_model for member in subject.run_members]
     for member in others:
-        own, expected = member.run.pipeline, first.run.pipeline
+        pipeline, expected = member.run.pipeline, first.run.pipeline
         if not (
-            is_same_words(own.source, expected.source)
-            and is_same_words(own.target, expected.target)
+            is_same_words(pipeline.source, expected.source)
+            and is_same_words(pipeline.target, expected.target)
         ):
             raise CorpusError(
                 f"{member.name} and {first.name} segment text into different words: gold "

@@ -79,7 +79,7 @@ def label_figures(
     member = study.with_model[0].run_members[0]
     words = member.own_words("source")
     gold = gold_labels(study.corpus, study.split, member.run.pipeline.source, words)
-    gold = {kind: own for kind, own in gold.items() if any(any(line) for line in own)}
+    gold = {kind: lines for kind, lines in gold.items() if any(any(line) for line in lines)}
     if not gold:
         raise CorpusError(
             f"{study.corpus.folder} has no labels of the source words of {study.split}",
@@ -113,7 +113,7 @@ def _alignments(
     """Return alignments of source and reference words, and where they come from."""
     gold = find_gold(study, path, base)
     if gold is not None:
-        links = [[] if own is None else sorted(own.possible) for own in gold]
+        links = [[] if alignment is None else sorted(alignment.possible) for alignment in gold]
         return links, f"Alignments: {path or 'those of the corpus'}."
     for subject in study.with_model:
         member = subject.run_members[0]
@@ -135,11 +135,11 @@ def _of_target(
     order = [_shown(kind, name) for name in study.corpus.label_names[kind]]
     names: list[list[str | None]] = []
     for size, labels, links in zip(sizes, source, alignments, strict=True):
-        own: list[str | None] = [None] * size
+        target_labels: list[str | None] = [None] * size
         for i, j in sorted(links, reverse=True):  # the first source word is the last to be written
             label = labels[i]
-            own[j] = own[j] if label is None else _shown(kind, label)
-        names.append(own)
+            target_labels[j] = target_labels[j] if label is None else _shown(kind, label)
+        names.append(target_labels)
     present = {name for line in names for name in line}
     kept = [name for name in dict.fromkeys(order) if name in present]
     place = {name: number for number, name in enumerate(kept)}
@@ -195,8 +195,8 @@ def _f_measure(study: Study, labels: _TargetLabels) -> Figure:
         bins=labels.names,
         counts=matches[0][0][:, :, 2].sum(axis=0).astype(int).tolist(),
         series=[
-            pooled_series(study, subject, own, f_measure)
-            for subject, own in zip(study.subjects, matches, strict=True)
+            pooled_series(study, subject, sums, f_measure)
+            for subject, sums in zip(study.subjects, matches, strict=True)
         ],
         note=f"Words of the translation that match the reference, clipped, by the {name} of the "
         "source word that the reference word is aligned to. A word too many has the label that it "
@@ -225,13 +225,15 @@ def matches_by_label(
         [sentences, labels, 3].
     """
     usual: defaultdict[str, Counter[int]] = defaultdict(Counter)
-    for reference, own in zip(references, labels, strict=True):
-        for word, label in zip(reference, own, strict=True):
+    for reference, numbers in zip(references, labels, strict=True):
+        for word, label in zip(reference, numbers, strict=True):
             usual[word][label] += 1
     sums = np.zeros((len(references), count + 1, 3))  # the last row takes the words without label
-    for row, hypothesis, reference, own in zip(sums, hypotheses, references, labels, strict=True):
+    for row, hypothesis, reference, numbers in zip(
+        sums, hypotheses, references, labels, strict=True
+    ):
         open_labels: defaultdict[str, list[int]] = defaultdict(list)
-        for word, label in zip(reference, own, strict=True):
+        for word, label in zip(reference, numbers, strict=True):
             open_labels[word].append(label)
             row[label, 2] += 1
         for word in hypothesis:
@@ -245,7 +247,7 @@ def matches_by_label(
 def _tagging(study: Study) -> list[Figure | Table]:
     """Return the quality of the labels that runs predict; nothing without such runs."""
     pairs = {member: tagging_pairs(member) for s in study.with_model for member in s.run_members}
-    kinds = list(dict.fromkeys(kind for own in pairs.values() for kind in own))
+    kinds = list(dict.fromkeys(kind for labels in pairs.values() for kind in labels))
     figures: list[Figure | Table] = [_tagging_figure(study, pairs, kind) for kind in kinds]
     return [*figures, _tagging_table(pairs)] if figures else []
 
@@ -267,8 +269,8 @@ def _tagging_figure(study: Study, pairs: Mapping[Member, TaggedWords], kind: str
         bins=names,
         counts=sums[0][0][:, :, 2].sum(axis=0).astype(int).tolist(),
         series=[
-            pooled_series(study, subject, own, f_measure)
-            for subject, own in zip(tagged, sums, strict=True)
+            pooled_series(study, subject, counts, f_measure)
+            for subject, counts in zip(tagged, sums, strict=True)
         ],
         note="Labels of source words that the tagging heads predict, against those of the corpus; "
         "a word has the label of its first piece."
@@ -280,8 +282,8 @@ def _tagging_figure(study: Study, pairs: Mapping[Member, TaggedWords], kind: str
 
 def _tagging_table(pairs: Mapping[Member, TaggedWords]) -> Table:
     rows: list[list[Cell]] = []
-    for member, own in pairs.items():
-        for score in (score_tags(kind, *both) for kind, both in own.items()):
+    for member, tagged in pairs.items():
+        for score in (score_tags(kind, *both) for kind, both in tagged.items()):
             name = KIND_NAMES[score.kind]
             accuracy: list[Cell] = [member.name, name, score.words, score.accuracy]
             rows.append([*accuracy, score.entities, score.precision, score.recall, score.f1])

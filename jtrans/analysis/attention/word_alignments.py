@@ -16,7 +16,7 @@ def error_rates(
     ``AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)``, precision over possible pairs, recall
     over sure ones. Sentences without gold are left out.
     """
-    both = [(set(p), own) for p, own in zip(alignments, gold, strict=True) if own is not None]
+    both = [(set(p), g) for p, g in zip(alignments, gold, strict=True) if g is not None]
     given = sum(len(pairs) for pairs, _ in both)
     sure = sum(len(reference.sure) for _, reference in both)
     in_sure = sum(len(pairs & reference.sure) for pairs, reference in both)

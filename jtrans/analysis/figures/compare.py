@@ -96,8 +96,8 @@ def _bleu_of_some(
     """Return the corpus BLEU of some sentences, for every seed."""
     inside = [np.where(chosen[:, None], counts, 0) for counts in members]
     return SeedSample(
-        np.array([float(bleu_of(own.sum(axis=0))) for own in inside]),
-        np.stack([bleu_of(study.bootstrap.sums(own)) for own in inside]),
+        np.array([float(bleu_of(counts.sum(axis=0))) for counts in inside]),
+        np.stack([bleu_of(study.bootstrap.sums(counts)) for counts in inside]),
     )
 
 

@@ -140,8 +140,8 @@ def _f_measure(study: Study, binning: Binning) -> Figure:
         bins=bins.labels,
         counts=totals.sum(axis=0).astype(int).tolist(),
         series=[
-            pooled_series(study, subject, own, f_measure)
-            for subject, own in zip(study.subjects, matches, strict=True)
+            pooled_series(study, subject, sums, f_measure)
+            for subject, sums in zip(study.subjects, matches, strict=True)
         ],
         note="As in compare-mt: hypothesis words that match the reference, clipped; the bin is "
         f"that of the word's frequency in the training data of {training.corpus}."

@@ -74,9 +74,9 @@ def ngrams(words: Words, order: int) -> Iterator[tuple[str, ...]]:
 
 def _ratio_figure(study: Study) -> Figure:
     def lengths(member: Member | FileMember) -> NDArray[Any]:
-        own = [len(words) for words in member.hypothesis_words]
-        closest = map(closest_length, own, study.text.words_of_references)
-        return np.column_stack([own, list(closest)])
+        sizes = [len(words) for words in member.hypothesis_words]
+        closest = map(closest_length, sizes, study.text.words_of_references)
+        return np.column_stack([sizes, list(closest)])
 
     return binned_figure(
         study,
@@ -99,8 +99,8 @@ def _ratio_figure(study: Study) -> Figure:
 
 def _score_figure(study: Study, place: NDArray[Any], bins: list[str]) -> Figure:
     def scores(member: Member | FileMember) -> NDArray[Any]:
-        own = map(sentence_score, member.hypothesis_words, study.text.words_of_references)
-        return with_ones(list(own))
+        values = map(sentence_score, member.hypothesis_words, study.text.words_of_references)
+        return with_ones(list(values))
 
     return binned_figure(
         study,

@@ -118,9 +118,9 @@ def word_of_token(member: Member) -> NDArray[np.int64]:
     numbers: list[int] = []
     first = 0  # word of the sentence
     for pieces in member.reference_pieces:
-        own = first + word_numbers(side, pieces)
-        numbers += [*own.tolist(), -1]
-        first = int(own[-1]) + 1 if len(own) else first
+        words = first + word_numbers(side, pieces)
+        numbers += [*words.tolist(), -1]
+        first = int(words[-1]) + 1 if len(words) else first
     return np.array(numbers, dtype=np.int64)
 
 

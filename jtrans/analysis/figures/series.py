@@ -107,8 +107,8 @@ def pooled_series(
         highest: possible value: seeds that vary much do not widen an interval beyond it, nor
             below 0.
     """
-    values = np.stack([score(own.sum(axis=0)) for own in sums])  # [seeds, bins]
-    drawn = np.stack([score(study.bootstrap.sums(own)) for own in sums])  # [seeds, samples, bins]
+    values = np.stack([score(seed.sum(axis=0)) for seed in sums])  # [seeds, bins]
+    drawn = np.stack([score(study.bootstrap.sums(seed)) for seed in sums])  # [seeds, samples, bins]
     sentences = (sums[0][:, :, 1:].sum(axis=2) > 0).sum(axis=0)
     means, low, high, spread = Values(), Values(), Values(), Values()
     limit = math.inf if highest is None else highest

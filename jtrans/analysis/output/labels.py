@@ -75,7 +75,7 @@ def short_names(names: Sequence[str], most: int = NAME_LETTERS) -> list[str]:
     first = [_without(name, start, most) for name in names]
     result = []
     for name, short in zip(names, first, strict=True):
-        alike = [other for other, own in zip(names, first, strict=True) if own == short]
+        alike = [other for other, shortened in zip(names, first, strict=True) if shortened == short]
         result.append(_without(name, _shared(alike), most) if len(alike) > 1 else short)
     return result
 

@@ -201,4 +201,4 @@ def _training_curves(study: Study) -> dict[str, list[Curve]]:
             for subject in study.with_model
             for number, run in enumerate(subject.runs)
         ]
-    return {title: own for title, own in curves.items() if any(curve.points for curve in own)}
+    return {title: group for title, group in curves.items() if any(curve.points for curve in group)}

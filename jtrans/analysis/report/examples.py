@@ -123,14 +123,14 @@ def compare_texts(
     text, spaces included; between them stand the words that only the reference has, if any are
     shared.
     """
-    own, expected = (list(_unit(is_spaced).finditer(line)) for line in (text, reference))
+    units, expected = (list(_unit(is_spaced).finditer(line)) for line in (text, reference))
     fold = [
-        [_folded(unit[0], lowercase) for unit in units[:MOST_UNITS]] for units in (own, expected)
+        [_folded(unit[0], lowercase) for unit in side[:MOST_UNITS]] for side in (units, expected)
     ]
     matcher = difflib.SequenceMatcher(None, fold[0], fold[1], autojunk=False)
     parts: list[TranslationPart] = []
-    at = other = written = 0  # the next unit of both, and where the text of the own one begins
-    for start, start_of_other, length in matcher.get_matching_blocks() if own else ():
+    at = other = written = 0  # the next unit of both, and where the text not yet written begins
+    for start, start_of_other, length in matcher.get_matching_blocks() if units else ():
         if start_of_other > other:
             dropped = reference[expected[other].start() : expected[start_of_other - 1].end()]
             parts.append(TranslationPart(dropped, False, is_dropped=True))
@@ -138,12 +138,12 @@ def compare_texts(
         for last, is_shared in ((start, False), (start + length, True)):
             if last > at:
                 # spaces between two spans belong to the shared one: they are not marked
-                end = len(text) if last == len(own) else own[last - 1].end()
-                if is_shared and last < len(own):
-                    end = own[last].start()
+                end = len(text) if last == len(units) else units[last - 1].end()
+                if is_shared and last < len(units):
+                    end = units[last].start()
                 parts.append(TranslationPart(text[written:end], is_shared))
                 at, written = last, end
-    rest = [TranslationPart(text[written:], False)] if at < len(own) else []
+    rest = [TranslationPart(text[written:], False)] if at < len(units) else []
     parts = [*parts, *rest]
     if any(part.is_shared for part in parts):
         return parts

@@ -135,7 +135,7 @@ def attention_page(pairs: Sequence[Sequence[ExplainedPair]]) -> str:
     Args:
         pairs: of every system, the same sentences.
     """
-    names = [own[0].system for own in pairs]
+    names = [explained[0].system for explained in pairs]
     sentences = []
     for same in zip(*pairs, strict=True):  # one sentence, every system
         compact = [CompactExplanation.of(p.explanation, p.text) for p in same]
@@ -150,9 +150,9 @@ def _short_lines(study: Study, lines: Sequence[int]) -> list[int]:
 
     def longest(line: int) -> int:
         members = [subject.run_members[0] for subject in study.with_model]
-        own = [member.source_pieces[line] for member in members]
+        sources = [member.source_pieces[line] for member in members]
         words = [(m.run.pipeline.target, m.translation.words[line]) for m in members]
-        return max(map(len, [*own, *(side.split(translation) for side, translation in words)]))
+        return max(map(len, [*sources, *(side.split(translation) for side, translation in words)]))
 
     lengths = {line: longest(line) for line in lines}
     least, most = PIECES

@@ -40,8 +40,8 @@ def page_table(item: Figure | Table) -> PageTable:
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
     numeric = numeric_columns(item)
     constant = [
-        len(rows) > 1 and not number and len(set(own)) == 1
-        for own, number in zip(cells, numeric, strict=True)
+        len(rows) > 1 and not number and len(set(column)) == 1
+        for column, number in zip(cells, numeric, strict=True)
     ]
     places = [place for place in range(len(columns)) if not constant[place]]
     facts = [(columns[place], rows[0][place]) for place in range(len(columns)) if constant[place]]
@@ -49,11 +49,11 @@ def page_table(item: Figure | Table) -> PageTable:
     if places and not numeric[places[0]] and len(set(cells[places[0]])) < len(rows):
         first = places.pop(0)
         runs = itertools.groupby(rows, key=lambda row: row[first])
-        groups = [(f"{columns[first]}: {name}", list(own)) for name, own in runs]
+        groups = [(f"{columns[first]}: {name}", list(members)) for name, members in runs]
     return PageTable(
         facts,
         [(columns[place], _kind(cells[place], numeric[place])) for place in places],
-        [(heading, [_row(row, places, numeric) for row in own]) for heading, own in groups],
+        [(heading, [_row(row, places, numeric) for row in members]) for heading, members in groups],
     )
 
 

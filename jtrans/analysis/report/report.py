@@ -139,7 +139,7 @@ def _entry(item: Figure | Table) -> dict[str, Any]:
         "table": page_table(item),
         "svg": svg,
         "numbers": "Numbers" if isinstance(item, Heatmap) else "Numbers with 95 % intervals",
-        "names": [(own.system, own.index) for own in series],
+        "names": [(line.system, line.index) for line in series],
     }
 
 

@@ -94,15 +94,15 @@ class Member:
     def words_by(self, words: StudyWords) -> list[list[str]]:
         """Return its translations split otherwise; its own words where these are the same."""
         if not words.is_mixed:
-            return [words.fold(own) for own in self.translation.words]
+            return [words.fold(line) for line in self.translation.words]
         return [words.split(line) for line in self.hypotheses]
 
     def own_words(self, side: Side) -> list[list[str]]:
         """Return the source lines or the first reference as words of its own pipeline."""
-        own: TextSide = getattr(self.run.pipeline, side)
-        if is_same_segmentation(own, getattr(self.corpus.pipeline, side)):
+        text_side: TextSide = getattr(self.run.pipeline, side)
+        if is_same_segmentation(text_side, getattr(self.corpus.pipeline, side)):
             return self.corpus.words_lines(self.text.split, side)
-        return [own.segment(line) for line in self.corpus.raw_lines(self.text.split, side)]
+        return [text_side.segment(line) for line in self.corpus.raw_lines(self.text.split, side)]
 
     @cached_property
     def source_pieces(self) -> list[list[str]]:

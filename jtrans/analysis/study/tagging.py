@@ -42,12 +42,12 @@ def gold_labels(
         return {}
     own_side, stores = corpus.pipeline.source, corpus.pairs(split).labels
     gold: dict[str, list[Gold]] = {kind: [] for kind in corpus.label_names}
-    for number, own in enumerate(corpus.words_lines(split, "source")):
-        firsts = [0, *accumulate(len(own_side.split([word])) for word in own)]
+    for number, corpus_words in enumerate(corpus.words_lines(split, "source")):
+        firsts = [0, *accumulate(len(own_side.split([word])) for word in corpus_words)]
         words = list(lines[number])
-        owners: Sequence[int | None] = range(len(own))
-        if words != own:
-            owners = _owners(own_side.surfaces(own), side, words)
+        owners: Sequence[int | None] = range(len(corpus_words))
+        if words != corpus_words:
+            owners = _owners(own_side.surfaces(corpus_words), side, words)
         for kind, names in corpus.label_names.items():
             labels = stores[kind][number]
             if len(labels) != firsts[-1] + 1:
@@ -62,9 +62,9 @@ def gold_labels(
     return gold
 
 
-def _owners(own: Sequence[str], side: TextSide, words: Sequence[str]) -> list[int | None]:
+def _owners(surfaces: Sequence[str], side: TextSide, words: Sequence[str]) -> list[int | None]:
     """Return the word of the corpus with the first character of each word; None for none."""
-    characters = overlaps(own, side, words)
+    characters = overlaps(surfaces, side, words)
     if characters is None:
         return [None] * len(words)
     return [places[0] if places else None for places in characters]
@@ -84,8 +84,8 @@ def predicted_labels(member: Member) -> Labels:
         cached.write(arrays, member.progress)
     ends = np.cumsum([len(line) for line in lines])[:-1]
     return {
-        kind: [[own[i] for i in line] for line in np.split(np.asarray(arrays[kind]), ends)]
-        for kind, own in names.items()
+        kind: [[labels[i] for i in line] for line in np.split(np.asarray(arrays[kind]), ends)]
+        for kind, labels in names.items()
     }
 
 
@@ -101,10 +101,10 @@ def _predict(member: Member, lines: Sequence[Sequence[str]]) -> dict[str, NDArra
         translator.precision,
     )
     tagged = tagger.tag_words(lines, member.progress)
-    numbers = {kind: {name: i for i, name in enumerate(own)} for kind, own in names.items()}
+    numbers = {kind: {name: i for i, name in enumerate(labels)} for kind, labels in names.items()}
     return {
-        kind: np.array([own[name] for line in tagged for name in line[kind]], dtype=np.int16)
-        for kind, own in numbers.items()
+        kind: np.array([number_of[name] for line in tagged for name in line[kind]], dtype=np.int16)
+        for kind, number_of in numbers.items()
     }
 
 
@@ -127,7 +127,7 @@ def tagging_pairs(member: Member) -> TaggedWords:
             )
     words, side = member.own_words("source"), member.run.pipeline.source
     gold = gold_labels(member.corpus, member.text.split, side, words)
-    known = {kind: own for kind, own in gold.items() if any(map(_is_labelled, own))}
+    known = {kind: lines for kind, lines in gold.items() if any(map(_is_labelled, lines))}
     if not known.keys() & names.keys():
         return {}
     predicted = predicted_labels(member)

@@ -139,12 +139,12 @@ def attention(
 
     progress = console.TerminalProgress()
     pairs = []
-    for run, name, own in zip(opened, names, lines, strict=True):
+    for run, name, numbered in zip(opened, names, lines, strict=True):
         translator = Translator.load([run], DecodingChoices(checkpoint, device, "fp32"))
         pairs.append(
             [
                 explain_pair(translator, name, raw, text.target, line, selection, progress)
-                for line, raw in own
+                for line, raw in numbered
             ]
         )
     for run, explained in zip(opened, pairs, strict=True):
@@ -160,7 +160,7 @@ def attention(
             {
                 "analysis": "attention",
                 "split": text.split,
-                "sentences": [pair.to_json() for own in pairs for pair in own],
+                "sentences": [pair.to_json() for explained in pairs for pair in explained],
                 "files": [path.as_posix() for path in files],
             }
         )
@@ -218,12 +218,12 @@ def _write(
 
     progress = console.TerminalProgress()
     files = []
-    names = file_names([own[0].system for own in pairs])
-    for run, name, own in zip(runs, names, pairs, strict=True):
+    names = file_names([explained[0].system for explained in pairs])
+    for run, name, explained in zip(runs, names, pairs, strict=True):
         folder = out or run.reports_folder
         if out is not None and len(runs) > 1:
             folder = out / name
-        for pair in own:
+        for pair in explained:
             files += write_pair(pair, folder, split, progress)
     page = (out or runs[0].reports_folder) / PAGE
     write_text(page, attention_page(pairs))

@@ -109,8 +109,8 @@ def _translated(translator: Translator, lines: Sequence[InputLine]) -> list[Answ
     texts = [line.source for line in lines]
     source = translator.pipeline.source
     return [
-        Answer(own, source.merge(source.pieces(text)))
-        for text, own in zip(
+        Answer(translations, source.merge(source.pieces(text)))
+        for text, translations in zip(
             texts, translator.translate_nbest(texts, constraints=constraints), strict=True
         )
     ]

@@ -189,7 +189,7 @@ class ConstraintFiles:
             return None
         from jtrans.decoding.lines.constraints import Constraints
 
-        result = [Constraints(**own) for own in fields]
+        result = [Constraints(**values) for values in fields]
         for kind, of_kind in lines.items():
             for i, line in enumerate(of_kind):
                 if not line:

@@ -286,8 +286,8 @@ class CheckOptions:
         """
         from jtrans.runs import Run
 
-        own = [run for run in runs if isinstance(run, Run)]
-        if len(own) < len(runs) or choices.precision in ("auto", "fp32"):
+        trained = [run for run in runs if isinstance(run, Run)]
+        if len(trained) < len(runs) or choices.precision in ("auto", "fp32"):
             raise DecodingError(
                 "--check compares another precision with fp32",
                 where="--check",
@@ -296,15 +296,15 @@ class CheckOptions:
             )
         from jtrans.analysis.study.load import open_corpus
 
-        corpus = open_corpus(own[0], self.data)
+        corpus = open_corpus(trained[0], self.data)
         text = corpus.raw_lines(CHECK_SPLIT, "source"), corpus.references(CHECK_SPLIT)
 
         from jtrans.decoding.comparison import COLUMNS, compare_ways
         from jtrans.decoding.translator import Translator
 
         result = compare_ways(
-            ("fp32", Translator.load(own, replace(choices, precision="fp32"))),
-            (choices.precision, Translator.load(own, choices)),
+            ("fp32", Translator.load(trained, replace(choices, precision="fp32"))),
+            (choices.precision, Translator.load(trained, choices)),
             *text,
             console.TerminalProgress(),
         )

@@ -67,7 +67,7 @@ class TranslationWork:
         from jtrans.decoding.lines.constraints import ConstraintEncoder, check_search
 
         encoder = ConstraintEncoder(self.runs[0].pipeline.target)
-        encoded = [encoder.encode(own, first + 1 + i) for i, own in enumerate(constraints)]
+        encoded = [encoder.encode(each, first + 1 + i) for i, each in enumerate(constraints)]
         options = self.choices.search_options(self.runs[0])
         check_search(encoded, options, self.choices.extras.sampling)
 
@@ -187,16 +187,16 @@ class TranslationWork:
     def _text(self, rows: Sequence[tuple[InputLine, Sequence[Translation]]]) -> str:
         if self.as_json:
             return "".join(
-                json.dumps(to_object(item, own), ensure_ascii=False) + "\n" for item, own in rows
+                json.dumps(to_object(item, best), ensure_ascii=False) + "\n" for item, best in rows
             )
         if self.n_best == 1:
-            return "".join(f"{own[0].text}\n" for _, own in rows)
+            return "".join(f"{best[0].text}\n" for _, best in rows)
         return "".join(
             f"{item.number} ||| {each.text} ||| {each.score:.6f}\n"
-            for item, own in rows
-            for each in own
+            for item, best in rows
+            for each in best
         )
 
 
 def _alignments(translations: Sequence[Sequence[Translation]]) -> str:
-    return "".join(f"{each.alignment}\n" for own in translations for each in own)
+    return "".join(f"{each.alignment}\n" for best in translations for each in best)

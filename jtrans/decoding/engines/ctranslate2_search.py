@@ -151,8 +151,8 @@ class CTranslate2Search:
                     hint="smaller --batch-tokens, a smaller --beam, or --engine torch",
                     kind="work.engine",
                 ) from error
-            for index, own in zip(batch, hypotheses, strict=True):
-                result[index] = own
+            for index, best in zip(batch, hypotheses, strict=True):
+                result[index] = best
             done += len(batch)
             progress.advance("Translating", done, len(sources))
         return result
@@ -236,8 +236,8 @@ class _Batch:
         """Return up to `nbest` hypotheses of each sentence, best first, or samples as drawn."""
         candidates = self._drawn() if self.sampling else self._searched()
         n = self.options.nbest
-        candidates = [own[:n] if own[0].is_exact else own for own in candidates]
-        rows = [(row, each) for row, own in enumerate(candidates) for each in own]
+        candidates = [group[:n] if group[0].is_exact else group for group in candidates]
+        rows = [(row, each) for row, group in enumerate(candidates) for each in group]
         log_probs: list[list[float]] = [[] for _ in rows]
         needed = [place for place, (_, each) in enumerate(rows) if scores or not each.is_exact]
         if needed:
@@ -250,10 +250,10 @@ class _Batch:
         result: list[list[Hypothesis]] = [[] for _ in candidates]
         for (row, each), values in zip(rows, log_probs, strict=True):
             result[row].append(self._hypothesis(each, values))
-        for own in result:
+        for group in result:
             if not self.sampling:
-                own.sort(key=lambda hypothesis: -hypothesis.score)
-            del own[n:]
+                group.sort(key=lambda hypothesis: -hypothesis.score)
+            del group[n:]
         return result
 
     def _hypothesis(self, candidate: _Candidate, log_probs: list[float]) -> Hypothesis:
@@ -298,10 +298,12 @@ class _Batch:
             sampling_temperature=self.sampling.temperature,
         )
         result: list[list[_Candidate]] = [[] for _ in limits]
-        for row, own in zip(rows, drawn, strict=True):
-            names = own[0][0][: limits[row] - 1] if len(own[0][0]) > limits[row] else own[0][0]
+        for row, ((names, _),) in zip(rows, drawn, strict=True):
+            longest = limits[row] - 1  # without EOS
+            if len(names) > limits[row]:
+                names = names[:longest]
             tokens = self.engine.target_ids(names)
-            tokens = tokens if tokens[-1:] == [EOS] else [*tokens[: limits[row] - 1], EOS]
+            tokens = tokens if tokens[-1:] == [EOS] else [*tokens[:longest], EOS]
             result[row].append(_Candidate(tokens, 0.0, is_exact=False))
         return result
 
@@ -320,14 +322,14 @@ class _Batch:
         )
         again = [
             place
-            for place, own in enumerate(results)
-            if any({pad, spare} & {*names} or names == [end][:least] for names, _ in own)
+            for place, hypotheses in enumerate(results)
+            if any({pad, spare} & {*names} or names == [end][:least] for names, _ in hypotheses)
         ]
         if again:
             chosen |= {"suppress_sequences": [[pad], [spare]], "min_decoding_length": least}
             redone = self._translate([rows[place] for place in again], limit, **chosen)
-            for place, own in zip(again, redone, strict=True):
-                results[place] = own
+            for place, hypotheses in zip(again, redone, strict=True):
+                results[place] = hypotheses
         return results
 
     def _translate(

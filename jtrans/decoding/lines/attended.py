@@ -70,8 +70,8 @@ class AttentionReader:
             translations: of each sentence.
         """
         target = self.pipeline.target
-        result = [list(own) for own in translations]
-        places = [(index, rank) for index, own in enumerate(result) for rank in range(len(own))]
+        result = [list(nbest) for nbest in translations]
+        places = [(index, rank) for index, nbest in enumerate(result) for rank in range(len(nbest))]
         targets = [target.encode_pieces(result[index][rank].tokens[:-1]) for index, rank in places]
         source_ids = [sentences[index].ids for index, _ in places]
         pieces = [self.pipeline.source.pieces(sentence.text) for sentence in sentences]
@@ -81,8 +81,8 @@ class AttentionReader:
                 result[index][rank], weights, pieces[index], sentences[index].constraints.words
             )
         if self.extras.coverage_penalty:
-            for own in result:
-                own.sort(key=lambda each: -each.score)
+            for nbest in result:
+                nbest.sort(key=lambda each: -each.score)
         return result
 
     def _read(

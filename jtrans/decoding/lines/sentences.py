@@ -82,10 +82,10 @@ class SentenceReader:
             return [InputSentence(line, ids, number, encoded, others)]
         parts = self._parts(line, length, constraints, number)
         later = replace(constraints, prefix="", prefix_tokens=()) if constraints else None
-        own = [constraints, *[later] * (len(parts) - 1)]
+        per_part = [constraints, *[later] * (len(parts) - 1)]
         return [
             sentence
-            for part, given in zip(parts, own, strict=True)
+            for part, given in zip(parts, per_part, strict=True)
             for sentence in self.read(part, given, number)
         ]
 

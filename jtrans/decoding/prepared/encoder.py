@@ -128,12 +128,12 @@ class PreparedEncoder:
 
         def compute(n: int, x: Tensor) -> Tensor:
             layer = self.layers[n]
-            own, ffn = layer.norms
+            self_norm, ffn_norm = layer.norms
             if pre_norm:
-                x = self._attend(layer, own(x), x, S, bias)
-                return layer.feed_forward.plus(ffn(x), x)
-            x = own(self._attend(layer, x, x, S, bias))
-            return ffn(layer.feed_forward.plus(x, x))
+                x = self._attend(layer, self_norm(x), x, S, bias)
+                return layer.feed_forward.plus(ffn_norm(x), x)
+            x = self_norm(self._attend(layer, x, x, S, bias))
+            return ffn_norm(layer.feed_forward.plus(x, x))
 
         x = self.stack(x.view(B * S, -1), compute)
         x = x if self.norm is None else self.norm(x)

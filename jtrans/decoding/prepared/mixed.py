@@ -117,8 +117,8 @@ class MixedSlots(TargetSlots):
         Returns:
             Both halves, heads side by side, [B, beam, E].
         """
-        own, other = projected.chunk(2, dim=-1)
-        return torch.cat([super().attend(layer, own), self._convolve(layer, other)], dim=-1)
+        attention, other = projected.chunk(2, dim=-1)
+        return torch.cat([super().attend(layer, attention), self._convolve(layer, other)], dim=-1)
 
     def _convolve(self, layer: int, projected: Tensor) -> Tensor:
         """Return the convolution half, [B, beam, 3E/2] -> [B, beam, E/2]."""
@@ -153,8 +153,8 @@ class MixedSlots(TargetSlots):
         Returns:
             [B * H/2, beam, slots, D].
         """
-        own = self._is_own.log().unsqueeze(-1) + scores.unsqueeze(1)
-        return own.sub_(own.amax(2, keepdim=True)).exp_()
+        relative = self._is_own.log().unsqueeze(-1) + scores.unsqueeze(1)
+        return relative.sub_(relative.amax(2, keepdim=True)).exp_()
 
     def _local(self, layer: int) -> Tensor:
         """Return the convolution at the last position, [B * H/2, beam, D]."""

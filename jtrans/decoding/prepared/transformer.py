@@ -80,10 +80,10 @@ class DecoderWeights:
 
     def __init__(self, layer: DecoderLayer, dtype: torch.dtype) -> None:
         self.norms = [Norm(residual.norm) for residual in layer.residuals]  # type: ignore[arg-type]
-        own = layer.self_attention
-        projected = mixed_projection(own) if isinstance(own, MixedAttention) else projection(own)
-        self.projection = FixedLinear(*projected, dtype)
-        self.out = FixedLinear(own.out.weight, own.out.bias, dtype)
+        block = layer.self_attention
+        parts = mixed_projection(block) if isinstance(block, MixedAttention) else projection(block)
+        self.projection = FixedLinear(*parts, dtype)
+        self.out = FixedLinear(block.out.weight, block.out.bias, dtype)
         self.feed_forward = PreparedFeedForward(layer.feed_forward, dtype)
 
 
@@ -142,14 +142,14 @@ class PreparedDecoder:
 
         def compute(n: int, x: Tensor) -> Tensor:
             layer = layers[n]
-            own, cross, ffn = layer.norms
+            self_norm, cross_norm, ffn_norm = layer.norms
             if pre_norm:
-                x = layer.out.add_to(x, slots.attend(n, layer.projection(own(x))))
-                x = source.attend(n, cross(x), x)
-                return layer.feed_forward.plus(ffn(x), x)
-            x = own(layer.out.add_to(x, slots.attend(n, layer.projection(x))))
-            x = cross(source.attend(n, x, x))
-            return ffn(layer.feed_forward.plus(x, x))
+                x = layer.out.add_to(x, slots.attend(n, layer.projection(self_norm(x))))
+                x = source.attend(n, cross_norm(x), x)
+                return layer.feed_forward.plus(ffn_norm(x), x)
+            x = self_norm(layer.out.add_to(x, slots.attend(n, layer.projection(x))))
+            x = cross_norm(source.attend(n, x, x))
+            return ffn_norm(layer.feed_forward.plus(x, x))
 
         x = self.stack(x, compute)  # [B, beam, E]
         return (x if self.norm is None else self.norm(x)).flatten(0, 1)
@@ -178,8 +178,8 @@ class PreparedTransformer:
         self.decoder = PreparedDecoder(decoder, precision)
         self.encoder: PreparedEncoder | None = None
         # on a GPU the model's own encoder has kernels for attention; mixed blocks are not prepared
-        own = self.device.type != "cpu" or isinstance(model, TransformerPlusPlus)
-        if isinstance(model, Transformer) and not own:
+        keeps_encoder = self.device.type != "cpu" or isinstance(model, TransformerPlusPlus)
+        if isinstance(model, Transformer) and not keeps_encoder:
             self.embedding = PreparedEmbedding(model.source_embedding)
             self.encoder = PreparedEncoder(model.encoder, self.decoder.products)
 

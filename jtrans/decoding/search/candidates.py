@@ -83,11 +83,11 @@ def survivors(best: Continuations, groups: int) -> Continuations:
     ends = (best.token == EOS).to(torch.uint8)
     if groups == 1:
         return best.take(ends.argsort(dim=1, stable=True)[:, :k])
-    own = k // groups
-    by_group = ends.view(A, 2, groups, own).transpose(1, 2).reshape(A, groups, 2 * own)
-    place = by_group.argsort(dim=2, stable=True)[..., :own]  # [A, groups, own]
-    first = torch.arange(groups, device=ends.device)[:, None] * own
-    return best.take((place // own * k + first + place % own).flatten(1))
+    size = k // groups
+    by_group = ends.view(A, 2, groups, size).transpose(1, 2).reshape(A, groups, 2 * size)
+    place = by_group.argsort(dim=2, stable=True)[..., :size]  # [A, groups, size]
+    first = torch.arange(groups, device=ends.device)[:, None] * size
+    return best.take((place // size * k + first + place % size).flatten(1))
 
 
 def best_continuations(log_probs: Tensor, total: Tensor, count: int) -> Continuations:

@@ -38,12 +38,12 @@ class DiverseGroups(Choice):
     ) -> Continuations:
         """Return the continuations to consider, [A, 2k]: the better half of each group first."""
         A, h, V = log_probs.shape
-        own = self.beam // self.groups
+        group_size = self.beam // self.groups
         chosen = log_probs.new_zeros(A, V)  # how often by earlier groups
         parts = []
         for group in range(self.groups):
             # at the first step all groups continue the same hypothesis
-            first, size = (0, 1) if h == 1 else (group * own, own)
+            first, size = (0, 1) if h == 1 else (group * group_size, group_size)
             part = self._best_of_group(
                 log_probs[:, first : first + size], total[:, first : first + size], chosen
             )
@@ -54,7 +54,9 @@ class DiverseGroups(Choice):
             parts.append(part)
         return Continuations(
             *(
-                torch.stack([vars(part)[name].unflatten(1, (2, own)) for part in parts], dim=2)
+                torch.stack(
+                    [vars(part)[name].unflatten(1, (2, group_size)) for part in parts], dim=2
+                )
                 .flatten(1)
                 .contiguous()
                 for name in ("total", "log_prob", "parent", "token")
@@ -62,8 +64,10 @@ class DiverseGroups(Choice):
         )
 
     def _best_of_group(self, log_probs: Tensor, total: Tensor, chosen: Tensor) -> Continuations:
-        own = self.beam // self.groups
-        best = best_continuations(log_probs - self.strength * chosen[:, None], total, 2 * own)
+        group_size = self.beam // self.groups
+        best = best_continuations(
+            log_probs - self.strength * chosen[:, None], total, 2 * group_size
+        )
         loss = self.strength * chosen.gather(1, best.token)
         best.total += loss
         best.log_prob += loss

@@ -78,11 +78,11 @@ class PhraseTable:
         self, phrases: Sequence[Sequence[Ids]], continued: frozenset[int], device: torch.device
     ) -> None:
         P = max(map(len, phrases), default=0)
-        L = max((len(phrase) for own in phrases for phrase in own), default=0)
+        L = max((len(phrase) for group in phrases for phrase in group), default=0)
         rows = [
-            [[*map(int, phrase), *[PAD] * (L - len(phrase))] for phrase in own]
-            + [[PAD] * L] * (P - len(own))
-            for own in phrases
+            [[*map(int, phrase), *[PAD] * (L - len(phrase))] for phrase in group]
+            + [[PAD] * L] * (P - len(group))
+            for group in phrases
         ]
         self.tokens = torch.tensor(rows, dtype=torch.int64, device=device).view(len(phrases), P, L)
         self.length = (self.tokens != PAD).sum(-1)  # [B, P]
@@ -218,7 +218,7 @@ class RequiredPhrases(Choice):
         ends_within = self.table.ends_within_word(torch.arange(V, device=log_probs.device))
         ending = log_probs.masked_fill(ends_within, -math.inf)
         ending[..., EOS] = -math.inf
-        own = torch.cat(
+        tokens = torch.cat(
             [
                 next_tokens,
                 log_probs.topk(2, dim=-1).indices,
@@ -226,10 +226,10 @@ class RequiredPhrases(Choice):
             ],
             dim=2,
         )  # [A, h, P + 3]
-        parent = torch.arange(h, device=own.device)[None, :, None].expand_as(own)
+        parent = torch.arange(h, device=tokens.device)[None, :, None].expand_as(tokens)
         return (
             torch.cat([best.parent, parent.flatten(1)], dim=1),
-            torch.cat([best.token, own.flatten(1)], dim=1),
+            torch.cat([best.token, tokens.flatten(1)], dim=1),
         )
 
 

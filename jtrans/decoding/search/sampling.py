@@ -154,8 +154,8 @@ class _Drawing:
                         log_probs[sentence][i].append(its_log_probs[i])
         return [
             [
-                Hypothesis(drawn, options.normalise(sum(own), len(own)), sum(own), own)
-                for drawn, own in zip(*pair, strict=True)
+                Hypothesis(drawn, options.normalise(sum(values), len(values)), sum(values), values)
+                for drawn, values in zip(*pair, strict=True)
             ][: options.nbest]
             for pair in zip(tokens, log_probs, strict=True)
         ]

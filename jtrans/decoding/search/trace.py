@@ -79,9 +79,11 @@ class Trace:
             DecodingError: a sentence has none: probabilities are nan, or rules exclude all tokens.
         """
         taken = self._live.steps
-        ends, parents, own = self._ended.read(taken, self._shape, (bool, np.int64, np.float64))
+        ends, parents, last_log_prob = self._ended.read(
+            taken, self._shape, (bool, np.int64, np.float64)
+        )
         step, sentence, _ = ends.nonzero()
-        last = (parents[ends], own[ends])
+        last = (parents[ends], last_log_prob[ends])
         tokens, log_probs = self._follow(step, sentence, *last)
         finished: list[list[Hypothesis]] = [[] for _ in range(self._shape[0])]
         for i, length in enumerate((step + 1).tolist()):
@@ -104,8 +106,8 @@ class Trace:
     def _failure(self, sentence: int) -> DecodingError:
         """Return why a sentence has no finished hypothesis."""
         kinds = (np.int64, np.int64, np.float64)
-        _, _, own = self._live.read(self._live.steps, self._shape, kinds)
-        return _not_finite() if np.isnan(own[:, sentence]).any() else _excluded()
+        _, _, log_prob_of_token = self._live.read(self._live.steps, self._shape, kinds)
+        return _not_finite() if np.isnan(log_prob_of_token[:, sentence]).any() else _excluded()
 
     def _follow(
         self,
@@ -122,7 +124,7 @@ class Trace:
         """
         taken = self._live.steps
         kinds = (np.int64, np.int64, np.float64)
-        token, parents, own = self._live.read(taken, self._shape, kinds)
+        token, parents, log_prob_of_token = self._live.read(taken, self._shape, kinds)
         tokens = np.full((len(step), taken), EOS, dtype=np.int64)
         log_probs = np.zeros((len(step), taken), dtype=np.float64)
         log_probs[np.arange(len(step)), step] = log_prob
@@ -130,7 +132,7 @@ class Trace:
         for t in range(taken - 1, -1, -1):
             on = np.flatnonzero(step > t)
             tokens[on, t] = token[t, sentence[on], at[on]]
-            log_probs[on, t] = own[t, sentence[on], at[on]]
+            log_probs[on, t] = log_prob_of_token[t, sentence[on], at[on]]
             at[on] = parents[t, sentence[on], at[on]]
         return tokens, log_probs
 

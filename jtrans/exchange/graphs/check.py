@@ -37,8 +37,8 @@ class GreedyTranslator(Translator):
         lengths = [len(sentence.ids) for sentence in sentences]
         result: list[list[Hypothesis]] = [[] for _ in sentences]
         for batch in by_length(lengths, batch_tokens=self.batch_tokens, is_joint=True):
-            own = self.graphs.greedy([sentences[index].ids for index in batch], options)
-            for index, hypothesis in zip(batch, own, strict=True):
+            hypotheses = self.graphs.greedy([sentences[index].ids for index in batch], options)
+            for index, hypothesis in zip(batch, hypotheses, strict=True):
                 result[index] = [hypothesis]
         return result
 

@@ -89,8 +89,8 @@ class StepGraph(nn.Module):
 
     def advance(self, token: Tensor, position: Tensor, *state: Tensor) -> tuple[Tensor, Any]:
         """Return the same, with the state as the model has it."""
-        own = with_tensors(self._state[0], iter(state), position)
-        return _log_probs(self.model, self.model.step(token, own)), own
+        model_state = with_tensors(self._state[0], iter(state), position)
+        return _log_probs(self.model, self.model.step(token, model_state)), model_state
 
 
 def _log_probs(model: TranslationModel, hidden: Tensor) -> Tensor:

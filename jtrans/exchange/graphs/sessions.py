@@ -96,6 +96,6 @@ class Graphs:
                 active, state = active[going], self.select(state, going)
             scores, state = self.step(best[going], position, state)
         return [
-            Hypothesis(own, options.normalise(sum(values), len(own)), sum(values), values)
-            for own, values in zip(tokens, log_probs, strict=True)
+            Hypothesis(ids, options.normalise(sum(values), len(ids)), sum(values), values)
+            for ids, values in zip(tokens, log_probs, strict=True)
         ]

@@ -88,12 +88,12 @@ def _mix_in_chunks(local: Tensor, scores: Tensor, values: Tensor, heads: int) ->
     highest = scores.detach().cummax(1).values
     q, top, v, local = (_chunks(x) for x in (scores, highest, values, local))
     own_bias = causal_bias(CHUNK, q.device)[..., None]
-    own = (q[:, :, None] - top[:, :, :, None] + own_bias).exp()  # [B, J, I (t), I (s), C]
+    within = (q[:, :, None] - top[:, :, :, None] + own_bias).exp()  # [B, J, I (t), I (s), C]
     query, total = _queries_before(q, top[:, :, -1], v, heads)  # [B, J, H, D, D], [B, J, C]
     before = torch.cat([top[:, :1, -1], top[:, :-1, -1]], dim=1)  # highest before a chunk
     fading = (before[:, :, None] - top).clamp(max=0.0).exp()  # [B, J, I, C]
-    share = local / (own.sum(3) + fading * total[:, :, None])
-    weights = (own * share[:, :, :, None]).unflatten(-1, (heads, -1)).sum(-1)  # [B, J, I, I, H]
+    share = local / (within.sum(3) + fading * total[:, :, None])
+    weights = (within * share[:, :, :, None]).unflatten(-1, (heads, -1)).sum(-1)  # [B, J, I, I, H]
     mixed = weights.movedim(-1, 2).to(v.dtype) @ by_head(v, heads)  # [B, J, H, I, D]
     mixed = mixed + by_head(share * fading, heads).to(v.dtype) @ query.to(v.dtype)
     return from_heads(mixed).flatten(1, 2)[:, : scores.shape[1]]

@@ -145,9 +145,9 @@ class _Residual(torch.autograd.Function):
             dy = dy.to(x.dtype).view_as(x_part)
             d_part, *d_norm_part = norm.gradients(dy, x_part, mean, rstd)
             torch.add(d_part, g_part, out=dx[part])
-            for total, own in zip(d_norm, d_norm_part, strict=True):
-                if total is not None and own is not None:
-                    total += own
+            for total, part_gradient in zip(d_norm, d_norm_part, strict=True):
+                if total is not None and part_gradient is not None:
+                    total += part_gradient
         constants = [None] * (len(tensors) - len(inner.gradients))
         return None, None, None, None, *d_norm, dx, None, *inner.gradients, *constants
 

@@ -59,9 +59,9 @@ class _RecomputedReduction(torch.autograd.Function):
             ):
                 inner = x_part.view_as(x_part)  # hooks of modules cannot wait for a leaf's gradient
                 reduced = _reduce(ctx.reduction, ctx.norm, inner, _bias(source_bias, part))
-            own = torch.autograd.grad(reduced, [x_part, *weights], gradients[0][part])
-            dx[part] = own[0]
-            for total, gradient in zip(d_weights, own[1:], strict=True):
+            d_part = torch.autograd.grad(reduced, [x_part, *weights], gradients[0][part])
+            dx[part] = d_part[0]
+            for total, gradient in zip(d_weights, d_part[1:], strict=True):
                 total += gradient
         return None, None, dx, None, *d_weights
 

@@ -40,9 +40,9 @@ def deal(
             round((_snapped(border, first, last) - first) / (last - first) * micro_batch.size)
             for border in range(1, ranks)
         ]
-        for own, part in zip(dealt, np.split(micro_batch, cuts), strict=True):
+        for rank_parts, part in zip(dealt, np.split(micro_batch, cuts), strict=True):
             if part.size:
-                own.append(part)
+                rank_parts.append(part)
         start += cost
     return dealt
 
@@ -57,15 +57,15 @@ def deal_evenly(
     update's first sentence, which are to count nothing.
     """
     dealt = deal(micro_batches, costs, ranks)
-    most = max(len(own) for own in dealt)
+    most = max(len(rank_parts) for rank_parts in dealt)
     spare = micro_batches[0][:1]
     even = []
-    for own in dealt:
-        while len(own) < most and any(part.size > 1 for part in own):
-            largest = max(range(len(own)), key=lambda number: own[number].size)
-            own[largest : largest + 1] = np.array_split(own[largest], 2)
-        idle = most - len(own)
-        even.append(([*own, *[spare] * idle], idle))
+    for rank_parts in dealt:
+        while len(rank_parts) < most and any(part.size > 1 for part in rank_parts):
+            largest = max(range(len(rank_parts)), key=lambda number: rank_parts[number].size)
+            rank_parts[largest : largest + 1] = np.array_split(rank_parts[largest], 2)
+        idle = most - len(rank_parts)
+        even.append(([*rank_parts, *[spare] * idle], idle))
     return even
 
 

@@ -83,10 +83,10 @@ class Group(Ranks):
         self.is_sharding = shard_model and place.count > 1
         self.place = place
         self._name = device
-        own = self.device(device)
-        is_gpu = resolve_device(own).type == "cuda"
+        device_name = self.device(device)
+        is_gpu = resolve_device(device_name).type == "cuda"
         if is_gpu:
-            torch.cuda.set_device(resolve_device(own))
+            torch.cuda.set_device(resolve_device(device_name))
         name = meet(place, "cpu:gloo,cuda:nccl" if is_gpu else "gloo")
         # objects and agreements stay on the CPU, where a dead rank is noticed at once
         self._control = dist.new_group(backend="gloo") if is_gpu else dist.group.WORLD
@@ -194,13 +194,13 @@ class Group(Ranks):
         *parts, tail = flat.split([*sizes, losses.numel()])
         tail.copy_(losses)
         views = [part.view_as(each) for part, each in zip(parts, chosen, strict=True)]
-        own = [
+        pairs = [
             (view, each.grad)
             for view, each in zip(views, chosen, strict=True)
             if each.grad is not None
         ]
-        if own:
-            torch._foreach_copy_([view for view, _ in own], [gradient for _, gradient in own])
+        if pairs:
+            torch._foreach_copy_([view for view, _ in pairs], [gradient for _, gradient in pairs])
         self._call(lambda: dist.all_reduce(flat))
         for view, parameter in zip(views, chosen, strict=True):
             parameter.grad = view
@@ -256,10 +256,10 @@ class Group(Ranks):
         sizes = [torch.zeros_like(size) for _ in range(self.count)]
         self._call(lambda: dist.all_gather(sizes, size, group=self._control))
         most = max(int(each) for each in sizes)
-        own = torch.zeros(most, dtype=torch.uint8)
-        own[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        all_bytes = [torch.zeros_like(own) for _ in range(self.count)]
-        self._call(lambda: dist.all_gather(all_bytes, own, group=self._control))
+        padded = torch.zeros(most, dtype=torch.uint8)
+        padded[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        all_bytes = [torch.zeros_like(padded) for _ in range(self.count)]
+        self._call(lambda: dist.all_gather(all_bytes, padded, group=self._control))
         pairs = zip(all_bytes, sizes, strict=True)
         return [pickle.loads(part[: int(count)].numpy().tobytes()) for part, count in pairs]
 

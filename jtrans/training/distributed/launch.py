@@ -119,18 +119,18 @@ def _how(code: int) -> str:
 
 @contextlib.contextmanager
 def _environment(folder: str, processes: int) -> Iterator[None]:
-    own = {LAUNCHER: f"{os.getpid()}:{folder}"}
+    new = {LAUNCHER: f"{os.getpid()}:{folder}"}
     # each process computes with its share of the processors
-    own |= {"OMP_NUM_THREADS": str(max(1, available_cpus() // processes))}
-    own |= {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # not the stacks of a connection that has ended
+    new |= {"OMP_NUM_THREADS": str(max(1, available_cpus() // processes))}
+    new |= {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # not the stacks of a connection that has ended
     if sys.platform == "linux":
-        own |= {"GLOO_SOCKET_IFNAME": "lo"}  # a host's own name need not have an address
-    own = {name: value for name, value in own.items() if name == LAUNCHER or name not in os.environ}
-    os.environ.update(own)
+        new |= {"GLOO_SOCKET_IFNAME": "lo"}  # a host's own name need not have an address
+    new = {name: value for name, value in new.items() if name == LAUNCHER or name not in os.environ}
+    os.environ.update(new)
     try:
         yield
     finally:
-        for name in own:
+        for name in new:
             os.environ.pop(name, None)
 
 

@@ -71,18 +71,18 @@ def _agree_on_name(store: Store, place: Place) -> str:
     Each of the others says hello with a word of its own, so that it knows the answer to it from
     one to a process before it.
     """
-    own = secrets.token_hex(8)
+    token = secrets.token_hex(8)
     deadline = time.monotonic() + TIMEOUT.total_seconds()
     if place.rank > 0:
-        return _ask_for_name(store, place.rank, own, deadline)
+        return _ask_for_name(store, place.rank, token, deadline)
     waiting = set(range(1, place.count))
     while waiting:
         for rank in sorted(waiting):
-            store.set(f"answer-{rank}", f"{_read(store, f'hello-{rank}')}:{own}")
-            if _read(store, f"ready-{rank}") == own:
+            store.set(f"answer-{rank}", f"{_read(store, f'hello-{rank}')}:{token}")
+            if _read(store, f"ready-{rank}") == token:
                 waiting.remove(rank)
         _pause(deadline, min(waiting, default=0))
-    return own
+    return token
 
 
 def _ask_for_name(store: Store, rank: int, word: str, deadline: float) -> str:

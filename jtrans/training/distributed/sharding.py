@@ -103,8 +103,8 @@ def _layers(model: nn.Module) -> list[Layer]:
         layer
         for layer in layers
         if layer.is_shardable
-        and (own := [*layer.parameters()])
-        and all(uses[id(parameter)] == 1 for parameter in own)
+        and (weights := [*layer.parameters()])
+        and all(uses[id(parameter)] == 1 for parameter in weights)
     ]
 
 

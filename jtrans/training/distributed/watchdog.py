@@ -107,9 +107,9 @@ class Watchdog:
 
     def tell(self, message: str, *, is_final: bool = False) -> Failure | None:
         """Tell why this rank fails; return what another has told before, None if none has."""
-        own = json.dumps(asdict(Failure(self.rank, self.host, message, is_final)))
-        first = self._try(lambda: self._store.compare_set("failure", "", own).decode())
-        return None if first in (None, own) else Failure(**json.loads(first))
+        failure = json.dumps(asdict(Failure(self.rank, self.host, message, is_final)))
+        first = self._try(lambda: self._store.compare_set("failure", "", failure).decode())
+        return None if first in (None, failure) else Failure(**json.loads(first))
 
     def explain(self) -> str | None:
         """Return what happened to a rank that cannot be reached, None if that is not known."""

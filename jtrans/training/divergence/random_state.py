@@ -16,21 +16,21 @@ class RandomState:
 
     device: torch.device
     cpu: Tensor
-    own: Tensor | None  # of the device
+    device_state: Tensor | None  # of the device
     python: Any
 
     @classmethod
     def of(cls, device: torch.device) -> Self:
         """Return the present state."""
-        own = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-        own = torch.mps.get_rng_state() if device.type == "mps" else own
-        return cls(device, torch.get_rng_state(), own, random.getstate())
+        device_state = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+        device_state = torch.mps.get_rng_state() if device.type == "mps" else device_state
+        return cls(device, torch.get_rng_state(), device_state, random.getstate())
 
     def restore(self) -> None:
         """Make all generators continue from this state."""
         torch.set_rng_state(self.cpu)
         random.setstate(self.python)
-        if self.own is not None and self.device.type == "cuda":
-            torch.cuda.set_rng_state(self.own, self.device)
-        elif self.own is not None:
-            torch.mps.set_rng_state(self.own)
+        if self.device_state is not None and self.device.type == "cuda":
+            torch.cuda.set_rng_state(self.device_state, self.device)
+        elif self.device_state is not None:
+            torch.mps.set_rng_state(self.device_state)

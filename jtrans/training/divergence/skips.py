@@ -86,8 +86,8 @@ class Skips:
             The layer and the sentences as text, and whether these alone are to blame.
         """
         model = self.tracer.accumulator.model
-        own = validator.batches[self.ranks.rank :: self.ranks.count]
-        attempt = Attempt(update, validator.pairs, own, 1, {}, RandomState.of(model.device))
+        batches = validator.batches[self.ranks.rank :: self.ranks.count]
+        attempt = Attempt(update, validator.pairs, batches, 1, {}, RandomState.of(model.device))
         model.eval()
         causes = self.ranks.gather(self.tracer.trace(attempt))
         model.train()

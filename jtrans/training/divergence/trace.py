@@ -128,7 +128,7 @@ class Tracer:
         """Compute from the state before an update, and put everything back."""
         accumulator = self.accumulator
         model = accumulator.model
-        own = accumulator.limits, accumulator.before, accumulator.on_split
+        previous = accumulator.limits, accumulator.before, accumulator.on_split
         random, statistics = RandomState.of(model.device), BatchStatistics(model)
         statistics.keep()
         accumulator.limits = copy.deepcopy(accumulator.limits)
@@ -140,6 +140,6 @@ class Tracer:
                 attempt.random.restore()
                 yield
         finally:
-            accumulator.limits, accumulator.before, accumulator.on_split = own
+            accumulator.limits, accumulator.before, accumulator.on_split = previous
             random.restore()
             statistics.restore(torch.ones((), dtype=torch.bool, device=model.device))

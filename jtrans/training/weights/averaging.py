@@ -33,10 +33,10 @@ def choose_checkpoints(
     if not checkpoints:
         run.checkpoint("last")  # refuses a run that has not saved any
     if len(checkpoints) < last:
-        count, own = len(checkpoints), ", ".join(str(each.update) for each in checkpoints)
+        count, numbers = len(checkpoints), ", ".join(str(each.update) for each in checkpoints)
         raise CheckpointError(
             f"the run has {count} checkpoint{'' if count == 1 else 's'}, not {last}: "
-            f"of update{'' if count == 1 else 's'} {own}",
+            f"of update{'' if count == 1 else 's'} {numbers}",
             where=str(run.folder),
             hint=f"--last {count}, or train with --set training.keep.last={last}",
             kind="checkpoint.missing",
