@@ -148,8 +148,8 @@ def _own_files(
             "leave one or the other out",
         )
     if not (train and (valid or valid_size) and languages and out):
-        given = valid or valid_size
-        needed = {"--train": train, "--valid": given, "--languages": languages, "--out": out}
+        needed = {"--train": train, "--valid": valid or valid_size}
+        needed |= {"--languages": languages, "--out": out}
         missing = [option for option, value in needed.items() if not value]
         raise usage_error(
             f"give the NAME of a corpus, or your own files: {' and '.join(missing)} missing",
@@ -159,10 +159,10 @@ def _own_files(
     name = Path(out).resolve().name
     if "-" not in languages and hold_one_language([*train, *valid, *files["test"]]):
         check_language(languages)
-        both = languages, languages
+        pair = languages, languages
     else:
-        both = split_languages(languages)
-    corpus = read_corpus(name, both, **files)
+        pair = split_languages(languages)
+    corpus = read_corpus(name, pair, **files)
     for line in describe_notes(corpus.splits):
         progress.say("Noticed", line)
     if len(valid) > 1:
@@ -174,18 +174,18 @@ def _own_files(
     return corpus
 
 
-def _options(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> PrepareOptions:
-    """Combine the catalogue's defaults with the options given."""
+def _options(defaults: Mapping[str, Any], chosen: Mapping[str, Any]) -> PrepareOptions:
+    """Combine the catalogue's defaults with the options chosen."""
     from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
 
-    options = PrepareOptions(**{**defaults, **given})
-    decided = [name for name in PIPELINE_OPTIONS if name in given]
+    options = PrepareOptions(**{**defaults, **chosen})
+    decided = [name for name in PIPELINE_OPTIONS if name in chosen]
     if options.pipeline and decided:
         raise usage_error(
             f"--pipeline has already decided {', '.join(decided).replace('_', ' ')}",
             "leave one or the other out",
         )
-    if options.bpe == "none" and {"bpe_merges", "bpe_min_frequency"} & set(given):
+    if options.bpe == "none" and {"bpe_merges", "bpe_min_frequency"} & set(chosen):
         raise usage_error(
             "--bpe-merges and --bpe-min-frequency have no meaning without BPE (--bpe none)",
             "leave them out, or choose --bpe joint",

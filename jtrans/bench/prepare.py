@@ -93,8 +93,8 @@ def measure_prepare(
             on_step=on_step,
         )
     parent, largest = (
-        resource.getrusage(who).ru_maxrss
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        resource.getrusage(processes).ru_maxrss
+        for processes in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
     unit = 1024 if os.uname().sysname == "Linux" else 1024 * 1024  # KiB there, bytes on macOS
     measured.peak_mib = round((parent + (workers * largest if workers > 1 else 0)) / unit)

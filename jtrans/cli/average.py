@@ -72,8 +72,8 @@ def average(
             {"of": [checkpoint.name for checkpoint in each.checkpoints], str(choose): each.value}
             for each in candidates
         ]
-        made = {"checkpoint": str(folder), "of": names}
-        console.print_json(made | ({"validated": validated} if candidates else {}))
+        result = {"checkpoint": str(folder), "of": names}
+        console.print_json(result | ({"validated": validated} if candidates else {}))
     elif candidates:
         rows = [[str(len(each.checkpoints)), f"{each.value:.3f}"] for each in candidates]
         console.print_table(["averaged", str(choose).replace("-", " ")], rows, right=["averaged"])

@@ -32,9 +32,9 @@ def checkpoints(context: typer.Context, incomplete: str) -> list[str]:
     """Complete a checkpoint of the run that was already typed; without one, best or last."""
     from jtrans.runs import find_run
 
-    given = context.params.get("run") or context.params.get("runs") or ()
+    runs = context.params.get("run") or context.params.get("runs") or ()
     # after an option that lacks its value, arguments are still in `args`
-    typed = [*([given] if isinstance(given, str) else given), *context.args]
+    typed = [*([runs] if isinstance(runs, str) else runs), *context.args]
     names = ["best", "last"]
     with contextlib.suppress(JtransError):
         folder = find_run(typed[0] if typed else "@last").checkpoints_folder

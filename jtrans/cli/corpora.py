@@ -157,7 +157,7 @@ def _as_json(entry: Entry) -> dict[str, Any]:
 
 
 def _source_as_json(entry: Entry, source: OriginalFile) -> dict[str, Any]:
-    here = _downloaded(entry, source)
+    download = _downloaded(entry, source)
     return {
         "file": source.file,
         "title": source.title,
@@ -165,6 +165,6 @@ def _source_as_json(entry: Entry, source: OriginalFile) -> dict[str, Any]:
             {"url": mirror.url, "sha256": mirror.sha256 or None, "bytes": mirror.size or None}
             for mirror in source.mirrors
         ],
-        "here": str(here.path) if here else None,
-        "sha256_here": here.record.sha256 if here else None,
+        "here": str(download.path) if download else None,
+        "sha256_here": download.record.sha256 if download else None,
     }

@@ -87,14 +87,14 @@ def export(
         raise usage_error("--data and --beam have no effect without --check", "add --check")
     text = _text(opened, split, data) if check else None
     folder = out or default_folder(opened, program)
-    made = _make(opened, program, folder, checkpoint, quantize)
-    _describe(made)
+    exported = _make(opened, program, folder, checkpoint, quantize)
+    _describe(exported)
     result = None
     if text is not None:
-        result = _check(opened, made, choices, text)
+        result = _check(opened, exported, choices, text)
     if as_json:
         checked = {"check": result.to_json()} if result else {}
-        console.print_json({"export": str(made.folder), **made.facts, **checked})
+        console.print_json({"export": str(exported.folder), **exported.facts, **checked})
     elif result:
         _print(result)
     target = shlex.quote(run if out is None else str(out))
@@ -119,14 +119,14 @@ def _make(run: Run, program: str, folder: Path, checkpoint: str, quantize: str |
     return export_to_onnx(run, folder, checkpoint=checkpoint)
 
 
-def _check(run: Run, made: Export, choices: DecodingChoices, text: SplitLines) -> ExportCheck:
-    if made.program == "ctranslate2":
+def _check(run: Run, export: Export, choices: DecodingChoices, text: SplitLines) -> ExportCheck:
+    if export.program == "ctranslate2":
         from jtrans.exchange.check_ctranslate2 import check_ctranslate2
 
-        return check_ctranslate2(run, made, choices, *text, console.TerminalProgress())
+        return check_ctranslate2(run, export, choices, *text, console.TerminalProgress())
     from jtrans.exchange.graphs.check import check_onnx
 
-    return check_onnx(run, made, choices, *text, console.TerminalProgress())
+    return check_onnx(run, export, choices, *text, console.TerminalProgress())
 
 
 def _text(run: Run, split: str, data: Path | None) -> SplitLines:
@@ -137,12 +137,12 @@ def _text(run: Run, split: str, data: Path | None) -> SplitLines:
     return corpus.raw_lines(split, "source"), corpus.references(split)
 
 
-def _describe(made: Export) -> None:
-    facts = made.facts
-    size = sum(path.stat().st_size for path in made.folder.rglob("*") if path.is_file())
+def _describe(export: Export) -> None:
+    facts = export.facts
+    size = sum(path.stat().st_size for path in export.folder.rglob("*") if path.is_file())
     console.talk(f"{'Exported':<12} {facts['run']}, checkpoint {facts['checkpoint']}")
     console.talk(f"{'Model':<12} {facts['system']}, weights {facts['weights']}")
-    console.talk(f"{'Written':<12} {made.folder}, {size / 1e6:,.1f} MB")
+    console.talk(f"{'Written':<12} {export.folder}, {size / 1e6:,.1f} MB")
 
 
 def _print(check: ExportCheck) -> None:

@@ -127,9 +127,9 @@ def _usage_error(error: Any, arguments: Sequence[str] = ()) -> JtransError:
     near = did_you_mean(unknown, options)
     hint = f"did you mean {options[near]}?" if near else f"{context} --help"
     message = error.format_message().split(" Did you mean")[0].split(" (Possible")[0]
-    given = _given(getattr(error, "param", None), arguments)
-    got = f" (got {given!r})" if given is not None else ""
-    return JtransError(message.strip().rstrip(".") + got, hint=hint, kind="command.usage")
+    value = _given_value(getattr(error, "param", None), arguments)
+    ending = f" (got {value!r})" if value is not None else ""
+    return JtransError(message.strip().rstrip(".") + ending, hint=hint, kind="command.usage")
 
 
 def _command_path(arguments: Sequence[str]) -> str:
@@ -144,7 +144,7 @@ def _command_path(arguments: Sequence[str]) -> str:
     return " ".join(path)
 
 
-def _given(parameter: Any, arguments: Sequence[str]) -> str | None:
+def _given_value(parameter: Any, arguments: Sequence[str]) -> str | None:
     """Return the value the user gave an option, None if there is none."""
     values = getattr(parameter, "nargs", 1)
     for name in getattr(parameter, "opts", ()):

@@ -179,8 +179,8 @@ def prepare(
         **({"skip_bad_lines": True} if skip_bad_lines else {}),
     }
     if name is None and any(map(_is_prepared, files["train"])):
-        given = {**files, "from": originals, **chosen}
-        _show(_merge_parts(files["train"], given, out, force=force), as_json=as_json)
+        options = {**files, "from": originals, **chosen}
+        _show(_merge_parts(files["train"], options, out, force=force), as_json=as_json)
         return
     if name is None and originals is not None:
         raise usage_error(
@@ -212,7 +212,7 @@ def _is_prepared(path: str) -> bool:
 
 
 def _merge_parts(
-    train: list[str], given: dict[str, Any], out: Path | None, *, force: bool
+    train: list[str], options: dict[str, Any], out: Path | None, *, force: bool
 ) -> PreparedCorpus:
     """Merge prepared corpora, which already determine most of the other options."""
     from jtrans.preparation.merge import merge_prepared
@@ -224,7 +224,7 @@ def _merge_parts(
             "they cannot be mixed",
             f"prepare it first: jtrans prepare --train {text[0]} --pipeline DIR",
         )
-    extra = [name for name, value in given.items() if value not in (None, []) and name != "train"]
+    extra = [name for name, value in options.items() if value not in (None, []) and name != "train"]
     if extra:
         raise usage_error(
             f"--{extra[0].replace('_', '-')} cannot be combined with prepared corpora as --train: "

@@ -180,8 +180,8 @@ def _score_files(options: ScoreOptions) -> ScoreReport:
     hyp, ref = options.hyp or [], options.ref or []
     texts = _read_aligned([*ref, *([options.src] if options.src else []), *hyp])
     references, hypotheses = texts[: len(ref)], texts[-len(hyp) :]
-    given = None if options.languages is None else split_languages(options.languages)[1]
-    target = find_target(given, [*ref, *hyp], [*references, *hypotheses])
+    language = None if options.languages is None else split_languages(options.languages)[1]
+    target = find_target(language, [*ref, *hyp], [*references, *hypotheses])
     if not options.as_is:
         checked = [check_plain_text(*text) for text in zip(ref, references, strict=True)]
         for name, lines in zip(hyp, hypotheses, strict=True):

@@ -95,9 +95,9 @@ def load_config(
         values, files = merge_values(inherited, values), [*more, path]
     origins: dict[str, str] = {}
     parsed = [_parse_override(override) for override in overrides]
-    given = [(key, value) for key, value in (options or {}).items() if value is not None]
+    chosen = [(key, value) for key, value in (options or {}).items() if value is not None]
     origins |= dict.fromkeys(set_values(values, parsed, "--set"), "from --set")
-    origins |= dict.fromkeys(set_values(values, given, "an option"), "from an option")
+    origins |= dict.fromkeys(set_values(values, chosen, "an option"), "from an option")
     if set(origins) - SAME_RECIPE and not any(key.startswith("expect.") for key in origins):
         values.pop("expect", None)
     return build_config(

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
+from jtrans.decoding.batches import Batch, Result
 from jtrans.errors import WorkError
 from jtrans.nn.memory import describe, is_out_of_memory
 from jtrans.progress import Progress
-
-Result = TypeVar("Result")
-Batch = list[int]  # sentences by number
 
 
 def in_halves(
     batches: Iterable[Batch],
     work: Callable[[Batch], Result],
     *,
-    size: Callable[[Batch], int],
+    lengths: Sequence[int],
     device: torch.device,
     progress: Progress,
     hint: str,
@@ -31,7 +28,7 @@ def in_halves(
     Args:
         batches: taken one by one.
         work: computes the result of a batch.
-        size: the padded tokens of a batch.
+        lengths: tokens of each sentence.
         device: where the memory is.
         progress: is warned of the first failure.
         hint: what to do about a single sentence that does not fit.
@@ -39,6 +36,10 @@ def in_halves(
     Raises:
         WorkError: a single sentence does not fit.
     """
+
+    def size(batch: Batch) -> int:  # padded tokens
+        return len(batch) * max(lengths[index] for index in batch)
+
     too_large: int | None = None  # the smallest size known not to fit
     halves: list[Batch] = []
     coming = iter(batches)

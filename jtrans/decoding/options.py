@@ -85,8 +85,8 @@ class SearchOptions:
         Raises:
             DecodingError: a value that cannot be used.
         """
-        given = {name: value for name, value in chosen.items() if value is not None}
-        return cls(**{**config.decoding.model_dump(), **given})
+        changed = {name: value for name, value in chosen.items() if value is not None}
+        return cls(**{**config.decoding.model_dump(), **changed})
 
     def __post_init__(self) -> None:
         if self.beam < 1:

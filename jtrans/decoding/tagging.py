@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from jtrans.data.batch import padded
-from jtrans.decoding.batches import BATCH_TOKENS, by_length
+from jtrans.decoding.batches import BATCH_TOKENS, by_length, in_order
 from jtrans.decoding.halving import in_halves
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import LONGEST_SOURCE, load_model
@@ -90,23 +90,17 @@ class Tagger:
         """
         parts = [part for number, line in enumerate(lines) for part in self._parts(number, line)]
         lengths = [len(part.ids) for part in parts]
-        tagged: list[Labels] = [{}] * len(parts)
-        done = 0
-        batches = in_halves(
+        tagged = in_halves(
             by_length(lengths, batch_tokens=self.batch_tokens, is_joint=self.model.is_joint),
             lambda batch: self._tag_batch([parts[index] for index in batch]),
-            size=lambda batch: len(batch) * max(lengths[index] for index in batch),
+            lengths=lengths,
             device=self.model.device,
             progress=progress,
             hint="a machine with more memory",
         )
-        for batch, results in batches:
-            for index, labels in zip(batch, results, strict=True):
-                tagged[index] = labels
-            done += len(batch)
-            progress.advance("Tagging", done, len(parts))
         result: list[Labels] = [{kind: [] for kind in self.label_names} for _ in lines]
-        for part, labels in zip(parts, tagged, strict=True):
+        by_part = in_order(tagged, len(parts), progress, "Tagging")
+        for part, labels in zip(parts, by_part, strict=True):
             for kind, names in labels.items():
                 result[part.sentence][kind] += names
         return result

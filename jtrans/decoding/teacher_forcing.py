@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from jtrans.data.batch import Ids, padded
-from jtrans.decoding.batches import by_length
+from jtrans.decoding.batches import by_length, in_order
 from jtrans.decoding.halving import in_halves
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.nn.device import autocast
@@ -65,8 +65,6 @@ def teacher_forced_scores(
         is_joint=model.is_joint,
         costs=longest,
     )
-    result = [TeacherForcedScores([], []) for _ in sources]
-    done = 0
 
     def score(batch: list[int]) -> list[TeacherForcedScores]:
         with torch.no_grad(), autocast(model.device, precision):
@@ -76,17 +74,12 @@ def teacher_forced_scores(
     scored = in_halves(
         batches,
         score,
-        size=lambda batch: len(batch) * max(longest[index] for index in batch),
+        lengths=longest,
         device=model.device,
         progress=progress,
         hint="one sentence per line needs the least memory",
     )
-    for batch, scores in scored:
-        for index, values in zip(batch, scores, strict=True):
-            result[index] = values
-        done += len(batch)
-        progress.advance("Scoring", done, len(sources))
-    return result
+    return in_order(scored, len(sources), progress, "Scoring")
 
 
 def _of_batch(

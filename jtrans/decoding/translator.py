@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from jtrans.data.batch import Ids, padded
-from jtrans.decoding.batches import BATCH_TOKENS, by_length, default_batch_tokens
+from jtrans.decoding.batches import BATCH_TOKENS, by_length, default_batch_tokens, in_order
 from jtrans.decoding.halving import in_halves
 from jtrans.decoding.lanes import in_lanes, lane_count
 from jtrans.decoding.lines.attended import AttentionReader
@@ -122,8 +122,6 @@ def translate_ids(
     device = models[0].device
     is_joint = any(model.is_joint for model in models)
     lengths = [max(map(len, each)) for each in zip(sources, *others, strict=True)]
-    result: list[list[Hypothesis]] = [[] for _ in sources]
-    done = 0
 
     def search(batch: list[int]) -> list[list[Hypothesis]]:
         read = [padded([each[index] for index in batch], device) for each in (sources, *others)]
@@ -147,18 +145,14 @@ def translate_ids(
     in_turn = functools.partial(
         in_halves,
         work=search,
-        size=lambda batch: len(batch) * max(lengths[index] for index in batch),
+        lengths=lengths,
         device=device,
         progress=progress,
         hint="a smaller --beam, a lower --max-length, or one sentence per line",
     )
     with mkl_for_tiny_products() if _has_tiny_products(models) else contextlib.nullcontext():
-        for batch, hypotheses in in_lanes(batches, in_turn, lanes):
-            for index, best in zip(batch, hypotheses, strict=True):
-                result[index] = best
-            done += len(batch)
-            progress.advance("Translating", done, len(sources))
-    return result
+        searched = in_lanes(batches, in_turn, lanes)
+        return in_order(searched, len(sources), progress, "Translating")
 
 
 def _has_tiny_products(models: Sequence[Searchable]) -> bool:
@@ -419,12 +413,12 @@ class Translator:
         ]
         return sorted(scored, key=lambda each: -each.score)
 
-    def _to_text(self, hypothesis: Hypothesis, given: EncodedConstraints) -> Translation:
+    def _to_text(self, hypothesis: Hypothesis, constraints: EncodedConstraints) -> Translation:
         """Return a hypothesis as text; its first words are those of its prefix."""
         side = self.pipeline.target
         # unknown pieces do not show where the words of a prefix end
-        begin = len(given.prefix) if given.words else 0
-        words = [*given.words, *side.words(hypothesis.tokens[begin:])]
+        begin = len(constraints.prefix) if constraints.words else 0
+        words = [*constraints.words, *side.words(hypothesis.tokens[begin:])]
         return Translation(
             text=side.join(words),
             score=hypothesis.score,

@@ -36,8 +36,8 @@ def score_tags(kind: str, gold: Sequence[Gold], predicted: Sequence[Sequence[str
     """Score the labels of all sentences, one for each word."""
     pairs = [
         (truth, label)
-        for labels, given in zip(gold, predicted, strict=True)
-        for truth, label in zip(labels, given, strict=True)
+        for labels, guesses in zip(gold, predicted, strict=True)
+        for truth, label in zip(labels, guesses, strict=True)
         if truth is not None
     ]
     right = sum(truth == label for truth, label in pairs)
@@ -45,15 +45,15 @@ def score_tags(kind: str, gold: Sequence[Gold], predicted: Sequence[Sequence[str
     if kind != NER:
         return TaggingScore(kind, len(pairs), accuracy)
     types = entity_types(label for labels in (*gold, *predicted) for label in labels if label)
-    matched, given, expected = span_counts(gold, predicted, types).sum(axis=(0, 1)).tolist()
+    matched, guessed, expected = span_counts(gold, predicted, types).sum(axis=(0, 1)).tolist()
     return TaggingScore(
         kind,
         len(pairs),
         accuracy,
         int(expected),
-        matched / given if given else None,
+        matched / guessed if guessed else None,
         matched / expected if expected else None,
-        2 * matched / (given + expected) if given + expected else None,
+        2 * matched / (guessed + expected) if guessed + expected else None,
     )
 
 
@@ -67,8 +67,8 @@ def label_counts(
     """
     place = {name: number for number, name in enumerate(names)}
     counts = np.zeros((len(gold), len(names), 3))
-    for row, labels, given in zip(counts, gold, predicted, strict=True):
-        for truth, label in zip(labels, given, strict=True):
+    for row, labels, guesses in zip(counts, gold, predicted, strict=True):
+        for truth, label in zip(labels, guesses, strict=True):
             if truth is None:
                 continue
             for column, name in ((0, truth if truth == label else ""), (1, label), (2, truth)):
@@ -86,11 +86,11 @@ def span_counts(
     """
     place = {name: number for number, name in enumerate(types)}
     counts = np.zeros((len(gold), len(types), 3))
-    for row, labels, given in zip(counts, gold, predicted, strict=True):
+    for row, labels, guesses in zip(counts, gold, predicted, strict=True):
         if all(label is None for label in labels):
             continue
         expected = entity_spans([label or OUTSIDE for label in labels])
-        spans = entity_spans(given)
+        spans = entity_spans(guesses)
         for column, group in enumerate((spans & expected, spans, expected)):
             for _, _, name in group:
                 if name in place:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from jtrans.nn.memory import require_memory
+from jtrans.nn.softmax import mask_bias
 
 
 class KeyValueCache:
@@ -120,8 +121,7 @@ class BeamCache:
         self.length += 1
         if beam == 1 and self.mask.shape[2] == self.length:
             return None  # one hypothesis per sentence so far: every slot is its own
-        bias = torch.zeros(self.mask.shape, device=self.mask.device)
-        return bias.masked_fill_(~self.mask, float("-inf"))
+        return mask_bias(self.mask)
 
     def select(self, rows: Tensor) -> BeamCache:
         """Return the cache of other hypotheses; the old cache must not be used afterwards.
@@ -142,15 +142,26 @@ class BeamCache:
 
     def _drop_dead_slots(self) -> None:
         """Free slots that no hypothesis needs, when the capacity is reached and many are dead."""
-        slots = self.mask.shape[2]
-        most = slots // 2 if slots < KeyValueCache.long else 3 * slots // 4
-        if slots + self.beam <= self.layers[0].capacity:
+        if self.mask.shape[2] + self.beam <= self.layers[0].capacity:
             return
-        is_live = self.mask.any(1)  # [B, slots]
-        count = int(is_live.sum(1).max())
-        if count > most:
+        live = live_slots(self.mask.any(1))  # [B, count]
+        if live is None:
             return
-        live = (~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]  # [B, count]
         self.mask = self.mask.gather(2, live[:, None, :].expand(-1, self.beam, -1))
         for layer in self.layers:
             layer.keep_slots(live)
+
+
+def live_slots(is_live: Tensor) -> Tensor | None:
+    """Return the slots that hypotheses need, in order, [B, count]; None if few others are there.
+
+    A sentence that needs fewer than others gets some of its dead ones, too.
+
+    Args:
+        is_live: whether any hypothesis of the sentence needs a slot, [B, slots].
+    """
+    slots = is_live.shape[1]
+    count = int(is_live.sum(1).max())
+    if count > (slots // 2 if slots < KeyValueCache.long else 3 * slots // 4):
+        return None
+    return (~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]

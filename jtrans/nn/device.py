@@ -107,8 +107,7 @@ def has_fast_bf16(device: torch.device) -> bool:
     """Return whether the device has instructions for bf16."""
     if device.type == "cuda":
         # it answers for the current device
-        here = contextlib.nullcontext() if device.index is None else torch.cuda.device(device)
-        with here:
+        with contextlib.nullcontext() if device.index is None else torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)

@@ -12,18 +12,25 @@ from torch import Tensor
 from jtrans.nn.cpu.softmax import is_short, softmax_of_short_rows
 
 
-def padding_bias(mask: Tensor) -> Tensor | None:
+def mask_bias(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Turn a mask of any shape into a bias: 0 where it is True, -inf elsewhere."""
+    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    return bias.masked_fill_(~mask, float("-inf"))
+
+
+def padding_bias(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor | None:
     """Turn a mask into a bias of 0 on real positions and -inf on padding.
 
     Args:
         mask: True on real positions, [B, L].
+        dtype: of the bias.
 
     Returns:
-        [B, L] float32; None when nothing is padded (tested on a CPU only, as a GPU would wait).
+        [B, L]; None when nothing is padded (tested on a CPU only, as a GPU would wait).
     """
     if mask.device.type == "cpu" and bool(mask.all()):
         return None
-    return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, float("-inf"))
+    return mask_bias(mask, dtype)
 
 
 def causal_bias(length: int, device: torch.device) -> Tensor:

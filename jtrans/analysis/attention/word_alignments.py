@@ -17,12 +17,12 @@ def error_rates(
     over sure ones. Sentences without gold are left out.
     """
     both = [(set(p), g) for p, g in zip(alignments, gold, strict=True) if g is not None]
-    given = sum(len(pairs) for pairs, _ in both)
+    aligned = sum(len(pairs) for pairs, _ in both)
     sure = sum(len(reference.sure) for _, reference in both)
     in_sure = sum(len(pairs & reference.sure) for pairs, reference in both)
     in_possible = sum(len(pairs & reference.possible) for pairs, reference in both)
     return (
-        1 - (in_sure + in_possible) / (given + sure) if given + sure else None,
-        in_possible / given if given else None,
+        1 - (in_sure + in_possible) / (aligned + sure) if aligned + sure else None,
+        in_possible / aligned if aligned else None,
         in_sure / sure if sure else None,
     )

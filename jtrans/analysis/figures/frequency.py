@@ -101,8 +101,8 @@ def matches_by_bin(
     place = dict(zip(vocabulary, places.tolist(), strict=True))
     sums = np.zeros((len(references), len(bins), 3))
     for row, hypothesis, reference in zip(sums, hypotheses, references, strict=True):
-        given, expected = Counter(hypothesis), Counter(reference)
-        for column, words in enumerate((given & expected, given, expected)):
+        written, expected = Counter(hypothesis), Counter(reference)
+        for column, words in enumerate((written & expected, written, expected)):
             for word, number in words.items():
                 row[place[word], column] += number
     return sums
@@ -114,8 +114,8 @@ def f_measure(sums: NDArray[Any]) -> NDArray[np.float64]:
     Half the sum of precision and recall over their product is matches over the mean of both
     totals. Words of the bin on one side only give 0.
     """
-    matched, given, expected = np.moveaxis(sums, -1, 0)
-    return divide(2 * matched, given + expected)
+    matched, written, expected = np.moveaxis(sums, -1, 0)
+    return divide(2 * matched, written + expected)
 
 
 def _f_measure(study: Study, binning: Binning) -> Figure:

@@ -61,8 +61,8 @@ def sentence_score(hypothesis: Words, references: Sequence[Words]) -> float:
         limits: Counter[tuple[str, ...]] = Counter()
         for reference in references:
             limits |= Counter(ngrams(list(reference) or [""], order))
-        given = Counter(ngrams(words, order))
-        total += math.log(((given & limits).total() + 1) / (given.total() + 1))
+        counts = Counter(ngrams(words, order))
+        total += math.log(((counts & limits).total() + 1) / (counts.total() + 1))
     shortest = min(max(1, len(reference)) for reference in references)
     return math.exp(total / MAX_ORDER + min(0.0, 1.0 - shortest / len(words)))
 

@@ -28,15 +28,15 @@ def constraint_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: the message says what is wrong with a field.
     """
-    given = {name: fields[name] for name in FIELDS if name in fields}
-    for name, value in given.items():
+    constraints = {name: fields[name] for name in FIELDS if name in fields}
+    for name, value in constraints.items():
         kind = FIELDS[name][0]
         items = [value] if kind is TEXT else value
         if not (isinstance(items, list) and all(isinstance(item, str) for item in items)):
             raise ValueError(f"an object whose field `{name}` is not {kind}")
-    if given.get("prefix") and given.get("prefix_tokens"):
+    if constraints.get("prefix") and constraints.get("prefix_tokens"):
         raise ValueError("an object with both `prefix` and `prefix_tokens`")
-    return {FIELDS[name][1]: value for name, value in given.items()}
+    return {FIELDS[name][1]: value for name, value in constraints.items()}
 
 
 class ConstraintFile:

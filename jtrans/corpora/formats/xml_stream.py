@@ -62,5 +62,5 @@ def read_xml_stream(path: Path, handler: Any) -> None:
 
 def fits_language(language: str, tag: str) -> bool:
     """Return whether text tagged `tag` is of `language`: "de" includes "de-AT", "zh-CN" "zh"."""
-    wanted, given = (name.lower().replace("_", "-") for name in (language, tag))
-    return wanted == given or given.startswith(f"{wanted}-") or wanted.startswith(f"{given}-")
+    wanted, tagged = (name.lower().replace("_", "-") for name in (language, tag))
+    return wanted == tagged or tagged.startswith(f"{wanted}-") or wanted.startswith(f"{tagged}-")

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from jtrans.data.batch import Ids
-from jtrans.decoding.batches import by_length
+from jtrans.decoding.batches import by_length, in_order
 from jtrans.decoding.engines.ctranslate2_options import PROGRAM
 from jtrans.decoding.engines.token_names import token_names
 from jtrans.decoding.options import SamplingOptions, SearchOptions
@@ -131,10 +131,8 @@ class CTranslate2Search:
         Raises:
             WorkError: CTranslate2 failed, for example for lack of memory.
         """
-        result: list[list[Hypothesis]] = [[] for _ in sources]
-        done = 0
-        lengths = [len(source) for source in sources]
-        for batch in by_length(lengths, batch_tokens=self.batch_tokens, is_joint=False):
+
+        def search(batch: list[int]) -> list[list[Hypothesis]]:
             part = _Batch(
                 self,
                 [sources[index] for index in batch],
@@ -143,7 +141,7 @@ class CTranslate2Search:
                 sampling,
             )
             try:
-                hypotheses = part.hypotheses(scores=scores)
+                return part.hypotheses(scores=scores)
             except (RuntimeError, ValueError) as error:
                 raise WorkError(
                     f"CTranslate2 failed: {str(error).splitlines()[0]}",
@@ -151,11 +149,11 @@ class CTranslate2Search:
                     hint="smaller --batch-tokens, a smaller --beam, or --engine torch",
                     kind="work.engine",
                 ) from error
-            for index, best in zip(batch, hypotheses, strict=True):
-                result[index] = best
-            done += len(batch)
-            progress.advance("Translating", done, len(sources))
-        return result
+
+        lengths = [len(source) for source in sources]
+        batches = by_length(lengths, batch_tokens=self.batch_tokens, is_joint=False)
+        searched = ((batch, search(batch)) for batch in batches)
+        return in_order(searched, len(sources), progress, "Translating")
 
     def log_probs(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
         """Return the log-probability of every token of given translations, all ending in EOS."""

@@ -124,9 +124,9 @@ class AttentionReader:
     def _target_words(self, tokens: Sequence[str], begin: Sequence[str]) -> NDArray[np.int64]:
         """Return the number of each token's word; unknown pieces do not show where one ends."""
         side = self.pipeline.target
-        given = [number for number, word in enumerate(begin) for _ in side.split([word])]
-        others = word_numbers(side, tokens[len(given) :]) + len(begin)
-        return np.concatenate([np.array(given, dtype=np.int64), others])
+        forced = [number for number, word in enumerate(begin) for _ in side.split([word])]
+        others = word_numbers(side, tokens[len(forced) :]) + len(begin)
+        return np.concatenate([np.array(forced, dtype=np.int64), others])
 
     def _replace_unknown(
         self, translation: Translation, source: Sequence[str], alignment: WordAlignment

@@ -61,31 +61,31 @@ class ConstraintEncoder:
 
     side: TextSide
 
-    def encode(self, given: Constraints, line: int) -> EncodedConstraints:
+    def encode(self, constraints: Constraints, line: int) -> EncodedConstraints:
         """Return constraints as ids.
 
         Args:
-            given: the constraints of a line.
+            constraints: of a line.
             line: its number, counted from 1, for messages.
 
         Raises:
             DecodingError: they contradict each other, or cannot be fulfilled.
         """
-        words = self.side.segment(given.prefix)
-        pieces = [*given.prefix_tokens] or self.side.split(words)
+        words = self.side.segment(constraints.prefix)
+        pieces = [*constraints.prefix_tokens] or self.side.split(words)
         prefix = self.side.vocabulary.ids(pieces)
-        for piece, token in zip(given.prefix_tokens, prefix, strict=False):
+        for piece, token in zip(constraints.prefix_tokens, prefix, strict=False):
             if token == UNK and piece != UNKNOWN:
                 raise _refusal(
                     line,
                     f"the model has no target token {piece!r} for a prefix",
                     "tokens are those of --format jsonl, without </s>; raw text is a prefix too",
                 )
-        required = self._phrases(given.required, "required", line)
+        required = self._phrases(constraints.required, "required", line)
         # a phrase that the model cannot write forbids nothing, <unk> itself every unknown word
         forbidden = {
             text: ids
-            for text, ids in self._phrases(given.forbidden, "forbidden", line).items()
+            for text, ids in self._phrases(constraints.forbidden, "forbidden", line).items()
             if UNK not in ids or UNKNOWN in text
         }
         for text, ids in required.items():
@@ -112,7 +112,7 @@ class ConstraintEncoder:
             )
         ]
         phrases = Phrases(least, list(forbidden.values()), self.continued)
-        return EncodedConstraints(prefix, [] if given.prefix_tokens else words, phrases)
+        return EncodedConstraints(prefix, [] if constraints.prefix_tokens else words, phrases)
 
     @cached_property
     def continued(self) -> frozenset[int]:

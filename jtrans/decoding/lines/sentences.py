@@ -85,8 +85,8 @@ class SentenceReader:
         per_part = [constraints, *[later] * (len(parts) - 1)]
         return [
             sentence
-            for part, given in zip(parts, per_part, strict=True)
-            for sentence in self.read(part, given, number)
+            for part, wanted in zip(parts, per_part, strict=True)
+            for sentence in self.read(part, wanted, number)
         ]
 
     def _parts(

@@ -54,15 +54,15 @@ def prepared(
         precision: ``fp32``, that of the model's weights; ``bf16``; or ``int8``, weights only.
         graphs: on a GPU, whether steps may be captured as CUDA graphs.
     """
-    form = FORMS.get(type(model))
-    found = form(model, precision) if form else None
-    if graphs and form is not None and model.device.type == "cuda":
-        if isinstance(found, PreparedTransformer):
-            return GraphTransformer(found)
-        if form is prepare_reformer and precision != "int8":
+    prepare = FORMS.get(type(model))
+    form = prepare(model, precision) if prepare else None
+    if graphs and prepare is not None and model.device.type == "cuda":
+        if isinstance(form, PreparedTransformer):
+            return GraphTransformer(form)
+        if prepare is prepare_reformer and precision != "int8":
             return GraphReformer(cast(Reformer, model), precision)
-    if found is not None:
-        return found
+    if form is not None:
+        return form
     if precision == "int8":
         return with_int8_weights(model)
     return HalfPrecision(model) if precision == "bf16" else model

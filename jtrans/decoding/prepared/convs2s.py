@@ -16,16 +16,19 @@ The share of the target tokens, ``R g z^T``, is the same for all layers.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from jtrans.decoding.prepared.base import encoded
-from jtrans.decoding.prepared.target import LEAST_READ, attention_type, keep_sentences, weights_of
+from jtrans.decoding.prepared.target import (
+    at_least_read,
+    attention_type,
+    keep_sentences,
+    weights_of,
+)
 from jtrans.models.base import Memory
 from jtrans.models.convs2s import (
     AttendedSource,
@@ -202,10 +205,7 @@ class PreparedConvS2S:
         B, S, _ = keys.shape
         if bias is None:
             bias = keys.new_zeros(B, 1, S)
-        if S < LEAST_READ:
-            more = LEAST_READ - S
-            keys, values = (pad(x, (0, 0, 0, more)) for x in (keys, values))
-            bias = pad(bias, (0, more), value=-math.inf)
+        bias, keys, values = at_least_read(bias, keys, values)
         keys, values, bias = (x.to(self.dtype) for x in (R * keys, values, bias))
         weights = [layer.attention for layer in self.layers if layer.attention is not None]
         biases = torch.stack([keys @ query_bias.to(keys) for _, query_bias, _, _ in weights], 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,6 +14,7 @@ from jtrans.nn.embedding import InputEmbedding, sinusoids
 from jtrans.nn.encoder import Encoder, EncoderLayer
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.memory import require_memory
+from jtrans.nn.softmax import padding_bias
 
 
 class PreparedEmbedding:
@@ -120,10 +119,7 @@ class PreparedEncoder:
     def __call__(self, x: Tensor, mask: Tensor) -> Tensor:
         """Encode embedded tokens, [B, S, E], of which those of `mask`, [B, S], are real."""
         B, S, _ = x.shape
-        bias = None
-        if mask.device.type != "cpu" or not bool(mask.all()):
-            bias = torch.zeros(mask.shape, dtype=x.dtype, device=x.device)
-            bias.masked_fill_(~mask, -math.inf)
+        bias = padding_bias(mask, x.dtype)
         pre_norm = self.norm is not None
 
         def compute(n: int, x: Tensor) -> Tensor:

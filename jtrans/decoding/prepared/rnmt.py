@@ -6,15 +6,12 @@ maps of the attention's queries are one.
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.functional import pad
 
 from jtrans.decoding.prepared.base import Searchable, encoded
-from jtrans.decoding.prepared.target import LEAST_READ
+from jtrans.decoding.prepared.target import at_least_read
 from jtrans.decoding.prepared.transformer import prepare_transformer
 from jtrans.models.base import Memory
 from jtrans.models.hybrid import Hybrid
@@ -97,11 +94,7 @@ class PreparedRnmt:
         """Return the state of B x beam empty prefixes."""
         states = memory.states.to(self.embedding.dtype)
         state = self.decoder.begin(Memory(states, memory.mask), beam)
-        values, keys, bias = state.keys
-        more = max(0, LEAST_READ - bias.shape[1])
-        if more:
-            values, keys = (pad(each, (0, 0, 0, more)) for each in (values, keys))
-            bias = pad(bias, (0, more), value=-math.inf)
+        bias, values, keys = at_least_read(state.keys.bias, state.keys.values, state.keys.keys)
         return RnmtState(AdditiveKeys(values, keys, bias), state.states)
 
     def step(self, token: Tensor, state: RnmtState) -> Tensor:

@@ -22,10 +22,9 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from jtrans.decoding.prepared.target import (
-    LEAST_READ,
+    at_least_read,
     attention_type,
     keep_sentences,
     weights_of,
@@ -33,6 +32,7 @@ from jtrans.decoding.prepared.target import (
 from jtrans.models.base import Memory
 from jtrans.nn.attention import CrossAttention
 from jtrans.nn.cpu.fixed_linear import FixedLinear
+from jtrans.nn.softmax import mask_bias
 
 
 class SourceState(Protocol):
@@ -90,20 +90,16 @@ class SourceAttentions:
         L, H = len(self.queries), self.heads
         projected = self.keys_values(memory.states.reshape(B * S, -1))  # [B * S, L * 2 * E]
         projected = projected.to(self.dtype)
-        mask = memory.mask
-        if S < LEAST_READ:
-            more = LEAST_READ - S
-            projected = pad(projected.view(B, S, -1), (0, 0, 0, more)).flatten(0, 1)
-            mask, S = pad(mask, (0, more)), LEAST_READ
-        bias = torch.zeros(mask.shape, dtype=self.dtype, device=mask.device)
-        bias.masked_fill_(~mask, -math.inf)  # [B, S]
+        bias = mask_bias(memory.mask, self.dtype)
+        bias, projected = at_least_read(bias, projected.view(B, S, -1))
+        S = bias.shape[1]
         if merges and is_merged(B, S, H, self.width):
             parts = projected.view(B * S, L, 2, H, -1).permute(2, 1, 3, 0, 4)  # [2, L, H, B*S, D]
             keys, values = parts.reshape(2, L * H, B * S, -1).unbind(0)
             return MergedSource(self, keys, values, bias)
         parts = projected.view(B, S, L, 2, H, -1).permute(3, 2, 0, 4, 1, 5)  # [2, L, B, H, S, D]
         keys, values = parts[0].mT.contiguous(), parts[1].contiguous()
-        is_padded = mask.device.type != "cpu" or not bool(mask.all())
+        is_padded = bias.device.type != "cpu" or bool(bias.any())
         return PlainSource(self, keys, values, bias if is_padded else None)
 
 

@@ -11,8 +11,9 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from jtrans.nn.beam_cache import KeyValueCache
+from jtrans.nn.beam_cache import KeyValueCache, live_slots
 from jtrans.nn.cpu.fixed_linear import input_type
 from jtrans.nn.memory import require_memory
 
@@ -64,7 +65,7 @@ class TargetSlots:
         self.held = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
         # 0 on the slots that make up a hypothesis's prefix, [B * beam, room]
         self.bias = torch.full((sentences * beam, room), -math.inf, dtype=dtype, device=device)
-        self._own = self._own_slots()
+        self._own = own_slots(beam, self.bias)
         self._parts = self._by_head()
         self._new: list[Tensor] = []  # per layer, where to write: [2, B, H, beam, D]
         self._keys: list[Tensor] = []  # per layer, transposed: [B * H, D, slots]
@@ -135,7 +136,7 @@ class TargetSlots:
         self.bias = self.bias.index_select(0, rows.flatten())
         if beam != self.beam:
             self.beam = beam
-            self._own = self._own_slots()
+            self._own = own_slots(beam, self.bias)
 
     def _by_head(self) -> list[tuple[Tensor, Tensor]]:
         """Return keys, [B * H, D, room], and values, [B * H, room, D], of each layer."""
@@ -143,37 +144,28 @@ class TargetSlots:
         flat = [held.view(2, B * H, room, D) for held in self.held]
         return [(each[0].mT, each[1]) for each in flat]
 
-    def _own_slots(self) -> Tensor:
-        """Return the bias of the new slots: each hypothesis reads its own, [beam, beam]."""
-        like = self.bias
-        return torch.full((self.beam, self.beam), -math.inf).fill_diagonal_(0.0).to(like)
-
     def _make_room(self) -> None:
         """Free slots that no hypothesis needs if many are dead, or else add some."""
-        B = self.sentences
-        bias = self.bias[:, : self.used].view(B, self.beam, self.used)
-        is_live = (bias == 0.0).any(1)  # [B, slots]
-        count = int(is_live.sum(1).max())
-        most = self.used // 2 if self.used < KeyValueCache.long else 3 * self.used // 4
-        if self.used > KeyValueCache.first_capacity and count <= most:
-            self._keep_slots((~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count])
-            return
+        if self.used > KeyValueCache.first_capacity:
+            is_own = (self.bias[:, : self.used] == 0.0).view(self.sentences, self.beam, self.used)
+            slots = live_slots(is_own.any(1))  # [B, count]
+            if slots is not None:
+                self._keep_slots(slots)
+                return
         more = self.used if self.used < KeyValueCache.long else self.used // 4
         at_once = min(self.beam * self.expected, MOST_AT_ONCE)
         room = max(self.used + self.beam, self.used + more, at_once)
         layer = self.held[0]
         slot_bytes = len(self.held) * layer[..., :1, :].numel() * layer.element_size()
         require_memory(
-            (self.room + room) * slot_bytes, bias.device, f"keys and values of {room:,} slots"
+            (self.room + room) * slot_bytes, layer.device, f"keys and values of {room:,} slots"
         )
-        slots = max(self.used, LEAST_READ)
+        read = max(self.used, LEAST_READ)
         for n, held in enumerate(self.held):
             self.held[n] = held.new_empty((*held.shape[:3], room, held.shape[4]))
-            self.held[n][..., :slots, :] = held[..., :slots, :]
+            self.held[n][..., :read, :] = held[..., :read, :]
         self._parts = self._by_head()
-        self.bias = torch.nn.functional.pad(
-            self.bias[:, : self.used], (0, room - self.used), value=-math.inf
-        )
+        self.bias = pad(self.bias[:, : self.used], (0, room - self.used), value=-math.inf)
 
     def _keep_slots(self, slots: Tensor) -> None:
         """Keep the slots [B, count] of each sentence, in this order."""
@@ -185,6 +177,24 @@ class TargetSlots:
         rows = slots.repeat_interleave(self.beam, dim=0)  # [N, count]
         kept = self.bias.gather(1, rows)
         self.bias.fill_(-math.inf)[:, : self.used] = kept
+
+
+def own_slots(beam: int, like: Tensor) -> Tensor:
+    """Return the bias of the new slots, of which each hypothesis reads its own, [beam, beam]."""
+    return torch.full((beam, beam), -math.inf).fill_diagonal_(0.0).to(like)
+
+
+def at_least_read(bias: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
+    """Pad sources that are shorter than `LEAST_READ`.
+
+    Args:
+        bias: 0 on real source positions, -inf on padding, [..., S].
+        states: vectors of the positions, [..., S, C].
+    """
+    more = LEAST_READ - bias.shape[-1]
+    if more <= 0:
+        return bias, *states
+    return pad(bias, (0, more), value=-math.inf), *(pad(x, (0, 0, 0, more)) for x in states)
 
 
 def keep_sentences(held: Tensor, dim: int, sentences: Tensor) -> Tensor:

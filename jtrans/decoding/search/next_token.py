@@ -69,10 +69,10 @@ class TokenRules:
         rows = [
             [*map(int, prefix), *[PAD] * (self.longest - len(prefix))] for prefix in prefixes or ()
         ]
-        given = phrases or ()
-        continued = next((each.continued for each in given if each.continued), frozenset())
-        self.required = phrase_table([each.required for each in given], continued, device)
-        self._forbidden = phrase_table([each.forbidden for each in given], continued, device)
+        phrases = phrases or ()
+        continued = next((each.continued for each in phrases if each.continued), frozenset())
+        self.required = phrase_table([each.required for each in phrases], continued, device)
+        self._forbidden = phrase_table([each.forbidden for each in phrases], continued, device)
         self._forced = torch.tensor(rows, dtype=torch.int64, device=device)  # [B, longest]
 
     @property

@@ -176,14 +176,14 @@ def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:
     """
     source = example_source(3, 8, vocabulary)
     log_probs, state = StartGraph(model).eval().begin(source)
-    given, running = graphs.start(source.numpy())
-    worst = _difference(log_probs, given)
+    scores, running = graphs.start(source.numpy())
+    worst = _difference(log_probs, scores)
     for position in range(1, 5):
         token = source[:, position].clamp(max=log_probs.shape[1] - 1)
         hidden = model.step(token, state)
         log_probs = torch.log_softmax(model.project(hidden).float(), dim=-1)
-        given, running = graphs.step(token.numpy(), position, running)
-        worst = max(worst, _difference(log_probs, given))
+        scores, running = graphs.step(token.numpy(), position, running)
+        worst = max(worst, _difference(log_probs, scores))
     if not worst <= TOLERANCE:
         raise ConfigError(
             f"the system cannot be exported to ONNX: its graphs compute something else "
@@ -192,5 +192,5 @@ def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:
         )
 
 
-def _difference(expected: Tensor, given: Any) -> float:
-    return float(np.abs(expected.numpy() - given).max())
+def _difference(expected: Tensor, scores: Any) -> float:
+    return float(np.abs(expected.numpy() - scores).max())

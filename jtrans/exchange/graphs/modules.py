@@ -131,10 +131,10 @@ def describe_state(model: TranslationModel, vocabulary: int) -> list[StateTensor
         StateTensor(
             name,
             {
-                axis: what
+                axis: kind
                 for axis, size in enumerate(shape)
-                for what in AXES
-                if others[what][name][axis] != size
+                for kind in AXES
+                if others[kind][name][axis] != size
             },
             name in fixed,
         )

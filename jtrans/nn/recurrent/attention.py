@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.recorder import record
-from jtrans.nn.softmax import softmax
+from jtrans.nn.softmax import mask_bias, softmax
 
 
 class AdditiveKeys(NamedTuple):
@@ -73,8 +73,7 @@ class AdditiveAttention(nn.Module):
         values = self.key(memory).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         dtype = torch.promote_types(values.dtype, torch.float32)
         keys = values @ self.key_map
-        bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
-        bias = bias.masked_fill_(~mask, float("-inf"))
+        bias = mask_bias(mask, dtype)
         return AdditiveKeys(values.to(dtype).contiguous(), keys.to(dtype), bias)
 
     def query_projection(self) -> tuple[Tensor, Tensor]:

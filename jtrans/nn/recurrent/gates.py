@@ -105,9 +105,9 @@ def step_backward(
 def layer_norm_backward(d_normed: Tensor, normed: Tensor, scale: Tensor) -> Tensor:
     """Return the gradient of z: scale (g - mean(g) - y mean(g y)), y being the normalised z."""
     shape = normed.shape[-1:]
-    zero, one = torch.zeros_like(scale), torch.ones_like(scale)
+    zeros, ones = torch.zeros_like(scale), torch.ones_like(scale)
     mask = [True, False, False]
     d_z: Tensor = torch.ops.aten.native_layer_norm_backward(
-        d_normed, normed, shape, zero, one, None, None, mask
+        d_normed, normed, shape, zeros, ones, None, None, mask
     )[0]
     return d_z.mul_(scale)

@@ -63,9 +63,9 @@ def largest_size(trainer: Trainer, config: Config) -> int | None:
         WorkError: a single pair does not fit into memory.
     """
     training, model = config.training, trainer.model
-    given = training.micro_batch_tokens or (model.is_joint and training.micro_batch_joint)
+    is_set = training.micro_batch_tokens or (model.is_joint and training.micro_batch_joint)
     # statistics of a micro-batch would be those of its parts
-    if given or training.deterministic or model.has_batch_statistics or _is_short(trainer):
+    if is_set or training.deterministic or model.has_batch_statistics or _is_short(trainer):
         return None
     candidates = list(_candidates(trainer.plan, trainer.pairs, model.is_joint, model.device))
     if len(candidates) < 2:

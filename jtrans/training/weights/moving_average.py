@@ -70,7 +70,7 @@ class MovingAverage:
 
     def _exchange(self) -> None:
         for average, weight in zip(self._averages, self._weights.values(), strict=True):
-            here, there = local(weight.detach()), local(average)
-            kept = here.clone()
-            here.copy_(there)
-            there.copy_(kept)
+            trained, averaged = local(weight.detach()), local(average)
+            copy = trained.clone()
+            trained.copy_(averaged)
+            averaged.copy_(copy)

@@ -22,6 +22,7 @@ from jtrans.decoding.prepared.target import attention_type, keep_sentences, weig
 from jtrans.models.base import Memory
 from jtrans.models.reformer import Reformer, ReformerState
 from jtrans.nn.cpu.fixed_linear import product_type
+from jtrans.nn.softmax import mask_bias
 
 # Rows of a captured step, idle ones included. Calculated, not measured: a layer's products of so
 # many rows of width 256 take an H100 as long as asking for its operations one by one.
@@ -166,10 +167,8 @@ class GraphReformer(GraphForm[ReformerState, JointSource]):
         """Return what an ordinary state holds."""
         cache, weights = plain.cache, self._weights
         held = [torch.stack(layer.tensors()) for layer in cache.layers]
-        bias = torch.zeros(cache.mask.shape, dtype=held[0].dtype, device=self.device)
-        bias = bias.masked_fill_(~cache.mask, -math.inf).flatten(0, 1)
+        bias = mask_bias(cache.mask, held[0].dtype).flatten(0, 1)
         states = plain.memory.states.to(weights.dtype)
-        padding = torch.zeros(plain.memory.mask.shape, dtype=weights.dtype, device=self.device)
-        padding = padding.masked_fill_(~plain.memory.mask, -math.inf)
+        padding = mask_bias(plain.memory.mask, weights.dtype)
         source = JointSource(states, weights.first.of_source(states), padding)
         return Contents(held, bias, source, bias.shape[1], cache.length)

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from jtrans.decoding.prepared.captured.graphs import Bucket, StaticStep
 from jtrans.decoding.prepared.encoder import PreparedEmbedding
-from jtrans.decoding.prepared.target import keep_sentences, weights_of
-from jtrans.nn.beam_cache import KeyValueCache
+from jtrans.decoding.prepared.target import keep_sentences, own_slots, weights_of
+from jtrans.nn.beam_cache import live_slots
 
 
 class StaticSource(Protocol):
@@ -70,14 +70,12 @@ class Contents(Generic[Source]):
         bias, B = self.bias[:, : self.used], self.held[0].shape[1]
         beam = len(bias) // B
         is_live = (bias == 0.0).view(B, beam, self.used).any(1)  # [B, slots]
-        count = int(is_live.sum(1).max())
-        if count > (self.used // 2 if self.used < KeyValueCache.long else 3 * self.used // 4):
+        slots = live_slots(is_live)  # [B, count]
+        if slots is None:
             return self
-        slots = (~is_live).to(torch.uint8).argsort(dim=1, stable=True)[:, :count]  # [B, count]
         bias = bias.gather(1, slots.repeat_interleave(beam, dim=0))
-        return Contents(
-            [_keep_slots(held, slots) for held in self.held], bias, self.source, count, self.length
-        )
+        held = [_keep_slots(layer, slots) for layer in self.held]
+        return Contents(held, bias, self.source, slots.shape[1], self.length)
 
 
 def _keep_slots(held: Tensor, slots: Tensor) -> Tensor:
@@ -124,8 +122,7 @@ class SlotStep(StaticStep, Generic[Source]):
         self.size = sum(held.nbytes for held in self.held)
         self.bias = torch.zeros(B * beam, slots, dtype=dtype, device=device)
         self.all = torch.arange(B * beam, device=device)
-        own = torch.full((beam, beam), -math.inf).fill_diagonal_(0.0).to(self.bias)
-        self._own = own.repeat(B, 1)  # [B * beam, beam]
+        self._own = own_slots(beam, self.bias).repeat(B, 1)  # [B * beam, beam]
         # a prefix has a slot of its own for each of its positions
         self._positions = embedding.added(slots + 1)
 
