@@ -34,50 +34,32 @@ BATCHES, BEAMS = (1, 4, 16, 64), (1, 5)
 
 @dataclass(frozen=True)
 class SearchMeasurement:
-    """The search of batches of one size with one beam.
+    """The search of batches of one size with one beam."""
 
-    Args:
-        batch: sentences.
-        beam: hypotheses of each; 1 is greedy.
-        sentences_per_second: of whole batches, the encoder included; on a CPU several at the same
-            time, as in translating, but single sentences one after the other.
-        step_milliseconds: a step of the search of a batch, without the encoder.
-        step_operations: operations that torch is asked for in a step, views included.
-        flops_per_second: of the model.
-        peak_bytes: memory of the search beyond the model's own, None if it is not reported.
-    """
-
-    batch: int
-    beam: int
+    batch: int  # sentences
+    beam: int  # hypotheses of each; 1 is greedy
+    # of whole batches, the encoder included; on a CPU several at the same time, as in translating,
+    # but single sentences one after the other
     sentences_per_second: float
-    step_milliseconds: float
-    step_operations: float
-    flops_per_second: float
+    step_milliseconds: float  # a step of the search of a batch, without the encoder
+    step_operations: float  # operations that torch is asked for in a step, views included
+    flops_per_second: float  # of the model
+    # memory of the search beyond the model's own, None if it is not reported
     peak_bytes: int | None
 
 
 @dataclass(frozen=True)
 class DecodeMeasurement:
-    """The search with one model.
+    """The search with one model."""
 
-    Args:
-        system: of the model.
-        parameters: trainable and frozen ones.
-        form: what the search uses in place of the model; the model's own class if nothing.
-        device: one line about device and precision.
-        length: tokens of every source and target, ``</s>`` counted.
-        product_flops_per_second: of matrix products of the model's sizes, measured between the
-            searches.
-        searches: for every size of batch and every beam.
-    """
-
-    system: str
-    parameters: int
-    form: str
-    device: str
-    length: int
+    system: str  # of the model
+    parameters: int  # trainable and frozen ones
+    form: str  # what the search uses in place of the model; the model's own class if nothing
+    device: str  # one line about device and precision
+    length: int  # tokens of every source and target, ``</s>`` counted
+    # of matrix products of the model's sizes, measured between the searches
     product_flops_per_second: float
-    searches: list[SearchMeasurement]
+    searches: list[SearchMeasurement]  # for every size of batch and every beam
 
     def to_json(self) -> dict[str, Any]:
         """Return the measurement as plain values."""

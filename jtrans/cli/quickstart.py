@@ -38,24 +38,15 @@ class TranslatedExample:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a system had for its training, and the word alignments it gives besides.
+    """What a system had for its training, and the word alignments it gives besides."""
 
-    Args:
-        system: its name.
-        parameters: of its model.
-        seconds: of training and validation.
-        epochs: whole passes over the training text.
-        aer: alignment error rate of the attention layer that `alignment` names; None: no
-            alignments.
-        alignment: the attention layer.
-    """
-
-    system: str
-    parameters: int
-    seconds: float
-    epochs: int
+    system: str  # its name
+    parameters: int  # of its model
+    seconds: float  # of training and validation
+    epochs: int  # whole passes over the training text
+    # alignment error rate of the attention layer that `alignment` names; None: no alignments
     aer: float | None
-    alignment: str
+    alignment: str  # the attention layer
 
 
 def quickstart(

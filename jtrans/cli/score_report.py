@@ -46,21 +46,15 @@ class Band:
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """Everything that is shown.
+    """Everything that is shown."""
 
-    Args:
-        evaluation: the scores, the baseline first.
-        target: the language that sacreBLEU's tokenizer is for.
-        details: of runs, in the order of the systems: parameters, tokens per second and the like.
-        bands: expected scores.
-        is_window: whether a group has the checkpoints of one run's window, not several seeds.
-    """
-
-    evaluation: Evaluation
-    target: TargetLanguage
+    evaluation: Evaluation  # the scores, the baseline first
+    target: TargetLanguage  # the language that sacreBLEU's tokenizer is for
+    # of runs, in the order of the systems: parameters, tokens per second and the like
     details: Sequence[Mapping[str, Any]] = ()
-    bands: Sequence[Band] = ()
+    bands: Sequence[Band] = ()  # expected scores
     tag_warnings: Sequence[str] = ()
+    # whether a group has the checkpoints of one run's window, not several seeds
     is_window: bool = False
 
     @property

@@ -7,29 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LayerStack:
-    """Layers of one kind; each has about (`attention` + `ffn` F/E) E^2 parameters.
+    """Layers of one kind; each has about (`attention` + `ffn` F/E) E^2 parameters."""
 
-    Args:
-        key: the setting of `[model]` with their number.
-        attention: E x E matrices of a layer apart from its FFNs.
-        ffn: E x F matrices of a layer.
-    """
-
-    key: str
-    attention: float
-    ffn: float
+    key: str  # the setting of `[model]` with their number
+    attention: float  # E x E matrices of a layer apart from its FFNs
+    ffn: float  # E x F matrices of a layer
 
 
 @dataclass(frozen=True)
 class ScalableSizes:
-    """What scaling grows: the stacks by as many layers each, and the width of all FFNs.
+    """What scaling grows: the stacks by as many layers each, and the width of all FFNs."""
 
-    Args:
-        stacks: all stacks of layers.
-        ffn_width: the setting with F.
-        width: the setting with E, the width that F is a multiple of; it stays.
-    """
-
-    stacks: tuple[LayerStack, ...]
-    ffn_width: str = "ffn_width"
-    width: str = "width"
+    stacks: tuple[LayerStack, ...]  # all stacks of layers
+    ffn_width: str = "ffn_width"  # the setting with F
+    width: str = "width"  # the setting with E, the width that F is a multiple of; it stays

@@ -23,21 +23,13 @@ COLUMNS = ["", "BLEU", "same", "sentences/s", "faster"]
 
 @dataclass
 class WayResult:
-    """What one way of translating gave.
+    """What one way of translating gave."""
 
-    Args:
-        name: of the way.
-        lines: raw text.
-        tokens: number of target tokens, ``</s>`` counted.
-        seconds: the time taken.
-        bleu: sacreBLEU's.
-    """
-
-    name: str
-    lines: list[str] = field(default_factory=list)
-    tokens: int = 0
-    seconds: float = 0.0
-    bleu: float = 0.0
+    name: str  # of the way
+    lines: list[str] = field(default_factory=list)  # raw text
+    tokens: int = 0  # number of target tokens, ``</s>`` counted
+    seconds: float = 0.0  # the time taken
+    bleu: float = 0.0  # sacreBLEU's
 
     @property
     def sentences_per_second(self) -> float:
@@ -108,15 +100,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ExportCheck:
-    """What a check of an export found.
+    """What a check of an export found."""
 
-    Args:
-        comparison: of the translations.
-        difference: the largest between log-probabilities of a token of the same text.
-    """
-
-    comparison: Comparison
-    difference: float
+    comparison: Comparison  # of the translations
+    difference: float  # the largest between log-probabilities of a token of the same text
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers."""

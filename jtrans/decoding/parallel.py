@@ -26,17 +26,11 @@ from jtrans.workers import run_jobs, worker_number
 
 @dataclass(frozen=True)
 class Piece:
-    """Some consecutive lines of a text.
+    """Some consecutive lines of a text."""
 
-    Args:
-        sources: raw lines.
-        constraints: of their translations; None for none.
-        first_line: the number of the first line, counted from 1, for messages.
-    """
-
-    sources: Sequence[str]
-    constraints: Sequence[Constraints] | None = None
-    first_line: int = 1
+    sources: Sequence[str]  # raw lines
+    constraints: Sequence[Constraints] | None = None  # of their translations; None for none
+    first_line: int = 1  # the number of the first line, counted from 1, for messages
 
 
 @dataclass(frozen=True)
@@ -109,19 +103,12 @@ def translate_pieces(
 
 @dataclass(frozen=True)
 class _Worker:
-    """Translates in a worker process, which loads the models with its first piece.
+    """Translates in a worker process, which loads the models with its first piece."""
 
-    Args:
-        runs: the models.
-        decoding: the user's choices.
-        threads: of each process; None for torch's own choice.
-        devices: of each process; none for that of `decoding`.
-    """
-
-    runs: Sequence[Translatable]
-    decoding: DecodingChoices
-    threads: int | None = None
-    devices: tuple[str, ...] = ()
+    runs: Sequence[Translatable]  # the models
+    decoding: DecodingChoices  # the user's choices
+    threads: int | None = None  # of each process; None for torch's own choice
+    devices: tuple[str, ...] = ()  # of each process; none for that of `decoding`
 
     def __call__(self, piece: Piece) -> TranslatedPiece:
         if not _translators:

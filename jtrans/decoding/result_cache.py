@@ -28,15 +28,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class CachedResult:
-    """The place of one result in the cache: JSON values, or arrays in a file ``.npz``.
+    """The place of one result in the cache: JSON values, or arrays in a file ``.npz``."""
 
-    Args:
-        path: of the file.
-        identity: everything the result depends on.
-    """
-
-    path: Path
-    identity: Mapping[str, Any]
+    path: Path  # of the file
+    identity: Mapping[str, Any]  # everything the result depends on
 
     def read(self) -> dict[str, Any] | None:
         """Return the content; None if it is missing, damaged or of another identity."""

@@ -16,19 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SplitTranslation:
-    """A run's translations of the source lines of a split.
+    """A run's translations of the source lines of a split."""
 
-    Args:
-        lines: raw text, one per source line.
-        words: the same before detokenisation.
-        tokens: number of target tokens, including ``</s>``.
-        seconds: the time taken.
-    """
-
-    lines: list[str]
-    words: list[list[str]]
-    tokens: int
-    seconds: float
+    lines: list[str]  # raw text, one per source line
+    words: list[list[str]]  # the same before detokenisation
+    tokens: int  # number of target tokens, including ``</s>``
+    seconds: float  # the time taken
 
     @classmethod
     def read(cls, cached: CachedResult) -> SplitTranslation | None:

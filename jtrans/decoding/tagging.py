@@ -43,21 +43,13 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tagger:
-    """Tags words with one model.
+    """Tags words with one model."""
 
-    Args:
-        model: in evaluation mode.
-        side: the source side of its run's pipeline.
-        label_names: by kind; the number of a label is its position.
-        batch_tokens: most padded tokens in one batch.
-        precision: "fp32" or "bf16".
-    """
-
-    model: TranslationModel
-    side: TextSide
-    label_names: Mapping[str, Sequence[str]]
-    batch_tokens: int = BATCH_TOKENS
-    precision: str = "fp32"
+    model: TranslationModel  # in evaluation mode
+    side: TextSide  # the source side of its run's pipeline
+    label_names: Mapping[str, Sequence[str]]  # by kind; the number of a label is its position
+    batch_tokens: int = BATCH_TOKENS  # most padded tokens in one batch
+    precision: str = "fp32"  # "fp32" or "bf16"
 
     @classmethod
     def load(cls, run: Run, decoding: DecodingChoices) -> Tagger:

@@ -21,15 +21,10 @@ ROWS_AT_ONCE = 512  # target positions whose logits are in memory at the same ti
 
 @dataclass(frozen=True)
 class TeacherForcedScores:
-    """The tokens of one given translation, EOS included.
+    """The tokens of one given translation, EOS included."""
 
-    Args:
-        log_probs: of each token given the true tokens before it.
-        hits: whether each token is the most probable at its position.
-    """
-
-    log_probs: list[float]
-    hits: list[bool]
+    log_probs: list[float]  # of each token given the true tokens before it
+    hits: list[bool]  # whether each token is the most probable at its position
 
 
 def teacher_forced_scores(

@@ -162,24 +162,16 @@ def _has_tiny_products(models: Sequence[Searchable]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Translator:
-    """Translates raw text with one model, or with several as an ensemble.
+    """Translates raw text with one model, or with several as an ensemble."""
 
-    Args:
-        models: at least one, in evaluation mode, all on one device.
-        pipeline: the text pipeline of the models' runs.
-        options: of the search.
-        batch_tokens: most padded source tokens in one batch.
-        precision: "fp32" or "bf16".
-        extras: sampling, minimum Bayes risk, word alignments.
-        other_sources: how later models of an ensemble read the source, if they differ.
-    """
-
-    models: Sequence[TranslationModel]
-    pipeline: TextPipeline
-    options: SearchOptions
-    batch_tokens: int = BATCH_TOKENS
-    precision: str = "fp32"
+    models: Sequence[TranslationModel]  # at least one, in evaluation mode, all on one device
+    pipeline: TextPipeline  # the text pipeline of the models' runs
+    options: SearchOptions  # of the search
+    batch_tokens: int = BATCH_TOKENS  # most padded source tokens in one batch
+    precision: str = "fp32"  # "fp32" or "bf16"
+    # sampling, minimum Bayes risk, word alignments
     extras: TranslationExtras = field(default_factory=TranslationExtras)
+    # how later models of an ensemble read the source, if they differ
     other_sources: Sequence[TextSide] = ()
 
     @classmethod

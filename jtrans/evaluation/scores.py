@@ -38,18 +38,12 @@ _DICTIONARY_TOKENIZERS = {
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of one system.
+    """One metric of one system."""
 
-    Args:
-        name: ``BLEU``, ``chrF2`` or ``TER`` (lower is better for TER only).
-        value: the score, on the scale 0 to 100 (TER can exceed 100).
-        signature: how it was computed, name included, as sacreBLEU prints it.
-        drawn: the score on every test set of the bootstrap, [samples].
-    """
-
-    name: str
-    value: float
-    signature: str
+    name: str  # ``BLEU``, ``chrF2`` or ``TER`` (lower is better for TER only)
+    value: float  # the score, on the scale 0 to 100 (TER can exceed 100)
+    signature: str  # how it was computed, name included, as sacreBLEU prints it
+    # the score on every test set of the bootstrap, [samples]
     drawn: NDArray[np.float64] = field(compare=False, repr=False)
 
     @property

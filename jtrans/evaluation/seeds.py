@@ -26,15 +26,10 @@ PERCENTILES = (2.5, 97.5)
 
 @dataclass(frozen=True, eq=False)
 class SeedSample:
-    """One number of every run of a system: on the test set, and on each drawn one.
+    """One number of every run of a system: on the test set, and on each drawn one."""
 
-    Args:
-        values: [runs].
-        drawn: [runs, samples]; nan where a drawn test set has none.
-    """
-
-    values: NDArray[np.float64]
-    drawn: NDArray[np.float64]
+    values: NDArray[np.float64]  # [runs]
+    drawn: NDArray[np.float64]  # [runs, samples]; nan where a drawn test set has none
 
     @property
     def runs(self) -> int:
@@ -72,21 +67,13 @@ class SeedSample:
 
 @dataclass(frozen=True)
 class SeedTest:
-    """The test of a difference between the means of two systems.
+    """The test of a difference between the means of two systems."""
 
-    Args:
-        difference: mean of the system minus mean of the baseline.
-        p_value: how often chance alone gives a difference of this size.
-        samples: how many drawn test sets it rests on.
-        has_seeds: whether seeds were taken into account.
-        is_borrowed: whether a system with one run took the variance of others.
-    """
-
-    difference: float
-    p_value: float
-    samples: int
-    has_seeds: bool = False
-    is_borrowed: bool = False
+    difference: float  # mean of the system minus mean of the baseline
+    p_value: float  # how often chance alone gives a difference of this size
+    samples: int  # how many drawn test sets it rests on
+    has_seeds: bool = False  # whether seeds were taken into account
+    is_borrowed: bool = False  # whether a system with one run took the variance of others
 
 
 @dataclass(frozen=True)

@@ -35,23 +35,14 @@ def p_text(p: float, samples: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PairedResult(SeedTest):
-    """One system against the baseline in one metric; means over seeds where there are several.
+    """One system against the baseline in one metric; means over seeds where there are several."""
 
-    Args:
-        baseline: name of the baseline.
-        system: name of the system.
-        metric: ``BLEU``, ``chrF2`` or ``TER``.
-        index: of the system among those compared; the baseline is 0.
-        baseline_runs: how many runs, differing only by seed, the baseline has.
-        system_runs: how many the system has.
-    """
-
-    baseline: str
-    system: str
-    metric: str
-    index: int = 1
-    baseline_runs: int = 1
-    system_runs: int = 1
+    baseline: str  # name of the baseline
+    system: str  # name of the system
+    metric: str  # ``BLEU``, ``chrF2`` or ``TER``
+    index: int = 1  # of the system among those compared; the baseline is 0
+    baseline_runs: int = 1  # how many runs, differing only by seed, the baseline has
+    system_runs: int = 1  # how many the system has
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> PairedResult:

@@ -26,21 +26,15 @@ TITLES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER", MULTI_BLEU: "multi-bleu
 
 @dataclass(frozen=True)
 class SystemOutput:
-    """The translations of a test set by one system.
+    """The translations of a test set by one system."""
 
-    Args:
-        name: of the system.
-        lines: its translations as raw text.
-        words: the same as words, before detokenisation.
-        reference_words: reference sets as words, segmented like `words`.
-        group: a name shared by systems that differ only by their random seed, and by no others;
-            None for none.
-    """
-
-    name: str
-    lines: Sequence[str]
-    words: Sequence[Sequence[str]]
+    name: str  # of the system
+    lines: Sequence[str]  # its translations as raw text
+    words: Sequence[Sequence[str]]  # the same as words, before detokenisation
+    # reference sets as words, segmented like `words`
     reference_words: Sequence[Sequence[Sequence[str]]]
+    # a name shared by systems that differ only by their random seed, and by no others; None for
+    # none
     group: str | None = None
 
 
@@ -100,23 +94,14 @@ class SeedGroup:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All scores of some systems on one test set.
+    """All scores of some systems on one test set."""
 
-    Args:
-        metrics: out of `ALL_METRICS`, in the order given.
-        systems: in the order given, the baseline first.
-        groups: the systems by group, in the order of their first members.
-        paired: comparisons of every group with the first one, metric by metric.
-        references: how many reference sets were used.
-        warnings: of sacreBLEU.
-    """
-
-    metrics: list[str]
-    systems: list[SystemScores]
-    groups: list[SeedGroup]
-    paired: list[PairedResult]
-    references: int
-    warnings: Sequence[str] = ()
+    metrics: list[str]  # out of `ALL_METRICS`, in the order given
+    systems: list[SystemScores]  # in the order given, the baseline first
+    groups: list[SeedGroup]  # the systems by group, in the order of their first members
+    paired: list[PairedResult]  # comparisons of every group with the first one, metric by metric
+    references: int  # how many reference sets were used
+    warnings: Sequence[str] = ()  # of sacreBLEU
 
     @property
     def signatures(self) -> list[str]:

@@ -52,18 +52,14 @@ class AttentionMap:
     """The weights of one attention, for analysis.
 
     Analyses depend on the axes alone; names only distinguish the maps.
-
-    Args:
-        name: ``stack.LAYER.kind`` such as ``decoder.5.cross``, or ``kind`` if there is only one.
-        axes: the kind of each axis of `weights` after the batch. ``source`` and ``target`` are
-            positions, and the last axis, one of them, is attended over; all others, such as
-            ``head``, are parts of one attention, for example ``("head", "target", "source")``.
-        weights: [B, *axes].
     """
 
-    name: str
+    name: str  # ``stack.LAYER.kind`` such as ``decoder.5.cross``, or ``kind`` if there is only one
+    # the kind of each axis of `weights` after the batch. ``source`` and ``target`` are positions,
+    # and the last axis, one of them, is attended over; all others, such as ``head``, are parts of
+    # one attention, for example ``("head", "target", "source")``
     axes: tuple[str, ...]
-    weights: Tensor
+    weights: Tensor  # [B, *axes]
 
 
 class TranslationModel(nn.Module, abc.ABC):

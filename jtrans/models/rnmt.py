@@ -102,15 +102,10 @@ class RnmtEncoder(nn.Module):
 
 @dataclass
 class RnmtState:
-    """The state of N = B x beam hypotheses; it does not grow.
+    """The state of N = B x beam hypotheses; it does not grow."""
 
-    Args:
-        keys: of the attention, for each sentence.
-        states: state and cell of each layer, then the context, [2 L + 1, N, E].
-    """
-
-    keys: AdditiveKeys
-    states: Tensor
+    keys: AdditiveKeys  # of the attention, for each sentence
+    states: Tensor  # state and cell of each layer, then the context, [2 L + 1, N, E]
 
     @property
     def beam(self) -> int:

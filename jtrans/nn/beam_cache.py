@@ -86,17 +86,11 @@ class KeyValueCache:
 
 @dataclass
 class BeamCache:
-    """The caches of all layers, and the slots that make up each hypothesis's prefix.
+    """The caches of all layers, and the slots that make up each hypothesis's prefix."""
 
-    Args:
-        mask: True where a slot belongs to a hypothesis's prefix, [B, beam, slots].
-        layers: one cache per layer.
-        length: positions read so far.
-    """
-
-    mask: Tensor
-    layers: list[KeyValueCache]
-    length: int = 0
+    mask: Tensor  # True where a slot belongs to a hypothesis's prefix, [B, beam, slots]
+    layers: list[KeyValueCache]  # one cache per layer
+    length: int = 0  # positions read so far
 
     @classmethod
     def empty(cls, layers: int, sentences: int, beam: int, device: torch.device) -> BeamCache:

@@ -26,19 +26,12 @@ _DEVICE = re.compile(r"(?P<kind>cpu|cuda|mps)(?::(?P<index>0|[1-9][0-9]{0,2}))?"
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """A device that is ready for use.
+    """A device that is ready for use."""
 
-    Args:
-        name: for example ``cpu`` or the GPU's name.
-        threads: CPU threads that compute.
-        matmul_backend: the library for float32 products: ``MKL``, ``oneDNN`` or ``cuBLAS``.
-        note: what the user should know about it.
-    """
-
-    name: str
-    threads: int
-    matmul_backend: str
-    note: str = ""
+    name: str  # for example ``cpu`` or the GPU's name
+    threads: int  # CPU threads that compute
+    matmul_backend: str  # the library for float32 products: ``MKL``, ``oneDNN`` or ``cuBLAS``
+    note: str = ""  # what the user should know about it
 
     def describe(self, precision: str) -> str:
         """Return one line, for example ``cpu, 2 threads, fp32 by oneDNN``."""

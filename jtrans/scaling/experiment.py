@@ -41,25 +41,15 @@ Train = Callable[[Config, Path], "Result"]
 
 @dataclass(frozen=True)
 class ScalingPlan:
-    """What is trained to scale a model.
+    """What is trained to scale a model."""
 
-    Args:
-        recipe: the name of the base model's recipe.
-        config: of the base model.
-        data: the prepared corpus.
-        out: the folder of all runs and of the result.
-        ratio: the factor of the parameters of the layers.
-        step: layers, and multiples of E in F, of the two larger models.
-        seeds: of the runs.
-    """
-
-    recipe: str
-    config: Config
-    data: Path
-    out: Path
-    ratio: float
-    step: int
-    seeds: tuple[int, ...]
+    recipe: str  # the name of the base model's recipe
+    config: Config  # of the base model
+    data: Path  # the prepared corpus
+    out: Path  # the folder of all runs and of the result
+    ratio: float  # the factor of the parameters of the layers
+    step: int  # layers, and multiples of E in F, of the two larger models
+    seeds: tuple[int, ...]  # of the runs
 
     @cached_property
     def configs(self) -> dict[str, Config]:
@@ -88,29 +78,17 @@ class ScalingPlan:
 
 @dataclass(frozen=True)
 class ModelRuns:
-    """The runs of one model.
+    """The runs of one model."""
 
-    Args:
-        name: ``base``, ``deeper``, ``wider`` or ``scaled``.
-        layers: of every stack, by setting.
-        ffn_width: F.
-        ratio: the parameters of its layers, as a multiple of those of the base model.
-        parameters: all trainable numbers.
-        losses: the lowest validation loss by seed, in nats per token.
-        updates: of the runs, by seed.
-        minutes: of training and validation, by seed.
-        reasons: why the runs ended, by seed.
-    """
-
-    name: str
-    layers: dict[str, int]
-    ffn_width: int
-    ratio: float
-    parameters: int
-    losses: dict[int, float]
-    updates: dict[int, int]
-    minutes: dict[int, float]
-    reasons: dict[int, str]
+    name: str  # ``base``, ``deeper``, ``wider`` or ``scaled``
+    layers: dict[str, int]  # of every stack, by setting
+    ffn_width: int  # F
+    ratio: float  # the parameters of its layers, as a multiple of those of the base model
+    parameters: int  # all trainable numbers
+    losses: dict[int, float]  # the lowest validation loss by seed, in nats per token
+    updates: dict[int, int]  # of the runs, by seed
+    minutes: dict[int, float]  # of training and validation, by seed
+    reasons: dict[int, str]  # why the runs ended, by seed
 
     @property
     def loss(self) -> float:
@@ -120,13 +98,9 @@ class ModelRuns:
 
 @dataclass(frozen=True)
 class GradientSpread:
-    """A gradient over seeds.
+    """A gradient over seeds."""
 
-    Args:
-        values: of each seed.
-    """
-
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # of each seed
 
     @property
     def mean(self) -> float:
@@ -156,23 +130,14 @@ class GradientSpread:
 
 @dataclass(frozen=True)
 class ScalingResult:
-    """The outcome.
+    """The outcome."""
 
-    Args:
-        plan: what was trained.
-        runs: of all models, the scaled one last if it was trained.
-        depth: the gradient of depth.
-        width: the gradient of F/E.
-        scaling: the solution.
-        estimates: of the base and of the scaled model, by name.
-    """
-
-    plan: ScalingPlan
-    runs: tuple[ModelRuns, ...]
-    depth: GradientSpread
-    width: GradientSpread
-    scaling: Scaling
-    estimates: Mapping[str, Estimate]
+    plan: ScalingPlan  # what was trained
+    runs: tuple[ModelRuns, ...]  # of all models, the scaled one last if it was trained
+    depth: GradientSpread  # the gradient of depth
+    width: GradientSpread  # the gradient of F/E
+    scaling: Scaling  # the solution
+    estimates: Mapping[str, Estimate]  # of the base and of the scaled model, by name
 
     @property
     def scaled_config(self) -> Config:

@@ -52,29 +52,23 @@ class TextSide:
     It is cheap to create and to send to another process: segmenter and BPE are built on first use.
     During preparation `segment` works before there are codes and a vocabulary;
     `dataclasses.replace` adds them.
-
-    Args:
-        language: ISO code, such as "de".
-        segmenter: a name of `segment.SEGMENTERS`; "auto" is replaced with the language's default.
-        lowercase: whether words are lower-cased after segmentation.
-        codes: the text of a BPE codes file; None for whole words.
-        vocabulary: the tokens with ids.
-        truecaser: how the first words of sentences are written; None leaves case alone.
-        dictionary: extra words for the segmenter, as the text of a jieba user dictionary.
-        strip_invisible: whether characters that cannot be seen are removed (`normalise`).
-        protect: whether addresses, times and the like stay in one piece.
-        spell: whether BPE pieces that are not in the vocabulary are split into smaller ones.
     """
 
-    language: str
+    language: str  # ISO code, such as "de"
+    # a name of `segment.SEGMENTERS`; "auto" is replaced with the language's default
     segmenter: str = "auto"
-    lowercase: bool = False
-    codes: str | None = None
+    lowercase: bool = False  # whether words are lower-cased after segmentation
+    codes: str | None = None  # the text of a BPE codes file; None for whole words
+    # the tokens with ids
     vocabulary: Vocabulary = field(default_factory=lambda: Vocabulary.build({}))
+    # how the first words of sentences are written; None leaves case alone
     truecaser: Truecaser | None = None
+    # extra words for the segmenter, as the text of a jieba user dictionary
     dictionary: str | None = None
+    # whether characters that cannot be seen are removed (`normalise`)
     strip_invisible: bool = False
-    protect: bool = False
+    protect: bool = False  # whether addresses, times and the like stay in one piece
+    # whether BPE pieces that are not in the vocabulary are split into smaller ones
     spell: bool = False
 
     def __post_init__(self) -> None:

@@ -19,13 +19,9 @@ _OPENING = frozenset(["\"", "'", "(", "[", "„", "“", "”", "«", "»", "‘
 
 @dataclass(frozen=True)
 class Truecaser:
-    """The words that are lower-case within sentences.
+    """The words that are lower-case within sentences."""
 
-    Args:
-        small: the words, sorted.
-    """
-
-    small: list[str]
+    small: list[str]  # the words, sorted
 
     @classmethod
     def learn(cls, counts: Mapping[str, int]) -> Truecaser:

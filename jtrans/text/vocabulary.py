@@ -29,16 +29,12 @@ class Vocabulary:
     A word of a text never becomes a special or filler: the text ``</s>`` is an unknown word, not
     the end of the sentence.
 
-    Args:
-        tokens: all tokens, the four specials first; the id of a token is its position.
-        counts: how often each occurs in the training data; 0 for specials and filler.
-
     Raises:
         CorpusError: the specials are missing or there are not as many counts as tokens.
     """
 
-    tokens: list[str]
-    counts: list[int]
+    tokens: list[str]  # all tokens, the four specials first; the id of a token is its position
+    counts: list[int]  # how often each occurs in the training data; 0 for specials and filler
 
     def __post_init__(self) -> None:
         if tuple(self.tokens[: len(SPECIALS)]) != SPECIALS:

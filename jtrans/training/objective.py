@@ -29,15 +29,11 @@ LOGITS_AT_ONCE = 2**26
 
 @dataclass(frozen=True)
 class Objective:
-    """Label-smoothed cross-entropy (docs/systems.md 0.6).
+    """Label-smoothed cross-entropy (docs/systems.md 0.6)."""
 
-    Args:
-        smoothing: eps, the probability taken from the reference token.
-        form: "all" spreads it over the whole vocabulary, as fairseq does; "others" over all
-            tokens but the reference, as tensor2tensor does.
-    """
-
-    smoothing: float = 0.0
+    smoothing: float = 0.0  # eps, the probability taken from the reference token
+    # "all" spreads it over the whole vocabulary, as fairseq does; "others" over all tokens but the
+    # reference, as tensor2tensor does
     form: Literal["all", "others"] = "all"
 
     def __call__(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,34 +18,21 @@ from jtrans.progress import Progress
 
 @dataclass(frozen=True)
 class MetricValue:
-    """One score: the mean over seeds where there are several.
-
-    Args:
-        value: the score.
-        interval: half the width of the 95 % interval, over sentences and seeds.
-        spread: sample standard deviation between seeds, None without several seeds.
-        mark: of a significant difference from the first system, else empty (`significance`).
-    """
+    """One score: the mean over seeds where there are several."""
 
     value: float
-    interval: float | None
-    spread: float | None
-    mark: str = ""
+    interval: float | None  # half the width of the 95 % interval, over sentences and seeds
+    spread: float | None  # sample standard deviation between seeds, None without several seeds
+    mark: str = ""  # of a significant difference from the first system, else empty (`significance`)
 
 
 @dataclass(frozen=True)
 class ReportScores:
-    """All scores of a study.
+    """All scores of a study."""
 
-    Args:
-        systems: by metric, in the order of the study's systems.
-        comparisons: each system with the first one.
-        signatures: of sacreBLEU.
-    """
-
-    systems: list[dict[str, MetricValue]]
-    comparisons: list[PairedResult]
-    signatures: list[str]
+    systems: list[dict[str, MetricValue]]  # by metric, in the order of the study's systems
+    comparisons: list[PairedResult]  # each system with the first one
+    signatures: list[str]  # of sacreBLEU
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> ReportScores:

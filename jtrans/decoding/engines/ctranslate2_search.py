@@ -39,17 +39,11 @@ NO_PENALTY = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class CTranslate2Search:
-    """A loaded export that searches.
+    """A loaded export that searches."""
 
-    Args:
-        translator: CTranslate2's.
-        export: what it was loaded from.
-        batch_tokens: most padded source tokens in one batch.
-    """
-
-    translator: Any
-    export: Export
-    batch_tokens: int
+    translator: Any  # CTranslate2's
+    export: Export  # what it was loaded from
+    batch_tokens: int  # most padded source tokens in one batch
 
     @classmethod
     def load(

@@ -25,15 +25,10 @@ from jtrans.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class CTranslate2Translator(Translator):
-    """A `Translator` whose search is that of CTranslate2.
+    """A `Translator` whose search is that of CTranslate2."""
 
-    Args:
-        engine: the loaded export.
-        scores: whether scores and log-probabilities of tokens are needed.
-    """
-
-    engine: CTranslate2Search | None = None
-    scores: bool = True
+    engine: CTranslate2Search | None = None  # the loaded export
+    scores: bool = True  # whether scores and log-probabilities of tokens are needed
 
     @classmethod
     def open(cls, export: Export, decoding: DecodingChoices) -> CTranslate2Translator:

@@ -48,17 +48,11 @@ def coverage(weights: NDArray[np.float32]) -> float:
 
 @dataclass(frozen=True)
 class AttentionReader:
-    """Adds to translations what their attention to the source says.
+    """Adds to translations what their attention to the source says."""
 
-    Args:
-        pipeline: of the model.
-        extras: what is asked for.
-        attention: computes the weights.
-    """
-
-    pipeline: TextPipeline
-    extras: TranslationExtras
-    attention: Attention
+    pipeline: TextPipeline  # of the model
+    extras: TranslationExtras  # what is asked for
+    attention: Attention  # computes the weights
 
     def read(
         self, sentences: Sequence[InputSentence], translations: Sequence[Sequence[Translation]]

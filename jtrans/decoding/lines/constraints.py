@@ -18,34 +18,21 @@ UNKNOWN = SPECIALS[UNK]
 
 @dataclass(frozen=True)
 class Constraints:
-    """The constraints of one line, as raw text in whole words.
+    """The constraints of one line, as raw text in whole words."""
 
-    Args:
-        prefix: what the translation begins with.
-        prefix_tokens: the same as tokens of the model, in place of `prefix`.
-        required: phrases that it contains.
-        forbidden: phrases that it does not contain.
-    """
-
-    prefix: str = ""
-    prefix_tokens: Sequence[str] = ()
-    required: Sequence[str] = ()
-    forbidden: Sequence[str] = ()
+    prefix: str = ""  # what the translation begins with
+    prefix_tokens: Sequence[str] = ()  # the same as tokens of the model, in place of `prefix`
+    required: Sequence[str] = ()  # phrases that it contains
+    forbidden: Sequence[str] = ()  # phrases that it does not contain
 
 
 @dataclass(frozen=True)
 class EncodedConstraints:
-    """The constraints of one line, as target ids without ``</s>``.
+    """The constraints of one line, as target ids without ``</s>``."""
 
-    Args:
-        prefix: what the translation begins with.
-        words: the words of the prefix, also unknown ones; none if it is given as tokens.
-        phrases: required and forbidden.
-    """
-
-    prefix: list[int]
-    words: list[str]
-    phrases: Phrases
+    prefix: list[int]  # what the translation begins with
+    words: list[str]  # the words of the prefix, also unknown ones; none if it is given as tokens
+    phrases: Phrases  # required and forbidden
 
 
 NO_CONSTRAINTS = EncodedConstraints([], [], Phrases())
@@ -53,13 +40,9 @@ NO_CONSTRAINTS = EncodedConstraints([], [], Phrases())
 
 @dataclass(frozen=True)
 class ConstraintEncoder:
-    """Segments constraints as translations are.
+    """Segments constraints as translations are."""
 
-    Args:
-        side: the target language of the pipeline.
-    """
-
-    side: TextSide
+    side: TextSide  # the target language of the pipeline
 
     def encode(self, constraints: Constraints, line: int) -> EncodedConstraints:
         """Return constraints as ids.

@@ -24,42 +24,27 @@ LONGEST_PART = 128
 
 @dataclass(frozen=True)
 class InputSentence:
-    """A line, or a part of one that is too long.
+    """A line, or a part of one that is too long."""
 
-    Args:
-        text: raw text.
-        ids: its ids, ending in EOS.
-        number: of the line, counted from 1.
-        constraints: of its translation.
-        others: its ids as later models of an ensemble read it, if they differ.
-    """
-
-    text: str
-    ids: list[int]
-    number: int
-    constraints: EncodedConstraints = NO_CONSTRAINTS
+    text: str  # raw text
+    ids: list[int]  # its ids, ending in EOS
+    number: int  # of the line, counted from 1
+    constraints: EncodedConstraints = NO_CONSTRAINTS  # of its translation
+    # its ids as later models of an ensemble read it, if they differ
     others: Sequence[list[int]] = ()
 
 
 @dataclass(frozen=True)
 class SentenceReader:
-    """Turns lines into sentences.
+    """Turns lines into sentences."""
 
-    Args:
-        sources: how each model that reads the source in another way does, at least one.
-        encoder: of constraints.
-        longest: most source tokens, ``</s>`` counted.
-        limit: from source tokens to the most target tokens, both with ``</s>``.
-        whole: what is asked for and needs lines as a whole.
-        progress: is warned of lines that are cut.
-    """
-
+    # how each model that reads the source in another way does, at least one
     sources: Sequence[TextSide]
     encoder: ConstraintEncoder
-    longest: int
-    limit: Callable[[int], int]
-    whole: Sequence[str]
-    progress: Progress
+    longest: int  # most source tokens, ``</s>`` counted
+    limit: Callable[[int], int]  # from source tokens to the most target tokens, both with ``</s>``
+    whole: Sequence[str]  # what is asked for and needs lines as a whole
+    progress: Progress  # is warned of lines that are cut
 
     def read(self, line: str, constraints: Constraints | None, number: int) -> list[InputSentence]:
         """Return the sentences of a line.

@@ -25,62 +25,38 @@ USUAL_BEAM = 5
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Neighbouring sentences whose keys and values lie side by side.
+    """Neighbouring sentences whose keys and values lie side by side."""
 
-    Args:
-        states: of the source without padding, [R, E], of a joined grid half as wide.
-        first: its share of the first layer's queries, keys and values, [R, 3E].
-        slots: the keys and values of their hypotheses.
-    """
-
-    states: Tensor
-    first: Tensor
-    slots: Slots
+    states: Tensor  # of the source without padding, [R, E], of a joined grid half as wide
+    first: Tensor  # its share of the first layer's queries, keys and values, [R, 3E]
+    slots: Slots  # the keys and values of their hypotheses
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a group.
-
-    Args:
-        group: that of the sentence.
-        start: its first position there.
-        length: S.
-    """
+    """A sentence of a group."""
 
     group: Neighbours
-    start: int
-    length: int
+    start: int  # its first position there
+    length: int  # S
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Neighbouring sentences of one group.
-
-    Args:
-        group: that of the sentences.
-        held: their positions there.
-        positions: the same in the block.
-    """
+    """Neighbouring sentences of one group."""
 
     group: Neighbours
-    held: slice
-    positions: slice
+    held: slice  # their positions there
+    positions: slice  # the same in the block
 
 
 @dataclass(frozen=True)
 class SameLength:
-    """Neighbouring sentences of one source length.
+    """Neighbouring sentences of one source length."""
 
-    Args:
-        sentences: how many.
-        length: S.
-        positions: theirs in the block.
-    """
-
-    sentences: int
-    length: int
-    positions: slice
+    sentences: int  # how many
+    length: int  # S
+    positions: slice  # theirs in the block
 
 
 class Block:

@@ -44,19 +44,12 @@ from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 
 @dataclass
 class AttendedLayers:
-    """The source of B sentences as the layers read it, S at least `LEAST_READ`.
+    """The source of B sentences as the layers read it, S at least `LEAST_READ`."""
 
-    Args:
-        tokens: R z, which target tokens are multiplied by, [B, E, S].
-        bias: of the scores of the layers with attention, -inf on padding, [B, A, 1, S].
-        keys: of these layers, [B, C, S].
-        values: the same, [B, S, C].
-    """
-
-    tokens: Tensor
-    bias: Tensor
-    keys: list[Tensor]
-    values: list[Tensor]
+    tokens: Tensor  # R z, which target tokens are multiplied by, [B, E, S]
+    bias: Tensor  # of the scores of the layers with attention, -inf on padding, [B, A, 1, S]
+    keys: list[Tensor]  # of these layers, [B, C, S]
+    values: list[Tensor]  # the same, [B, S, C]
 
     def scores_of_tokens(self, g: Tensor) -> list[Tensor]:
         """Return what embedded tokens, [N, E], add to the scores of each layer, [B, beam, S]."""

@@ -28,16 +28,11 @@ from jtrans.text.vocabulary import EOS, PAD
 
 @dataclass(frozen=True)
 class Phrases:
-    """The phrases of one sentence, as ids without ``</s>``.
+    """The phrases of one sentence, as ids without ``</s>``."""
 
-    Args:
-        required: every hypothesis contains them.
-        forbidden: no hypothesis contains one of them.
-        continued: the tokens that end within a word, the same for all sentences.
-    """
-
-    required: Sequence[Ids] = ()
-    forbidden: Sequence[Ids] = ()
+    required: Sequence[Ids] = ()  # every hypothesis contains them
+    forbidden: Sequence[Ids] = ()  # no hypothesis contains one of them
+    # the tokens that end within a word, the same for all sentences
     continued: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
@@ -52,17 +47,12 @@ class Phrases:
 
 @dataclass(frozen=True)
 class Matches:
-    """Phrases in n token sequences of A sentences.
+    """Phrases in n token sequences of A sentences."""
 
-    Args:
-        contained: whether a sequence contains a phrase, [A, n, P].
-        begun: tokens of a phrase at the end of a sequence, fewer than all of its tokens, [A, n, P].
-        at_word: whether a word has ended with the last token, [A, n].
-    """
-
-    contained: Tensor
+    contained: Tensor  # whether a sequence contains a phrase, [A, n, P]
+    # tokens of a phrase at the end of a sequence, fewer than all of its tokens, [A, n, P]
     begun: Tensor
-    at_word: Tensor
+    at_word: Tensor  # whether a word has ended with the last token, [A, n]
 
 
 class PhraseTable:

@@ -17,19 +17,12 @@ from jtrans.text.vocabulary import EOS
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation produced by the search.
+    """A translation produced by the search."""
 
-    Args:
-        tokens: target ids, EOS included.
-        score: the length-normalised log-probability, by which hypotheses are ranked.
-        log_prob: sum of `token_log_probs`.
-        token_log_probs: of each token given the tokens before it.
-    """
-
-    tokens: list[int]
-    score: float
-    log_prob: float
-    token_log_probs: list[float]
+    tokens: list[int]  # target ids, EOS included
+    score: float  # the length-normalised log-probability, by which hypotheses are ranked
+    log_prob: float  # sum of `token_log_probs`
+    token_log_probs: list[float]  # of each token given the tokens before it
 
 
 class Trace:

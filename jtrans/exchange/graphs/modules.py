@@ -26,17 +26,11 @@ AXES = ("sentences", "source", "target")  # what the size of an axis may depend 
 
 @dataclass(frozen=True)
 class StateTensor:
-    """One tensor of the state.
+    """One tensor of the state."""
 
-    Args:
-        name: of it.
-        axes: what the size of some axes depends on, by axis: out of `AXES`.
-        is_fixed: whether it never changes.
-    """
-
-    name: str
-    axes: dict[int, str]
-    is_fixed: bool
+    name: str  # of it
+    axes: dict[int, str]  # what the size of some axes depends on, by axis: out of `AXES`
+    is_fixed: bool  # whether it never changes
 
     @property
     def rows(self) -> int:

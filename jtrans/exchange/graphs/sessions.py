@@ -22,17 +22,12 @@ State = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
-    """The two graphs of an export.
+    """The two graphs of an export."""
 
-    Args:
-        sessions: of onnxruntime, by the names of the graphs.
-        state: the tensors that go from step to step, as ``export.json`` describes them.
-        longest: the most tokens of a sentence.
-    """
-
-    sessions: Mapping[str, Any]
+    sessions: Mapping[str, Any]  # of onnxruntime, by the names of the graphs
+    # the tensors that go from step to step, as ``export.json`` describes them
     state: Sequence[Mapping[str, Any]]
-    longest: int
+    longest: int  # the most tokens of a sentence
 
     @classmethod
     def load(cls, folder: Path, facts: Mapping[str, Any], *, threads: int = 1) -> Graphs:

@@ -32,15 +32,10 @@ class JoinedCache(KeyValueCache):
 
 @dataclass
 class OneHypothesis:
-    """A `BeamCache` with one hypothesis per sentence: every slot is its own.
+    """A `BeamCache` with one hypothesis per sentence: every slot is its own."""
 
-    Args:
-        layers: one cache per layer.
-        length: positions read so far; a tensor where it is an input of a graph.
-    """
-
-    layers: list[JoinedCache]
-    length: Any
+    layers: list[JoinedCache]  # one cache per layer
+    length: Any  # positions read so far; a tensor where it is an input of a graph
 
     beam = 1
 

@@ -137,17 +137,11 @@ def _queries_before(q: Tensor, top: Tensor, v: Tensor, heads: int) -> tuple[Tens
 
 @dataclass
 class PrefixQuery:
-    """The recurrent form: the query of one prefix per hypothesis, of constant size.
+    """The recurrent form: the query of one prefix per hypothesis, of constant size."""
 
-    Args:
-        highest: the highest score so far, m, [..., C].
-        query: relative to it and not normalised, N, [..., H, D, D].
-        total: the normaliser, Z, [..., C].
-    """
-
-    highest: Tensor
-    query: Tensor
-    total: Tensor
+    highest: Tensor  # the highest score so far, m, [..., C]
+    query: Tensor  # relative to it and not normalised, N, [..., H, D, D]
+    total: Tensor  # the normaliser, Z, [..., C]
 
     @classmethod
     def empty(cls, like: Tensor, heads: int) -> Self:

@@ -17,21 +17,13 @@ from jtrans.nn.gpu.dropout_mask import weights_mask
 
 
 class Weighting(NamedTuple):
-    """The inputs of the weights besides queries and keys.
+    """The inputs of the weights besides queries and keys."""
 
-    Args:
-        key_bias: 0 on real keys, -inf on padding, [B, L].
-        seed: of the dropout mask of the weights; None where nothing is dropped.
-        causal: query l attends to keys 0..l only.
-        rate: dropout of the weights.
-        shares_mask: the lines of a sentence share their dropout mask.
-    """
-
-    key_bias: Tensor | None = None
-    seed: Tensor | None = None
-    causal: bool = False
-    rate: float = 0.0
-    shares_mask: bool = True
+    key_bias: Tensor | None = None  # 0 on real keys, -inf on padding, [B, L]
+    seed: Tensor | None = None  # of the dropout mask of the weights; None where nothing is dropped
+    causal: bool = False  # query l attends to keys 0..l only
+    rate: float = 0.0  # dropout of the weights
+    shares_mask: bool = True  # the lines of a sentence share their dropout mask
 
 
 def output_like(qkv: Tensor) -> Tensor:

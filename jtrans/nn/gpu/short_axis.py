@@ -33,17 +33,11 @@ _VARYING = ["lines", "per_sentence", "heads", "length", "bias_stride"]  # not co
 
 @dataclass(frozen=True)
 class Tile:
-    """The shape of a program's tile.
+    """The shape of a program's tile."""
 
-    Args:
-        slot: rows a line has in the tile; no line is longer.
-        lines: lines of a program.
-        warps: warps of a program.
-    """
-
-    slot: int
-    lines: int
-    warps: int
+    slot: int  # rows a line has in the tile; no line is longer
+    lines: int  # lines of a program
+    warps: int  # warps of a program
 
 
 # the largest that compile for Hopper without spilled registers, backward pass included

@@ -20,17 +20,11 @@ from jtrans.nn.softmax import mask_bias, softmax
 
 
 class AdditiveKeys(NamedTuple):
-    """What attention needs of the source, float32 at least.
+    """What attention needs of the source, float32 at least."""
 
-    Args:
-        values: K, [B, H, S, D].
-        keys: K U, [B, H, S, D].
-        bias: 0 on real positions, -inf on padding, [B, S].
-    """
-
-    values: Tensor
-    keys: Tensor
-    bias: Tensor
+    values: Tensor  # K, [B, H, S, D]
+    keys: Tensor  # K U, [B, H, S, D]
+    bias: Tensor  # 0 on real positions, -inf on padding, [B, S]
 
     def select(self, sentences: Tensor) -> AdditiveKeys:
         """Return those of the sentences given by index, [B']."""

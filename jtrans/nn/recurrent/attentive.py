@@ -22,59 +22,33 @@ from jtrans.nn.recurrent.sequence import add_products, input_products, weight_gr
 
 
 class Inputs(NamedTuple):
-    """The inputs of the operator; those in products may be of lower precision.
+    """The inputs of the operator; those in products may be of lower precision."""
 
-    Args:
-        x: e, [T, B, I].
-        values: K, [B, H, S, D].
-        keys: K U, [B, H, S, D].
-        bias: 0 or -inf, [B, S].
-        mask: dropout mask of the attention weights, [T + 1, B, H, S].
-        input_weight: of x, [1, I, 4N].
-        joint_weight: of state and context, [1, 2N, 4N].
-        gain: s, [1, 4, N].
-        shift: b, [1, 4, N].
-        query_weight: from a state to q R, [1, N, N].
-        query_bias: [N].
-        score: v, [D].
-        keeps_gates: keep them for the backward pass.
-    """
-
-    x: Tensor
-    values: Tensor
-    keys: Tensor
-    bias: Tensor
-    mask: Tensor | None
-    input_weight: Tensor
-    joint_weight: Tensor
-    gain: Tensor
-    shift: Tensor
-    query_weight: Tensor
-    query_bias: Tensor
-    score: Tensor
-    keeps_gates: bool
+    x: Tensor  # e, [T, B, I]
+    values: Tensor  # K, [B, H, S, D]
+    keys: Tensor  # K U, [B, H, S, D]
+    bias: Tensor  # 0 or -inf, [B, S]
+    mask: Tensor | None  # dropout mask of the attention weights, [T + 1, B, H, S]
+    input_weight: Tensor  # of x, [1, I, 4N]
+    joint_weight: Tensor  # of state and context, [1, 2N, 4N]
+    gain: Tensor  # s, [1, 4, N]
+    shift: Tensor  # b, [1, 4, N]
+    query_weight: Tensor  # from a state to q R, [1, N, N]
+    query_bias: Tensor  # [N]
+    score: Tensor  # v, [D]
+    keeps_gates: bool  # keep them for the backward pass
 
 
 class Outputs(NamedTuple):
-    """The outputs of the operator: the first two, and what the backward pass needs.
+    """The outputs of the operator: the first two, and what the backward pass needs."""
 
-    Args:
-        joint: [state ; context] before the first step and after each, [T + 1, B, 2N].
-        weights: of the attention whose context `joint` has, [T + 1, B, H, S].
-        queries: q R, [T + 1, B, N].
-        cell: [T, B, 1, N].
-        normed: [T, B, 1, 4, N].
-        scale: [T, B, 1, 4, 1].
-        gates: [T, B, 1, 4, N], or none.
-    """
-
-    joint: Tensor
-    weights: Tensor
-    queries: Tensor
-    cell: Tensor
-    normed: Tensor
-    scale: Tensor
-    gates: Tensor
+    joint: Tensor  # [state ; context] before the first step and after each, [T + 1, B, 2N]
+    weights: Tensor  # of the attention whose context `joint` has, [T + 1, B, H, S]
+    queries: Tensor  # q R, [T + 1, B, N]
+    cell: Tensor  # [T, B, 1, N]
+    normed: Tensor  # [T, B, 1, 4, N]
+    scale: Tensor  # [T, B, 1, 4, 1]
+    gates: Tensor  # [T, B, 1, 4, N], or none
 
 
 _INPUTS = (

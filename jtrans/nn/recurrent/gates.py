@@ -21,15 +21,10 @@ LIMIT = 10.0  # of the cell state
 
 @dataclass
 class GateGradients:
-    """The gradients of gain and shift, summed over steps; of each sentence, to be summed at last.
+    """The gradients of gain and shift of each sentence, summed over steps."""
 
-    Args:
-        gain: [B, D, 4, N].
-        shift: [B, D, 4, N].
-    """
-
-    gain: Tensor
-    shift: Tensor
+    gain: Tensor  # [B, D, 4, N]
+    shift: Tensor  # [B, D, 4, N]
 
 
 def normalise(z: Tensor) -> tuple[Tensor, Tensor]:

@@ -113,17 +113,11 @@ class NormedLstm(nn.Module):
 
 
 class Reversal(NamedTuple):
-    """How a batch of sentences, padded on the right, is read backwards: indices of [T * B] rows.
+    """How a batch of sentences, padded on the right, is read backwards: indices of [T * B] rows."""
 
-    Args:
-        rows: at each step of n tokens the row of token n-1, n-2, ..., 0, then of padding.
-        copied: at each step its own row, in padding that of the last token.
-        mask: 1 on tokens, 0 on padding, [T, B, 1].
-    """
-
-    rows: Tensor
-    copied: Tensor
-    mask: Tensor
+    rows: Tensor  # at each step of n tokens the row of token n-1, n-2, ..., 0, then of padding
+    copied: Tensor  # at each step its own row, in padding that of the last token
+    mask: Tensor  # 1 on tokens, 0 on padding, [T, B, 1]
 
     @classmethod
     def of(cls, mask: Tensor) -> Reversal:

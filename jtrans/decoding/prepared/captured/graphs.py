@@ -36,19 +36,12 @@ Capture = Callable[[Replay], Replay]
 
 @dataclass(frozen=True)
 class Bucket:
-    """The sizes of a captured step.
+    """The sizes of a captured step."""
 
-    Args:
-        lanes: most sentences.
-        beam: hypotheses of each.
-        source: most source positions.
-        slots: most positions in the caches of a sentence's hypotheses.
-    """
-
-    lanes: int
-    beam: int
-    source: int
-    slots: int
+    lanes: int  # most sentences
+    beam: int  # hypotheses of each
+    source: int  # most source positions
+    slots: int  # most positions in the caches of a sentence's hypotheses
 
     @classmethod
     def holding(cls, sentences: int, beam: int, source: int, slots: int) -> Bucket:

@@ -49,21 +49,13 @@ Source = TypeVar("Source", bound=StaticSource)
 
 @dataclass(frozen=True)
 class Contents(Generic[Source]):
-    """What the buffers of a search hold.
+    """What the buffers of a search hold."""
 
-    Args:
-        held: keys and values of each layer, [2, B, ..., slots, D].
-        bias: 0 on the slots of a hypothesis's prefix, -inf on others, [B * beam, slots].
-        source: of the sentences.
-        used: slots written.
-        length: positions read.
-    """
-
-    held: list[Tensor]
-    bias: Tensor
-    source: Source
-    used: int
-    length: int
+    held: list[Tensor]  # keys and values of each layer, [2, B, ..., slots, D]
+    bias: Tensor  # 0 on the slots of a hypothesis's prefix, -inf on others, [B * beam, slots]
+    source: Source  # of the sentences
+    used: int  # slots written
+    length: int  # positions read
 
     def compacted(self) -> Contents[Source]:
         """Leave out slots that no hypothesis needs, if many are dead; asking waits for a GPU."""

@@ -42,17 +42,11 @@ _R = math.sqrt(0.5)
 
 @dataclass
 class PervasiveRows:
-    """The state of N = A x beam hypotheses.
+    """The state of N = A x beam hypotheses."""
 
-    Args:
-        source: the source's part of the grid, [A, S, C].
-        bias: 0 on real source positions, -inf on padding, [A, S]; None without padding.
-        rings: the rows that the convolutions read.
-    """
-
-    source: Tensor
-    bias: Tensor | None
-    rings: GridRings
+    source: Tensor  # the source's part of the grid, [A, S, C]
+    bias: Tensor | None  # 0 on real source positions, -inf on padding, [A, S]; None without padding
+    rings: GridRings  # the rows that the convolutions read
 
     def select(self, rows: Tensor) -> PervasiveRows:
         """Return the state of the hypotheses `rows`, [A', beam']; this one must not be reused."""
