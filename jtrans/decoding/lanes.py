@@ -18,10 +18,10 @@ from typing import TypeVar
 
 import torch
 
-from jtrans.decoding.batches import Batch
 from jtrans.nn.cpu.matmul_backend import hold_backend
 
 Item = TypeVar("Item")
+Batch = list[int]  # sentences by number
 
 # Python runs in one thread at a time: batches of single sentences gain nothing from a second one.
 MOST_LANES = 4
