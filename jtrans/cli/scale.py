@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jtrans.scaling.solve import Scaling
 
 LOSSES, TRAINING = "Given losses", "Training"
+MOST_LAYERS, MOST_WIDTH = 10_000, 1000.0  # of a base model, and F/E
 
 
 def scale(
@@ -37,7 +38,7 @@ def scale(
     from_losses: tuple[float, float, float] | None = option(
         "Validation losses, in nats per token.", "BASE DEEPER WIDER", panel=LOSSES
     ),
-    layers: int | None = option("Layers of the base model.", panel=LOSSES, min=1),
+    layers: int | None = option("Layers of the base model.", panel=LOSSES, min=1, max=MOST_LAYERS),
     width_ratio: float | None = option("F/E of the base model.", panel=LOSSES),
     as_json: bool = JSON,
 ) -> None:
@@ -92,7 +93,7 @@ def _given_losses(
             "give a recipe, or --from-losses with --layers and --width-ratio",
             "jtrans scale --from-losses 1.60 1.58937 1.58931 --layers 5 --width-ratio 4",
         )
-    if not width_ratio > 0.0:
+    if not 0.0 < width_ratio <= MOST_WIDTH:
         raise usage_error(
             f"the ratio F/E is {width_ratio:g}", "--width-ratio 4", where="--width-ratio"
         )
@@ -160,7 +161,7 @@ def _print_scaling(scaling: Scaling, layers: Mapping[str, int]) -> None:
     head = ["", "base", "exact", "scaled", "change"]
     console.print_table(head, rows, right=head[1:])
     depth, wide = scaling.gradients.depth, scaling.gradients.width
-    print(f"gradients {depth:.5f} of depth, {wide:.5f} of width; step size {scaling.step_size:.2f}")
+    print(f"gradients {depth:.5g} of depth, {wide:.5g} of width; step size {scaling.step_size:.5g}")
 
 
 def _make_plan(

@@ -14,6 +14,8 @@ from typing import Any
 from jtrans.errors import ConfigError
 
 LEAST_WIDTH = 0.5  # of F/E: a narrower FFN is no FFN any more
+MOST_RATIO = 1000.0
+ROUNDING = 1e-9  # nats: losses that differ by less are equal, whatever their last digits say
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Gradients:
                     kind="scaling.loss",
                 )
         check_step(step)
-        return cls((base - deeper) / step, (base - wider) / step)
+        saved = [base - larger for larger in (deeper, wider)]
+        return cls(*(each / step if abs(each) > ROUNDING else 0.0 for each in saved))
 
 
 @dataclass(frozen=True)
@@ -92,12 +95,12 @@ class Scaling:
     @property
     def more_layers(self) -> int:
         """The number of layers to add, rounded."""
-        return _rounded(self.exact_layers)
+        return math.floor(self.exact_layers + 0.5)
 
     @property
     def more_width(self) -> int:
         """What to add to F/E, rounded."""
-        return _rounded(self.exact_width)
+        return math.floor(self.exact_width + 0.5)
 
     @property
     def realised(self) -> float:
@@ -148,11 +151,12 @@ def check_ratio(ratio: float) -> None:
     """Refuse a ratio that adds no parameters.
 
     Raises:
-        ConfigError: it is below 1, or no finite number.
+        ConfigError: it is below 1 or above `MOST_RATIO`.
     """
-    if not (math.isfinite(ratio) and ratio >= 1.0):
+    if not 1.0 <= ratio <= MOST_RATIO:
+        limit = f"above {MOST_RATIO:,.0f}" if ratio > 1.0 else "below 1: scaling adds parameters"
         raise ConfigError(
-            f"the ratio {ratio:g} is below 1: scaling adds parameters",
+            f"the ratio {ratio:g} is {limit}",
             where="--ratio",
             hint="--ratio 2 doubles the parameters of the layers",
             kind="scaling.ratio",
@@ -244,7 +248,3 @@ def _uncertain(message: str, gradients: Gradients, otherwise: str = "") -> Confi
         hint=f"{hint}{otherwise}",
         kind="scaling.no-solution",
     )
-
-
-def _rounded(value: float) -> int:
-    return math.floor(value + 0.5)

@@ -128,6 +128,34 @@ def test_the_published_integer_scan_agrees_to_one_unit() -> None:
     assert abs(solve([joint_layers(5)], 4.0, PUBLISHED, 2.0).step_size - scanned) <= 1
 
 
+@settings(max_examples=100)
+@given(st.integers(1, 24), sizes, st.floats(-1.0, 1.0), st.floats(-1.0, 1.0), st.floats(1.0, 8.0))
+def test_no_smaller_step_reaches_the_ratio(
+    layers: int, width: float, depth: float, wide: float, ratio: float
+) -> None:
+    """A scan of P = 2l (4 + 2w) while both factors are positive: the first step at the ratio."""
+
+    def grown(step: float) -> float:
+        return (layers + step * depth) * (2 + width + step * wide) / (layers * (2 + width))
+
+    assume(max(depth, wide) > 0.01)
+    ends = [-size / gradient for size, gradient in ((layers, depth), (2 + width, wide)) if gradient]
+    last = min([end for end in ends if end > 0] or [ratio * (layers + width + 2) / 0.01])
+    steps = [last * (number / 2000) ** 2 for number in range(2001)]
+    first = next((n for n, step in enumerate(steps) if grown(step) >= ratio), None)
+    try:
+        scaling = solve([joint_layers(layers)], width, Gradients(depth, wide), ratio)
+    except ConfigError:
+        # never reached, or where too little of the network is left
+        assert first is None or min(depth, wide) < 0
+        return
+    if first is None:  # between two steps of the scan
+        assert ratio - max(map(grown, steps)) < 1e-3
+    else:
+        assert steps[max(first - 1, 0)] <= scaling.step_size * (1 + 1e-9)
+        assert scaling.step_size <= steps[first] * (1 + 1e-9)
+
+
 def test_the_highest_ratio_that_is_reached_is_offered() -> None:
     stacks, gradients = [joint_layers(2)], Gradients(1.0, -0.5)
     with pytest.raises(ConfigError) as caught:
@@ -170,10 +198,18 @@ def test_a_ratio_that_adds_nothing_is_refused(ratio: float) -> None:
 def test_gradients_are_positive_where_the_larger_model_is_better(
     base: float, deeper: float, wider: float, step: int
 ) -> None:
-    assume(deeper != base)
+    assume(abs(deeper - base) > 1e-6)
     gradients = Gradients.from_losses(base, deeper, wider, step=step)
     assert (gradients.depth > 0) == (deeper < base)
     assert gradients.width * step == pytest.approx(base - wider)
+
+
+@given(st.floats(0.5, 10.0), st.integers(1, 3), st.integers(0, 20), st.integers(0, 20))
+def test_losses_that_differ_in_their_last_digits_are_equal(
+    loss: float, step: int, above: int, below: int
+) -> None:
+    more, less = loss + above * math.ulp(loss), loss - below * math.ulp(loss)
+    assert Gradients.from_losses(loss, more, less, step=step) == Gradients(0.0, 0.0)
 
 
 @pytest.mark.parametrize("losses", [(math.nan, 1.0, 1.0), (1.0, math.inf, 1.0), (1.0, 1.0, -0.1)])
