@@ -163,25 +163,34 @@ def _count_inner(part: ShardPart) -> Counts:
 
 
 def _codes(preparation: Preparation, counts: Counts) -> tuple[str | None, str | None]:
-    """Learn the BPE codes of both sides, unless they are in the work folder."""
+    """Learn the BPE codes of both sides, unless they are in the work folder.
+
+    Separate codes are not learned for a side of single characters: it has nothing to merge.
+    """
     options = preparation.request.options
     if options.bpe == "none":
         return None, None
-    texts = []
-    learned_from = (
-        [("joint", counts)]
-        if options.bpe == "joint"
-        else [("source", counts[:1]), ("target", counts[1:])]
+    if options.bpe == "joint":
+        codes = _learn_codes(preparation, "joint", counts)
+        return codes, codes
+    characters = [side.segmenter == "character" for side in preparation.request.sides]
+    source, target = (
+        None if is_single and not all(characters) else _learn_codes(preparation, name, [words])
+        for name, words, is_single in zip(SIDES, counts, characters, strict=True)
     )
-    for name, words in learned_from:
-        path, marker = (preparation.folder / f"codes.{name}.{end}" for end in ("txt", "json"))
-        if not is_done(marker):
-            preparation.progress.advance("Learning BPE", 0)
-            text = bpe.learn(words, options.bpe_merges, min_frequency=options.bpe_min_frequency)
-            write_bytes(path, text.encode("utf-8"), durable=False)
-            mark_done(marker, [path])
-        texts.append(path.read_bytes().decode("utf-8"))
-    return texts[0], texts[-1]
+    return source, target
+
+
+def _learn_codes(preparation: Preparation, name: str, counts: Sequence[Counter[str]]) -> str:
+    """Learn codes from the word counts of one text or two, and keep them in the work folder."""
+    options = preparation.request.options
+    path, marker = (preparation.folder / f"codes.{name}.{end}" for end in ("txt", "json"))
+    if not is_done(marker):
+        preparation.progress.advance("Learning BPE", 0)
+        text = bpe.learn(counts, options.bpe_merges, min_frequency=options.bpe_min_frequency)
+        write_bytes(path, text.encode("utf-8"), durable=False)
+        mark_done(marker, [path])
+    return path.read_bytes().decode("utf-8")
 
 
 def _count_pieces(

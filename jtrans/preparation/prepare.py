@@ -140,14 +140,18 @@ def _learn(
         progress.say("Pipeline", f"that of {request.options.pipeline}, nothing learned")
     else:
         pipeline, types = learn_pipeline(preparation, train)
-        codes = [side.codes for side in (pipeline.source, pipeline.target)]
-        merges = [count_merges(text) for text in codes if text is not None]
+        merges = [
+            (side.language, count_merges(side.codes))
+            for side in (pipeline.source, pipeline.target)
+            if side.codes is not None
+        ]
         if not merges:
             learned = "none, whole words"
         elif request.options.bpe == "joint":
-            learned = f"{merges[0]:,} joint merges learned"
+            learned = f"{merges[0][1]:,} joint merges learned"
         else:
-            learned = f"{merges[0]:,} and {merges[1]:,} merges learned"
+            counts = " · ".join(f"{language} {count:,}" for language, count in merges)
+            learned = f"{counts} merges learned"
         progress.say("BPE", _timed(learned, time.monotonic() - started))
     source, target = pipeline.source, pipeline.target
     sizes = [len(side.vocabulary) for side in (source, target)]

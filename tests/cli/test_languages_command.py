@@ -50,3 +50,22 @@ def test_own_files_in_any_language_are_prepared_and_translated(
     run = make_run(pipeline=corpus.pipeline)
     result = jtrans("translate", run, stdin=b"The old dog.\n")
     assert result.code == 0, result.err
+
+
+def test_separate_bpe_of_one_language_beside_characters_of_another(
+    jtrans: Jtrans, make_run: MakeRun, tmp_path: Path
+) -> None:
+    chinese = [f"GPU {i} 号的老狗看见球。" for i in range(12)]
+    for name, side in (("zh", chinese), ("en", ENGLISH)):
+        (tmp_path / f"train.{name}").write_text("\n".join(side) + "\n", encoding="utf-8")
+    command = ["prepare", "--train", "train", "--valid-size", "3", "--bpe", "separate"]
+    command += ["--bpe-merges", "20", "--target-segment", "character", "--workers", "1"]
+    result = jtrans(*command, "--languages", "en-zh", "--out", "out")
+    assert result.code == 0, result.err
+    assert "BPE          en 20 merges learned" in result.err
+    target = PreparedCorpus.open(tmp_path / "out").pipeline.target
+    assert target.pieces(chinese[1]) == [*"GPU▁1▁号的老狗看见球。"]
+    assert target.decode(target.encode(chinese[1])) == chinese[1]
+    command += ["--source-segment", "character", "--max-ratio", "9"]
+    result = jtrans(*command, "--languages", "en-zh", "--out", "no")
+    assert result.code == 2 and "--bpe none" in result.err
