@@ -27,6 +27,7 @@ from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.learn import count_types, learn_pipeline, word_count_files
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.request import Request, is_up_to_date, make_request, request_key
+from jtrans.preparation.round_trip import round_trip_warning
 from jtrans.preparation.segment import segment_corpus
 from jtrans.preparation.select import PairSelection, describe_overlap, select_pairs
 from jtrans.preparation.shards import ShardPart
@@ -103,6 +104,8 @@ def _run(preparation: Preparation, result: Path, provenance: Mapping[str, Any]) 
     case = "lowercase" if options.lowercase else "truecase" if options.truecase else "cased"
     named = ", ".join(f"{side.segmenter} {side.language}" for side in request.sides)
     progress.say("Segmenting", _timed(f"{named}, {case}", seconds))
+    if warning := round_trip_warning(request.corpus.splits, request.sides[1]):
+        progress.warn(warning)
     progress.say("Overlap", describe_overlap(selection.overlap))
     preparation.step("cleaning")
     pipeline, types = _learn(preparation, selection.splits["train"])

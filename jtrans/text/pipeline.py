@@ -23,7 +23,7 @@ from jtrans.errors import CorpusError, JtransError
 from jtrans.files import read_json, text_digest, write_json
 from jtrans.text.bpe import Bpe, check_codes
 from jtrans.text.normalise import normalise
-from jtrans.text.segment import SEGMENTERS, Segmenter, make_segmenter, resolve_segmenter
+from jtrans.text.segment import Segmenter, make_segmenter, resolve_segmenter, units_per_word
 from jtrans.text.truecase import Truecaser
 from jtrans.text.vocabulary import EOS, PAD, Vocabulary
 
@@ -81,8 +81,8 @@ class TextSide:
 
     @property
     def units_per_word(self) -> int:
-        """Into how many words the segmenter cuts one of a language with spaces, roughly."""
-        return SEGMENTERS[self.segmenter].units_per_word
+        """Into how many units the segmenter cuts what is one word in English, roughly."""
+        return units_per_word(self.segmenter, self.language)
 
     def bare(self) -> TextSide:
         """Return the side as it was before anything was learned."""

@@ -34,7 +34,6 @@ class Segmenter(ABC):
     """
 
     is_for_raw_text: ClassVar[bool] = True
-    units_per_word: ClassVar[int] = 1  # roughly, of a language with spaces between words
 
     def __init__(
         self, language: str, dictionary: str | None = None, *, protect: bool = False
@@ -202,7 +201,6 @@ class Unspaced(Character):
     word ``▁``, except between two words of scripts with spaces.
     """
 
-    units_per_word: ClassVar[int] = 3  # Japanese 2 to 3, Thai and Burmese 3 to 4
     _TOKEN: ClassVar[Any] = regex.compile(
         rf" |[\p{{Tibetan}}&&[\p{{L}}\p{{M}}]]+[\u0f0b\u0f0c]?"
         rf"|{SPACED}+(?:['’.,-]{SPACED}+)*|\X",
@@ -277,6 +275,16 @@ def resolve_segmenter(name: str, language: str) -> str:
             kind="config.unknown-segmenter",
         )
     return name
+
+
+def units_per_word(segmenter: str, language: str) -> int:
+    """Return into how many units a segmenter cuts what is one word in English, roughly."""
+    usual = resolve_segmenter("auto", language)
+    if segmenter not in ("character", "unspaced") or usual == "jieba":
+        return 1  # Chinese has 1.2 to 1.6 characters
+    if usual == "unspaced":
+        return 3  # Japanese 2 to 3, Thai and Burmese 3 to 4
+    return 4 if segmenter == "character" else 1  # with the spaces
 
 
 def make_segmenter(

@@ -66,6 +66,72 @@ def test_separate_bpe_of_one_language_beside_characters_of_another(
     target = PreparedCorpus.open(tmp_path / "out").pipeline.target
     assert target.pieces(chinese[1]) == [*"GPU▁1▁号的老狗看见球。"]
     assert target.decode(target.encode(chinese[1])) == chinese[1]
-    command += ["--source-segment", "character", "--max-ratio", "9"]
+    command += ["--source-segment", "character"]
     result = jtrans(*command, "--languages", "en-zh", "--out", "no")
     assert result.code == 2 and "--bpe none" in result.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--source-segment", "unspaced"),
+        ("--source-segment", "character"),
+        ("--source-segment", "character", "--target-segment", "character"),
+        ("--segment", "unspaced"),
+    ],
+)
+def test_lengths_are_compared_in_words_also_where_units_are_characters(
+    jtrans: Jtrans, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    pairs = [
+        ("好的。", "All right then."),
+        ("他去了。", "He has already gone."),
+        ("不行。", "No, never!"),
+    ]
+    pairs += [("我看见了老狗", "I have seen the old dog.")]
+    for side, name in enumerate(("zh", "en")):
+        lines = [pair[side] for pair in pairs]
+        (tmp_path / f"train.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = ["prepare", "--train", "train", "--valid-size", "1", "--bpe", "none", "--out", "out"]
+    result = jtrans(*command, "--languages", "zh-en", "--workers", "1", *options)
+    assert result.code == 0, result.err
+    assert "kept 3 · empty 0 · too long 0 · ratio 0" in result.err
+
+
+TOKENISED = "the old dog , number {} , sees me ."
+MARKED = "Call *dog* with ``{}`` first."
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "options", "change", "advice"),
+    [
+        ("en", TOKENISED, (), "0 , sees me .' becomes", "whitespace"),
+        ("en", TOKENISED, ("--target-segment", "whitespace"), None, None),
+        ("en", MARKED, (), "becomes 'Call * dog * with", "unspaced"),
+        ("en", MARKED, ("--target-segment", "unspaced"), None, None),
+        ("zh", "我在 Python {} 里看见狗。", (), "becomes '我在Python 0里看见狗。'", "unspaced"),
+        ("zh", "我在 Python {} 里看见狗。", ("--target-segment", "unspaced"), None, None),
+        ("zh", "我在Python {}里看见狗。", (), None, None),
+    ],
+)
+def test_prepare_warns_of_spaces_that_translations_will_not_have(
+    jtrans: Jtrans,
+    tmp_path: Path,
+    language: str,
+    line: str,
+    options: tuple[str, ...],
+    change: str | None,
+    advice: str | None,
+) -> None:
+    german = [f"Der alte Hund sieht die Nummer {i}." for i in range(12)]
+    for name, side in (("de", german), (language, [line.format(i) for i in range(12)])):
+        (tmp_path / f"train.{name}").write_text("\n".join(side) + "\n", encoding="utf-8")
+    command = ["prepare", "--train", "train", "--valid-size", "2", "--bpe", "none", "--out", "out"]
+    result = jtrans(*command, "--languages", f"de-{language}", "--workers", "1", *options)
+    assert result.code == 0, result.err
+    warnings = [line for line in result.err.splitlines() if "split into words and joined" in line]
+    if change is None:
+        assert warnings == []
+    else:
+        assert change in warnings[0] and f"--target-segment {advice} " in warnings[0]
+        assert "(100 % in train)" in warnings[0]

@@ -1,0 +1,44 @@
+"""A warning about target text that does not come back from its words: output will differ, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+
+from jtrans.corpora.parallel import ParallelText
+from jtrans.text.normalise import normalise
+from jtrans.text.pipeline import TextSide
+
+SAMPLE = 300
+# Raw news comes back from Moses in 93 to 98 % of lines, tokenised text in about 5 %.
+MANY = 0.25
+
+
+def round_trip_warning(splits: Mapping[str, ParallelText], target: TextSide) -> str | None:
+    """Return a warning if many target lines have other spaces after segmenting and joining.
+
+    Case does not count: it was chosen.
+    """
+    bare = target.bare()
+    shares, lost = [], []
+    for name, text in splits.items():
+        lines = [normalise(line) for line in islice(text.target, SAMPLE)]
+        pairs = [(line, bare.join(bare.segment(line))) for line in lines]
+        changed = [pair for pair in pairs if pair[0].lower() != pair[1].lower()]
+        if len(changed) > MANY * len(lines):
+            shares.append(f"{100 * len(changed) / len(lines):.0f} % in {name}")
+            lost += changed
+    if not lost:
+        return None
+    before, after = min(lost, key=lambda pair: len(pair[0]))
+    # Moses joins what was tokenised, and separates marks that were not
+    is_tokenised = target.segmenter.startswith("moses") and after.count(" ") < before.count(" ")
+    advice = (
+        "if the text is tokenised, --target-segment whitespace leaves it as it is"
+        if is_tokenised
+        else "--target-segment unspaced keeps all spaces"
+    )
+    return (
+        f"{target.language} lines change when they are split into words and joined again, as "
+        f"translations are: {before!r} becomes {after!r} ({', '.join(shares)}); {advice}"
+    )
