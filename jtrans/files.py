@@ -45,7 +45,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     Where blocks are nested, the error names the path of the outermost one.
 
     Raises:
-        WorkError: the disk is full (exit code 1).
+        WorkError: the disk is full, or the file too large (exit code 1).
         JtransError: the path cannot be written (exit code 2).
     """
     try:
@@ -59,6 +59,12 @@ def disk_errors(path: Path) -> Iterator[None]:
                 f"the disk is full: cannot write {path}",
                 hint="free some space or choose another folder, then run the same command again",
                 kind="disk.full",
+            ) from error
+        if number == errno.EFBIG:
+            raise WorkError(
+                f"{path} may not become so large",
+                hint="lift the limit (ulimit -f), or choose a folder on another file system",
+                kind="disk.file-size",
             ) from error
         if number in (errno.EACCES, errno.EROFS, errno.EPERM):
             if path.is_file() and not os.access(path, os.R_OK):

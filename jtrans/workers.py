@@ -68,7 +68,9 @@ def run_jobs(
     try:
         if context.get_start_method() == "fork":
             # before a thread of the jobs reads a pipe: a copy could never take the lock it holds
-            pool.submit(worker_number).result()
+            with _signals_later():
+                first = pool.submit(worker_number)
+            first.result()
         yield _results(pool, function, jobs, ahead=AHEAD * workers)
     except BrokenProcessPool as error:
         raise WorkError(
@@ -123,11 +125,27 @@ def worker_number() -> int:
 _own_number = [0]
 
 
+# what ends a command by an exception
+_ENDING = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """Let signals wait while processes are forked: Python drops the exceptions of its hooks."""
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+
+
 def _begin(parent: int, is_unwanted: Event, numbers: SimpleQueue[int]) -> None:
     _own_number[0] = numbers.get()
     # Ctrl-C reaches the whole process group: only the parent reacts, and ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     threading.Thread(target=_exit_early, args=(parent, is_unwanted), daemon=True).start()
 
 

@@ -42,6 +42,7 @@ class RustError(Exception):
         (RustError("I/O error: No space left on device (os error 28)"), "disk.full", 1),
         (OSError(errno.EROFS, "Read-only file system"), "disk.read-only", 2),
         (RustError("I/O error: Permission denied (os error 13)"), "disk.read-only", 2),
+        (OSError(errno.EFBIG, "File too large"), "disk.file-size", 1),
         (OSError(errno.EISDIR, "Is a directory"), "disk.not-a-folder", 2),
     ],
 )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from plugins.command_line import environment
 
 from jtrans.workers import run_jobs, worker_number
 
@@ -71,6 +74,23 @@ def test_few_jobs_are_taken_ahead_and_none_after_the_end() -> None:
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert threading.active_count() == before and len(taken) < 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux")
+def test_ctrl_c_while_workers_are_forked_is_not_lost() -> None:
+    script = """
+import os, signal
+from jtrans.workers import run_jobs
+os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    with run_jobs(abs, [1, 2], workers=2) as results:
+        list(results)
+except KeyboardInterrupt:
+    raise SystemExit(130)
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, env=environment(), timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
 
 
 def sleep(seconds: float) -> None:

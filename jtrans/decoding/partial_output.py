@@ -4,12 +4,13 @@
     FILE.part.json    how many lines they come from, and everything the output depends on
 
 A second attempt with the same inputs and options drops what was written after the last entry of
-`FILE.part.json` and goes on from there; with others it starts over. When all is done, `FILE.part`
-becomes FILE.
+`FILE.part.json` and goes on from there; with others, or after somebody has edited `FILE.part`, it
+starts over. When all is done, `FILE.part` becomes FILE.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import Any, BinaryIO, Self
 
 from jtrans.errors import JtransError
 from jtrans.files import disk_errors, read_json, write_json
+
+BYTES_AT_ONCE = 2**20
 
 
 class PartialOutput:
@@ -29,6 +32,7 @@ class PartialOutput:
 
     Attributes:
         lines: input lines whose output is written.
+        is_over: whether an earlier attempt is dropped, because something has changed.
 
     Raises:
         JtransError: they cannot be written.
@@ -40,7 +44,9 @@ class PartialOutput:
         self.lines = 0
         self._parts = [path.with_name(path.name + ".part") for path in paths]
         self._state = paths[0].with_name(paths[0].name + ".part.json")
+        self._digests = [hashlib.sha256() for _ in paths]
         sizes = self._recorded()
+        self.is_over = self._state.exists() and not self.lines
         self._streams = [
             self._open(part, size) for part, size in zip(self._parts, sizes, strict=True)
         ]
@@ -74,14 +80,19 @@ class PartialOutput:
             texts: for each file, whole lines.
             lines: of the input.
         """
-        for stream, text, part in zip(self._streams, texts, self._parts, strict=True):
+        files = zip(self._streams, texts, self._parts, self._digests, strict=True)
+        for stream, text, part, digest in files:
+            data = text.encode("utf-8")
+            digest.update(data)
             with disk_errors(part):
-                stream.write(text.encode("utf-8"))
+                stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
         self.lines += lines
         sizes = [stream.tell() for stream in self._streams]
-        write_json(self._state, {**self.identity, "lines": self.lines, "sizes": sizes})
+        digests = [digest.hexdigest() for digest in self._digests]
+        progress = {"lines": self.lines, "sizes": sizes, "sha256": digests}
+        write_json(self._state, {**self.identity, **progress})
 
     def _recorded(self) -> list[int]:
         """Return the bytes of each file that are to be kept, and take over the number of lines."""
@@ -89,13 +100,15 @@ class PartialOutput:
         try:
             state = dict(read_json(self._state))
             lines, sizes = int(state.pop("lines")), [int(size) for size in state.pop("sizes")]
-            there = [part.stat().st_size for part in self._parts]
+            written = state.pop("sha256")
+            if state != self.identity or len(sizes) != len(self._parts):
+                return nothing
+            digests = [*map(_digest, self._parts, sizes)]
         except (JtransError, OSError, ValueError, KeyError, TypeError):
             return nothing
-        is_whole = len(sizes) == len(there) and all(map(int.__le__, sizes, there))
-        if state != self.identity or not is_whole:
+        if written != [digest.hexdigest() for digest in digests]:
             return nothing
-        self.lines = lines
+        self.lines, self._digests = lines, digests
         return sizes
 
     @staticmethod
@@ -106,3 +119,13 @@ class PartialOutput:
             stream.truncate(size)
             stream.seek(size)
             return stream
+
+
+def _digest(path: Path, size: int) -> hashlib._Hash:
+    """Return the digest of the first `size` bytes of a file, or of all there are."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while data := stream.read(min(size, BYTES_AT_ONCE)):
+            digest.update(data)
+            size -= len(data)
+    return digest

@@ -112,7 +112,10 @@ def test_a_program_gets_what_translate_writes(jtrans: Jtrans, make_run: MakeRun)
         (b"[" * 100_000, "too many brackets"),
         (b'"hund"', "not an object with a string field `source`"),
         ({"text": "hund"}, "not an object with a string field `source`"),
-        ([{"source": "hund"}, {"source": 1}], "not an object with a string field `source`"),
+        (
+            [{"source": "hund"}, {"source": 1}],
+            "item 1 is not an object with a string field `source`",
+        ),
         ({"source": "hund\0"}, "zero byte"),
         ({"source": "hund", "phrases": "dog"}, "is not a list of strings"),
         ([{"source": ""}] * (MOST_LINES + 1), "more than 1,000"),

@@ -282,6 +282,20 @@ def test_an_interrupted_translation_is_continued(
     assert sorted(path.name for path in tmp_path.glob("*.part*")) == []
 
 
+def test_a_translation_that_starts_over_says_so(
+    jtrans: Jtrans, make_run: MakeRun, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, output = make_run(), tmp_path / "out.en"
+    monkeypatch.setattr("jtrans.cli.translate.work.PIECE_LINES", 1)
+    (tmp_path / "bad.de").write_text("hund\n" + "hund " * 1100 + "\n", encoding="utf-8")
+    result = jtrans("translate", run, "-i", "bad.de", "-o", output, "--n-best", 2)
+    assert result.code == 2 and output.with_name("out.en.part").exists()
+    result = jtrans("translate", run, "-i", source, "-o", output)
+    assert result.code == 0
+    assert "starting" in result.err and "over: its input, options or .part changed" in result.err
+    assert output.read_text() == jtrans("translate", run, "-i", source).out
+
+
 def test_a_continued_translation_has_the_pieces_of_the_whole(
     jtrans: Jtrans, make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

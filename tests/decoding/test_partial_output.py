@@ -90,6 +90,17 @@ def test_a_part_shorter_than_its_record_starts_over(tmp_path: Path) -> None:
         attempt(paths, texts, 1)
     (tmp_path / "links.part").write_text("")
     assert attempt(paths, texts, -1) == 0
+    assert paths[1].read_text() == "A\nB\n"
+
+
+@pytest.mark.parametrize("edited", ["A\nb\n", "aa\nb\n", "a\n"])
+def test_a_part_that_was_edited_starts_over(tmp_path: Path, edited: str) -> None:
+    paths, texts = [tmp_path / "out.en", tmp_path / "links"], ["a\n", "b\n", "c\n"]
+    with pytest.raises(_Killed):
+        attempt(paths, texts, 2)
+    (tmp_path / "out.en.part").write_text(edited)
+    assert attempt(paths, texts, -1) == 0
+    assert (paths[0].read_text(), paths[1].read_text()) == ("a\nb\nc\n", "A\nB\nC\n")
 
 
 def test_nothing_is_left_of_an_attempt_that_wrote_nothing(tmp_path: Path) -> None:

@@ -187,7 +187,15 @@ def _read(body: bytes) -> tuple[list[InputLine], bool]:
     objects = asked if is_list else [asked]
     if len(objects) > MOST_LINES:
         raise ValueError(f"a list of {len(objects):,} objects, more than {MOST_LINES:,}")
-    return [line_of(each, number) for number, each in enumerate(objects)], is_list
+    lines = []
+    for number, each in enumerate(objects):
+        try:
+            lines.append(line_of(each, number))
+        except ValueError as fault:
+            raise ValueError(
+                f"a list whose item {number:,} is {fault}" if is_list else fault
+            ) from None
+    return lines, is_list
 
 
 def _to_object(line: InputLine, answer: Answer) -> dict[str, Any]:

@@ -109,6 +109,8 @@ class TranslationWork:
     def _resume(self, output: PartialOutput) -> None:
         """Translate what is not yet in the output."""
         done = output.lines
+        if output.is_over:
+            console.talk(f"starting {output.paths[0]} over: its input, options or .part changed")
         if done:
             console.talk(f"continuing {output.paths[0]} after {done:,} lines")
             self.source.skip(done)
