@@ -89,14 +89,14 @@ class Training:
 
 def ranks_of(process: subprocess.Popen[bytes]) -> list[int]:
     """Return the process numbers of the ranks that a launcher has started."""
-    found = []
+    processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             status = (folder / "stat").read_text().rpartition(")")[2].split()
             if int(status[1]) == process.pid and status[0] != "Z":
                 command = (folder / "cmdline").read_bytes().split(b"\0")
-                found += [int(folder.name)] if b"jtrans" in command else []
-    return sorted(found)
+                processes += [int(folder.name)] if b"jtrans" in command else []
+    return sorted(processes)
 
 
 def wait_until(is_true: Callable[[], bool], seconds: float = LIMIT_SECONDS) -> float:
@@ -240,12 +240,12 @@ def machines(folder: Path, data: Path) -> dict[str, Any]:
         port = listener.getsockname()[1]
 
     def nodes(run: str, updates: int) -> list[subprocess.Popen[bytes]]:
-        own = Training(folder / run, data, **{"training.max_updates": updates})
+        training = Training(folder / run, data, **{"training.max_updates": updates})
         common = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
         common += ["--master-addr=127.0.0.1", f"--master-port={port}"]
         started = []
         for node in (0, 1):
-            line = [*common, f"--node-rank={node}", "-m", "--", "jtrans", *own.arguments]
+            line = [*common, f"--node-rank={node}", "-m", "--", "jtrans", *training.arguments]
             with (folder / f"{run}-node{node}.txt").open("wb") as log:
                 started.append(
                     subprocess.Popen(line, stdout=log, stderr=log, start_new_session=True)

@@ -51,9 +51,9 @@ def test_several_sets_of_references_are_scored_together(model: jtrans.LoadedRun)
 
 
 def test_a_translation_is_explained_whoever_made_it(model: jtrans.LoadedRun) -> None:
-    own = model.explain("hund sieht katze")
+    translated = model.explain("hund sieht katze")
     given = model.explain("hund sieht katze", "dog sees cat")
-    assert own.source == given.source == ["hund", "sieht", "katze", "</s>"]
+    assert translated.source == given.source == ["hund", "sieht", "katze", "</s>"]
     assert given.predicted == ["dog", "sees", "cat", "</s>"]
     assert given.layers("decoder.cross")[0].weights.shape == (2, 4, 4)
 

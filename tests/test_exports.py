@@ -20,8 +20,8 @@ from jtrans.runs import Run
 def export(make_run: MakeRun) -> Export:
     run = Run.open(make_run())
     folder = default_folder(run, "other")
-    made = new_export(folder, "other", run, "best", system_configs())
-    with made as (temporary, facts):
+    new = new_export(folder, "other", run, "best", system_configs())
+    with new as (temporary, facts):
         (temporary / "weights").mkdir()
         (temporary / "weights" / "model.bin").write_bytes(bytes(range(200)))
         facts["answer"] = 42

@@ -15,14 +15,14 @@ from plugins.command_line import environment
 from jtrans.workers import run_jobs, worker_number
 
 
-def who(job: int) -> tuple[int, int, int]:
+def worker_and_job(job: int) -> tuple[int, int, int]:
     """Return the job, the worker's number and its process."""
     time.sleep(0.02)
     return job, worker_number(), os.getpid()
 
 
 def test_workers_that_inherit_nothing_have_numbers_of_their_own() -> None:
-    with run_jobs(who, range(12), workers=2, begins_anew=True) as results:
+    with run_jobs(worker_and_job, range(12), workers=2, begins_anew=True) as results:
         done = list(results)
     assert [job for job, *_ in done] == list(range(12))
     workers = {(number, process) for _, number, process in done}
@@ -41,7 +41,7 @@ def test_a_result_does_not_wait_for_the_next_job() -> None:
         was_seen.append(seen.wait(60))
         yield 2
 
-    with run_jobs(who, jobs(), workers=2) as results:
+    with run_jobs(worker_and_job, jobs(), workers=2) as results:
         assert next(results)[0] == 1
         seen.set()
         assert [job for job, *_ in results] == [2]
@@ -54,7 +54,10 @@ def test_an_error_of_the_jobs_comes_after_the_results_before_it() -> None:
         raise ValueError("line 4 is no text")
 
     done: list[int] = []
-    with pytest.raises(ValueError, match="line 4"), run_jobs(who, jobs(), workers=2) as results:
+    with (
+        pytest.raises(ValueError, match="line 4"),
+        run_jobs(worker_and_job, jobs(), workers=2) as results,
+    ):
         done.extend(job for job, *_ in results)
     assert done == [1, 2, 3]
 
@@ -68,7 +71,7 @@ def test_few_jobs_are_taken_ahead_and_none_after_the_end() -> None:
             yield job
 
     before = threading.active_count()
-    with run_jobs(who, jobs(), workers=2) as results:
+    with run_jobs(worker_and_job, jobs(), workers=2) as results:
         assert next(results)[0] == 0
     until = time.monotonic() + 60
     while threading.active_count() > before and time.monotonic() < until:

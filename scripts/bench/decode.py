@@ -62,8 +62,8 @@ def decode_jtrans(
 ) -> Task:
     """Return decoding with what `jtrans translate` searches with."""
     if workers > 1:
-        one = functools.partial(decode_jtrans, data, batch, sentences, precision=precision)
-        return forked(one, workers)
+        worker = functools.partial(decode_jtrans, data, batch, sentences, precision=precision)
+        return forked(worker, workers)
     import torch
 
     from jtrans.data.batch import padded
@@ -236,7 +236,7 @@ def _work_forked(
 def variants(data: Path, batch: int, sentences: int) -> dict[str, Variant]:
     """Return the ways of decoding that can be compared here, the first being jtrans."""
     common = data, batch, sentences
-    found: dict[str, Variant] = {
+    variants_by_name: dict[str, Variant] = {
         "jtrans fp32, 1 x 2": functools.partial(decode_jtrans, *common),
         "jtrans fp32, 2 x 1": functools.partial(decode_jtrans, *common, workers=2),
         "jtrans bf16, 1 x 2": functools.partial(decode_jtrans, *common, precision="bf16"),
@@ -247,17 +247,17 @@ def variants(data: Path, batch: int, sentences: int) -> dict[str, Variant]:
     }
     if importlib.util.find_spec("transformers") is not None:
         for threads in (2, 1):
-            found[f"Hugging Face Marian fp32, 1 x {threads}"] = functools.partial(
+            variants_by_name[f"Hugging Face Marian fp32, 1 x {threads}"] = functools.partial(
                 decode_marian, *common, threads=threads
             )
     if importlib.util.find_spec("ctranslate2") is not None:
         for compute_type in ("float32", "int8"):
             for workers in (1, 2):
                 name = f"CTranslate2 {compute_type}, {workers} x {THREADS // workers}"
-                found[name] = functools.partial(
+                variants_by_name[name] = functools.partial(
                     decode_ctranslate2, *common, compute_type=compute_type, workers=workers
                 )
-    return found
+    return variants_by_name
 
 
 def only(everything: Mapping[str, Variant], parts: Sequence[str]) -> dict[str, Variant]:

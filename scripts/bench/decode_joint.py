@@ -252,8 +252,8 @@ def row(
             return None
         return spread(
             [
-                own.rate("sentences") / base.rate("sentences")
-                for own, base in zip(rounds, by_name[other], strict=True)
+                timed.rate("sentences") / base.rate("sentences")
+                for timed, base in zip(rounds, by_name[other], strict=True)
             ]
         )
 

@@ -146,7 +146,7 @@ def measure_search(rounds: int) -> list[dict[str, Any]]:
             seconds = [each.amounts[prefix] for each in done]
             base = [each.amounts[prefix] for each in first]
             milliseconds[prefix] = round(1e3 * statistics.median(seconds), 2)
-            rates[prefix] = spread([b / own for own, b in zip(seconds, base, strict=True)])
+            rates[prefix] = spread([b / timed for timed, b in zip(seconds, base, strict=True)])
         table.append({"recipe": recipe, "milliseconds": milliseconds, "rate": rates})
     return table
 

@@ -73,10 +73,10 @@ class ReferenceDecoding:
             u = u.index_select(1, rows)
             padding = None if padding is None else padding.index_select(0, rows)
             self._reorder(rows)
-        found = tokens[:, 1:].view(B, beam, steps).tolist()
+        hypotheses = tokens[:, 1:].view(B, beam, steps).tolist()
         return [
-            [*zip(own, values, strict=True)]
-            for own, values in zip(found, scores.tolist(), strict=True)
+            [*zip(tokens, values, strict=True)]
+            for tokens, values in zip(hypotheses, scores.tolist(), strict=True)
         ]
 
     def _encode(self, source: Tensor, mask: Tensor) -> Tensor:

@@ -137,8 +137,8 @@ def learn(
     corpus = PreparedCorpus.open(data)
     if restart:
         shutil.rmtree(f"runs/{name}", ignore_errors=True)
-    own = recipe(name).training.max_minutes
-    limit = minutes or learned.minutes.get(name) or own or MOST_MINUTES
+    of_recipe = recipe(name).training.max_minutes
+    limit = minutes or learned.minutes.get(name) or of_recipe or MOST_MINUTES
     clock = ProcessorTime(Path(f"runs/{name}/processor_seconds"))
     print(f"{name}: {clock.minutes:.1f} of at most {limit:g} minutes done", flush=True)
     result = train(name, corpus, learned.accuracy, limit, clock)

@@ -164,7 +164,7 @@ def measured(rounds: Sequence[Round], baseline: Sequence[Round]) -> dict[str, An
     for name in RATES:
         unit = "tokens_per_second" if name == "training" else "sentences_per_second"
         ours, theirs = ([done.values[name] for done in each] for each in (rounds, baseline))
-        ratios = [own / base for own, base in zip(ours, theirs, strict=True)]
+        ratios = [timed / base for timed, base in zip(ours, theirs, strict=True)]
         row[name] = {unit: round(statistics.median(ours), 2), "ratio": spread(ratios)}
     row["peak_mib"] = round(rounds[-1].peak_mib)
     return row

@@ -130,11 +130,11 @@ def check_bf16_decoding(scale: Scale) -> list[Row]:
     for system in SYSTEMS:
         model = make_model(system, scale.widths[0], scale).eval().requires_grad_(False)
         batch = _pairs(scale).batch(np.arange(3), scale.device)
-        found = []
+        searched = []
         for each in (model, with_bf16_products(model)):
             with torch.autocast(scale.device.type, torch.bfloat16):
-                found.append(beam_search([each], batch.source, batch.source_mask, options))
-        same = found[0] == found[1]
+                searched.append(beam_search([each], batch.source, batch.source_mask, options))
+        same = searched[0] == searched[1]
         rows.append({"check": f"{system}: bf16 search", "error": float(not same), "ok": same})
     return rows
 
@@ -170,7 +170,7 @@ def check_search_rules(scale: Scale) -> list[Row]:
     for name, chosen in rules.items():
         options = SearchOptions(max_length="9", min_length=5, **chosen)  # type: ignore[arg-type]
         phrases = [Phrases([[4, 5], [6]], [[7]], frozenset([8]))] * 3 if name == "phrases" else None
-        found = [
+        searched = [
             beam_search(
                 [each],
                 batch.source.to(each.device),
@@ -180,7 +180,7 @@ def check_search_rules(scale: Scale) -> list[Row]:
             )
             for each in (model, on_cpu)
         ]
-        tokens = [[[h.tokens for h in own] for own in results] for results in found]
+        tokens = [[[h.tokens for h in nbest] for nbest in results] for results in searched]
         same = tokens[0] == tokens[1]
         rows.append({"check": f"search rules, {name}", "error": float(not same), "ok": same})
     return rows
@@ -197,7 +197,7 @@ def check_little_memory(scale: Scale) -> list[Row]:
     expected = translate_ids([model], sources, options, batch_tokens=4 * length)
     rows = []
     with _little_memory(scale, sentences=2):
-        tokens = [[best[0].tokens for best in found] for found in (search(), expected)]
+        tokens = [[best[0].tokens for best in searched] for searched in (search(), expected)]
         equal = sum(a == b for a, b in zip(*tokens, strict=True)) / count
         # batches of other sizes round differently, which may turn a near tie
         rows.append(

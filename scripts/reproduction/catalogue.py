@@ -72,13 +72,13 @@ class Experiment:
         Raises:
             ConfigError: there is no such row.
         """
-        own = [row.name for row in self.rows]
+        names_of_rows = [row.name for row in self.rows]
         for name in names or ():
-            if name not in own:
+            if name not in names_of_rows:
                 raise ConfigError(
                     f"{self.name} has no row {name}",
                     where="--rows",
-                    hint=name_hint(name, own),
+                    hint=name_hint(name, names_of_rows),
                     kind="reproduce.row",
                 )
         return [row for row in self.rows if names is None or row.name in names]
@@ -107,9 +107,11 @@ def find_experiment(name: str, task: str) -> Experiment:
             hint=name_hint(name, list(described)),
             kind="reproduce.experiment",
         )
-    own = described[name]
-    rows = described[own["rows_of"]]["rows"] if "rows_of" in own else own["rows"]
-    tasks = own.get("tasks", [key for key in task_pairs() if _has_recipes(rows, key)])
+    experiment = described[name]
+    rows = (
+        described[experiment["rows_of"]]["rows"] if "rows_of" in experiment else experiment["rows"]
+    )
+    tasks = experiment.get("tasks", [key for key in task_pairs() if _has_recipes(rows, key)])
     if task not in tasks:
         raise ConfigError(
             f"{name} has no rows for the task {task}",
@@ -119,13 +121,13 @@ def find_experiment(name: str, task: str) -> Experiment:
         )
     return Experiment(
         name,
-        own["title"],
+        experiment["title"],
         [Row(**row) for row in rows],
-        own.get("splits", ["test"]),
-        own.get("analyses", ()),
+        experiment.get("splits", ["test"]),
+        experiment.get("analyses", ()),
         tasks,
-        own.get("setting", "paper"),
-        own.get("set", ()),
+        experiment.get("setting", "paper"),
+        experiment.get("set", ()),
     )
 
 

@@ -319,7 +319,9 @@ def _repeat(chosen: argparse.Namespace) -> int:
     path = Path(chosen.experiment)
     known = RowResult.read(path)
     siblings = [RowResult.read(each) for each in sorted(path.parent.glob(f"{known.row}-*.json"))]
-    of_row = {own.seed: own for own in siblings if own.row == known.row} | {known.seed: known}
+    of_row = {sibling.seed: sibling for sibling in siblings if sibling.row == known.row} | {
+        known.seed: known
+    }
     check_same_data(of_row.values())
     _, _, average = known.checkpoint.partition("average-")
     chosen.average = int(average or 0)

@@ -318,5 +318,7 @@ def _compact(value: Any, indent: int = 0) -> str:
     if not isinstance(value, dict) or not value:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     space = "  " * (indent + 1)
-    lines = [f"{space}{json.dumps(key)}: {_compact(own, indent + 1)}" for key, own in value.items()]
+    lines = [
+        f"{space}{json.dumps(key)}: {_compact(entry, indent + 1)}" for key, entry in value.items()
+    ]
     return "{\n" + ",\n".join(lines) + "\n" + "  " * indent + "}"

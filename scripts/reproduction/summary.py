@@ -64,7 +64,7 @@ class RowSummary:
         band = self.band(split, PAPER_BLEU)
         if band is None:
             return None
-        first, minutes = self.results[0], [own.training["minutes"] for own in self.results]
+        first, minutes = self.results[0], [result.training["minutes"] for result in self.results]
         values = {
             "metric": PAPER_BLEU,
             "low": band[0],
@@ -74,7 +74,7 @@ class RowSummary:
             "machine": first.place,
             "results": f"data/benchmarks/reproduction/{experiment}.{first.task}",
         }
-        return "{ " + ", ".join(f"{key} = {json.dumps(own)}" for key, own in values.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {json.dumps(v)}" for key, v in values.items()) + " }"
 
     def published(self, split: str) -> float | None:
         """Return the paper's BLEU of a split."""
@@ -86,8 +86,8 @@ def summarise(experiment: Experiment, results: Sequence[RowResult]) -> list[RowS
 
     Results without the scores of all splits are left out: another experiment made them.
     """
-    whole = [own for own in sorted(results, key=lambda own: own.seed) if own.has(experiment.splits)]
-    by_row = {row.name: [own for own in whole if own.row == row.name] for row in experiment.rows}
+    whole = [r for r in sorted(results, key=lambda r: r.seed) if r.has(experiment.splits)]
+    by_row = {row.name: [r for r in whole if r.row == row.name] for row in experiment.rows}
     done = [row for row in experiment.rows if by_row[row.name]]
     verdicts: dict[str, dict[str, PairedResult | None]] = {row.name: {} for row in done}
     first = experiment.rows[0].name
@@ -158,7 +158,7 @@ def _beside(ours: float, published: float | None, *, is_subset: bool) -> str:
 def processor_minutes(results: Sequence[RowResult]) -> list[float] | None:
     """Return those of the seeds, None on a GPU or where a result does not say."""
     known = [result.training.get("processor_minutes") for result in results]
-    if None in known or not all(own.machine["device"].startswith("cpu") for own in results):
+    if None in known or not all(result.machine["device"].startswith("cpu") for result in results):
         return None
     return [float(minutes) for minutes in known if minutes is not None]
 

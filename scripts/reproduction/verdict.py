@@ -26,12 +26,12 @@ def verdict(experiment: Experiment, summaries: Sequence[RowSummary]) -> str:
     done = {summary.row.name: summary for summary in summaries}
     paragraphs = []
     for name in dict.fromkeys(row.baseline or first for row in experiment.rows):
-        own = [row for row in experiment.rows if (row.baseline or first) == name != row.name]
-        rows = [done[row.name] for row in own if row.name in done]
+        compared = [row for row in experiment.rows if (row.baseline or first) == name != row.name]
+        rows = [done[row.name] for row in compared if row.name in done]
         if name not in done or not rows:
             continue
         lines = _facts(done[name], rows, experiment.splits[-1])
-        missing = [row.name for row in own if row.name not in done]
+        missing = [row.name for row in compared if row.name not in done]
         if missing:
             lines.append(f"Not measured yet: {', '.join(missing)}.")
         paragraphs.append(" ".join(lines))

@@ -37,18 +37,18 @@ def test_the_next_command_quotes_names(jtrans: Jtrans, runs: list[Path], tmp_pat
     assert f"Next: jtrans analyze report '{tmp_path / 'a b'}'" in result.err
 
 
-@pytest.mark.parametrize("what", FIGURES)
+@pytest.mark.parametrize("analysis", FIGURES)
 def test_figures_are_printed_and_written_to_the_first_run(
-    jtrans: Jtrans, runs: list[Path], what: str
+    jtrans: Jtrans, runs: list[Path], analysis: str
 ) -> None:
-    result = jtrans("analyze", what, *runs)
+    result = jtrans("analyze", analysis, *runs)
     assert result.code == 0
     assert "one" in result.out and "two" in result.out
     assert "nan" not in result.out.lower()
     assert result.err.splitlines()[-1].startswith("Next: jtrans analyze ")
     written = sorted(path.name for path in (runs[0] / "reports").iterdir())
     endings = ("csv", "json", "png", "svg")
-    assert written == sorted(f"test.{name}.{end}" for name in FIGURES[what] for end in endings)
+    assert written == sorted(f"test.{name}.{end}" for name in FIGURES[analysis] for end in endings)
 
 
 @pytest.mark.usefixtures("placeholder_pictures")

@@ -166,8 +166,8 @@ def test_the_commands_of_the_documents_exist(line: str) -> None:
 def test_lists_and_refusals_load_nothing_heavy(
     arguments: list[str], code: int, answers: Answers
 ) -> None:
-    found, out, err, loaded = answers(arguments)
-    assert (found, loaded) == (code, [])
+    exit_code, out, err, loaded = answers(arguments)
+    assert (exit_code, loaded) == (code, [])
     if code:
         assert out == ""
         assert re.match(r"error: .+\n(hint: .+\n)?\Z", err), err

@@ -53,11 +53,15 @@ def test_a_run_is_exported_and_translates_as_before(jtrans: Jtrans, run: Path) -
         assert result.code == 0
         rows.append([json.loads(line) for line in result.out.splitlines()])
     for ours, theirs in zip(*rows, strict=True):
-        for own, their in zip(ours.pop("translations"), theirs.pop("translations"), strict=True):
-            assert their.keys() == own.keys()
-            assert (their["text"], their["tokens"]) == (own["text"], own["tokens"])
-            assert their["score"] == pytest.approx(own["score"], abs=1e-4)
-            assert their["token_log_probs"] == pytest.approx(own["token_log_probs"], abs=1e-4)
+        for translation, their in zip(
+            ours.pop("translations"), theirs.pop("translations"), strict=True
+        ):
+            assert their.keys() == translation.keys()
+            assert (their["text"], their["tokens"]) == (translation["text"], translation["tokens"])
+            assert their["score"] == pytest.approx(translation["score"], abs=1e-4)
+            assert their["token_log_probs"] == pytest.approx(
+                translation["token_log_probs"], abs=1e-4
+            )
         assert theirs == ours
 
 

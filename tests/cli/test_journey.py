@@ -54,10 +54,10 @@ def test_the_whole_path(workplace: Path, jtrans: Jtrans) -> None:
     options = ("--format", "jsonl", "--n-best", "2")
     done = process("translate", *ensemble, *options, stdin=lines.encode())
     assert done.code == 0, done.err
-    found = [json.loads(line) for line in done.out.splitlines()]
-    assert [entry["source"] for entry in found] == lines.split("\n")
-    assert [len(entry["translations"]) for entry in found] == [2, 1, 1, 2]
-    assert [entry["translations"][0]["text"] for entry in found[1:3]] == ["", ""]
+    entries = [json.loads(line) for line in done.out.splitlines()]
+    assert [entry["source"] for entry in entries] == lines.split("\n")
+    assert [len(entry["translations"]) for entry in entries] == [2, 1, 1, 2]
+    assert [entry["translations"][0]["text"] for entry in entries[1:3]] == ["", ""]
 
     done = jtrans("average", "transformer", "--last", "2")
     assert done.code == 0, done.err

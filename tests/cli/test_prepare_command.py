@@ -188,8 +188,8 @@ def test_a_pipeline_decides_about_words_and_pieces(
 ) -> None:
     result = jtrans(*OWN, *OUT, "--pipeline", "nowhere")
     assert result.code == 2 and "--pipeline has already decided bpe merges" in result.err
-    own = OWN[: OWN.index("--bpe-merges")]
-    result = jtrans(*own, *OUT, "--pipeline", "nowhere")
+    options = OWN[: OWN.index("--bpe-merges")]
+    result = jtrans(*options, *OUT, "--pipeline", "nowhere")
     assert result.code == 2 and "no text pipeline in nowhere" in result.err
     assert not (tmp_path / "prepared").exists()
 

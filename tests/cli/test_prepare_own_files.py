@@ -203,10 +203,10 @@ def test_bad_rows_are_left_out_by_reason(
     for line in (line for lines in bad.values() for line in lines):
         lines.insert(7, line)
     Path(name).write_bytes(b"\n".join(lines) + b"\n")
-    own = ["prepare", "--train", name, "--valid", "valid", *OPTIONS]
-    refused = jtrans(*own)
+    command = ["prepare", "--train", name, "--valid", "valid", *OPTIONS]
+    refused = jtrans(*command)
     assert refused.code == 2 and f"{name}:" in refused.err and "--skip-bad-lines" in refused.err
-    result = jtrans(*own, "--skip-bad-lines")
+    result = jtrans(*command, "--skip-bad-lines")
     assert result.code == 0, result.err
     train = prepared().info["splits"]["train"]
     assert train["pairs"] == 40
@@ -329,7 +329,7 @@ def conllu(*lines: str) -> str:
         ]
         for line in lines
     ]
-    return "".join("\n".join(own) + "\n\n" for own in rows)
+    return "".join("\n".join(sentence) + "\n\n" for sentence in rows)
 
 
 def test_tagged_sentences_are_prepared_as_source_and_target(jtrans: Jtrans) -> None:

@@ -95,7 +95,9 @@ def lossy(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     def here(configs: dict[str, Config], data: Path, device: str | None) -> dict[str, Any]:
         from jtrans.training.estimate import estimate
 
-        return {name: estimate(own, data=data, device=device) for name, own in configs.items()}
+        return {
+            name: estimate(config, data=data, device=device) for name, config in configs.items()
+        }
 
     monkeypatch.setattr(experiment, "lowest_loss", lowest)
     monkeypatch.setattr(experiment, "predict", here)

@@ -216,12 +216,12 @@ def test_requests_that_wait_are_translated_together_and_fail_alone(
         [{"source": "hund", "phrases": ["dog"], "forbidden": ["dog"]}],
         [{"source": "mann"}],
     ]
-    requests = [LinesRequest([line_of(each, 0) for each in own]) for own in objects]
+    requests = [LinesRequest([line_of(each, 0) for each in request]) for request in objects]
     request_queue._answer(translator, [requests[0], requests[2]])
     assert calls == [3]
     expected = [requests[0].answers.result(), requests[2].answers.result()]
 
-    requests = [LinesRequest([line_of(each, 0) for each in own]) for own in objects]
+    requests = [LinesRequest([line_of(each, 0) for each in request]) for request in objects]
     request_queue._answer(translator, requests)
     assert texts(requests[0].answers.result()) == texts(expected[0])
     assert texts(requests[2].answers.result()) == texts(expected[1])

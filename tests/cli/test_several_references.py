@@ -43,15 +43,15 @@ def _references(seed: int, count: int) -> dict[str, list[str]]:
     """Make translations that have much in common: each changes a third of the words."""
     draw = random.Random(seed)
     first = [_sentence(draw) for _ in range(SENTENCES)]
-    found = {"r1": first}
+    files = {"r1": first}
     for number in range(2, count + 1):
-        found[f"r{number}"] = [
+        files[f"r{number}"] = [
             " ".join(draw.choice(WORDS) if draw.random() < 0.3 else w for w in line[:-1].split())
             + " now" * draw.randint(0, 2)
             + "."
             for line in first
         ]
-    return found
+    return files
 
 
 def _originals(folder: Path, *, third: Sequence[str] = ()) -> Path:
@@ -210,12 +210,12 @@ def test_length_figures_use_all_references(
     ratio, _, bleu = result["results"]
     lines, references = _translations(corpus, "mt08"), corpus.references("mt08")
     segment = corpus.pipeline.target.segment
-    own = [len(segment(line)) for line in lines]
+    translated = [len(segment(line)) for line in lines]
     closest = [
         min((len(segment(line)) for line in alternatives), key=lambda n: (abs(n - size), n))
-        for size, alternatives in zip(own, zip(*references, strict=True), strict=True)
+        for size, alternatives in zip(translated, zip(*references, strict=True), strict=True)
     ]
-    assert ratio["series"][0]["values"] == [pytest.approx(sum(own) / sum(closest))]
+    assert ratio["series"][0]["values"] == [pytest.approx(sum(translated) / sum(closest))]
     sizes = [len(line) for line in corpus.raw_lines("mt08", "source")]
     for place, lengths in enumerate((range(12), range(12, 99))):
         chosen = [n for n, size in enumerate(sizes) if size in lengths]

@@ -59,7 +59,7 @@ def test_conllu_can_be_read_again(jtrans: Jtrans, make_tagger: MakeTagger, tmp_p
     sentences = list(read_sentences(out))
     assert [sentence.text for sentence in sentences] == [line for line in LINES if line]
     plain = jtrans("tag", run, stdin=TEXT).out.splitlines()
-    assert [list(own) for own in zip(*rows(plain[0]), strict=True)] == [
+    assert [list(columns) for columns in zip(*rows(plain[0]), strict=True)] == [
         list(sentences[0].tagged.words),
         list(sentences[0].tagged.tags),
         list(sentences[0].tagged.entities),

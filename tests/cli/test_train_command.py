@@ -349,11 +349,11 @@ def test_averaging_names_what_it_made(workplace: Path, jtrans: Jtrans) -> None:
     assert (workplace / "runs/avg/checkpoints/early/model.safetensors").is_file()
     best = jtrans("average", "runs/avg", "--choose", "valid-loss", "--name", "best-one", "--json")
     assert best.code == 0, best.err
-    made = json.loads(best.out)
-    losses = [each["valid-loss"] for each in made["validated"]]
+    result = json.loads(best.out)
+    losses = [each["valid-loss"] for each in result["validated"]]
     assert len(losses) == 3 and losses == sorted(losses)
-    assert made["validated"][0]["of"] == made["of"]
-    (newest,) = (each for each in made["validated"] if len(each["of"]) == 1)
+    assert result["validated"][0]["of"] == result["of"]
+    (newest,) = (each for each in result["validated"] if len(each["of"]) == 1)
     logged = [e for e in Run(workplace / "runs/avg").events() if e["event"] == "validation"]
     assert newest["valid-loss"] == pytest.approx(logged[-1]["valid_loss"], rel=1e-6)
 

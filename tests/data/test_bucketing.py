@@ -56,19 +56,19 @@ def test_batches_of_more_than_one_pair_keep_both_budgets(
 def test_cut_batches_keep_the_budget_of_source_tokens_and_their_order(
     pairs: Any, tokens: Any
 ) -> None:
-    made = sampler(pairs, max_tokens=tokens)
-    for batch in made.batches(1):
-        parts = made.cut_by_source(batch)
+    buckets = sampler(pairs, max_tokens=tokens)
+    for batch in buckets.batches(1):
+        parts = buckets.cut_by_source(batch)
         assert np.concatenate(parts).tolist() == batch.tolist()
         for part in parts:
-            assert part.size == 1 or part.size * made.source_lengths[part].max() <= 2 * tokens
+            assert part.size == 1 or part.size * buckets.source_lengths[part].max() <= 2 * tokens
 
 
 def test_long_sources_of_short_targets_do_not_share_a_batch() -> None:
     source, target = np.full(2048, 150), np.full(2048, 2)
-    made = BatchSampler(source, target, max_tokens=4096, max_joint=None, seed=1)
-    (whole,) = made.batches(0)
-    parts = made.cut_by_source(whole)
+    buckets = BatchSampler(source, target, max_tokens=4096, max_joint=None, seed=1)
+    (whole,) = buckets.batches(0)
+    parts = buckets.cut_by_source(whole)
     assert max(part.size for part in parts) * 150 <= 2 * 4096
     assert len(parts) == 38  # 54 pairs each
 
@@ -77,8 +77,8 @@ def test_ordinary_batches_stay_whole() -> None:
     source, target = natural_lengths(30_000)
     similar = source <= 1.5 * target  # prepared corpora hold no others
     source, target = source[similar], target[similar]
-    made = BatchSampler(source, target, max_tokens=4096, max_joint=None, seed=1)
-    assert all(len(made.cut_by_source(batch)) == 1 for batch in made.batches(0))
+    buckets = BatchSampler(source, target, max_tokens=4096, max_joint=None, seed=1)
+    assert all(len(buckets.cut_by_source(batch)) == 1 for batch in buckets.batches(0))
     joint = BatchSampler(source, target, max_tokens=64, max_joint=65_000, seed=1)
     assert all(len(joint.cut_by_source(batch)) == 1 for batch in joint.batches(0))
 
@@ -102,8 +102,8 @@ def test_another_epoch_or_seed_gives_other_batches_in_another_order(joint: Any, 
     source, target = natural_lengths(2000)
 
     def batches(seed: int, epoch: int) -> list[list[int]]:
-        made = BatchSampler(source, target, max_tokens=500, max_joint=joint, seed=seed)
-        return [sorted(batch.tolist()) for batch in made.batches(epoch)]
+        buckets = BatchSampler(source, target, max_tokens=500, max_joint=joint, seed=seed)
+        return [sorted(batch.tolist()) for batch in buckets.batches(epoch)]
 
     first, second = batches(1, 1), batches(**other)
     assert first != second
@@ -114,8 +114,8 @@ def test_another_epoch_or_seed_gives_other_batches_in_another_order(joint: Any, 
 @given(st.integers(0, 100))
 def test_batches_come_in_no_order_of_length(epoch: Any) -> None:
     source, target = natural_lengths(3000)
-    made = BatchSampler(source, target, max_tokens=300, max_joint=None, seed=epoch).batches(epoch)
-    means = [target[batch].mean() for batch in made]
+    buckets = BatchSampler(source, target, max_tokens=300, max_joint=None, seed=epoch)
+    means = [target[batch].mean() for batch in buckets.batches(epoch)]
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.5
 
 
@@ -130,23 +130,23 @@ def test_joint_batches_waste_few_positions_and_fill_their_budget_the_more_a_batc
     sampler = BatchSampler(
         source, target, max_tokens=4096, max_joint=65_000, overhead=overhead, seed=1
     )
-    made = sampler.batches(1)
-    padded = sum(batch.size * source[batch].max() * target[batch].max() for batch in made)
+    epoch_batches = sampler.batches(1)
+    padded = sum(batch.size * source[batch].max() * target[batch].max() for batch in epoch_batches)
     assert padded <= waste * (source * target).sum()
     budget = [
         max(
             batch.size * target[batch].max() / 4096,
             1.0 * batch.size * source[batch].max() * target[batch].max() / 65_000,
         )
-        for batch in made
+        for batch in epoch_batches
     ]
     assert np.mean(budget) > full
 
 
 def test_batches_by_tokens_waste_at_most_two_percent_of_target_tokens() -> None:
     source, target = natural_lengths(30_000)
-    made = BatchSampler(source, target, max_tokens=4096, max_joint=None, seed=1).batches(1)
-    padded = sum(batch.size * target[batch].max() for batch in made)
+    epoch_batches = BatchSampler(source, target, max_tokens=4096, max_joint=None, seed=1).batches(1)
+    padded = sum(batch.size * target[batch].max() for batch in epoch_batches)
     assert padded <= 1.02 * target.sum()
 
 

@@ -43,18 +43,18 @@ def diverse_search(
     final: list[list[Scored]] = [[] for _ in live]
     for step in range(limit):
         chosen: Counter[int] = Counter()
-        for group, own in enumerate(live):
+        for group, members in enumerate(live):
             ranked = sorted(
-                continuations(model, memory, own, is_last=step + 1 == limit),
+                continuations(model, memory, members, is_last=step + 1 == limit),
                 key=lambda entry: -(entry[0] - options.diversity * chosen[entry[1][-1]]),
             )
             final[group] += [entry for entry in ranked[:size] if entry[1][-1] == EOS]
             del final[group][size:]
             live[group] = [entry for entry in ranked[: 2 * size] if entry[1][-1] != EOS][:size]
             chosen.update(tokens[-1] for _, tokens in live[group])
-        if all(len(own) == size for own in final):
+        if all(len(members) == size for members in final):
             break
-    everything = {tuple(tokens): total for own in final for total, tokens in own}
+    everything = {tuple(tokens): total for members in final for total, tokens in members}
     scores = {tokens: total / len(tokens) for tokens, total in everything.items()}
     return [list(tokens) for tokens in sorted(scores, key=lambda tokens: -scores[tokens])]
 

@@ -101,10 +101,10 @@ def test_the_model_itself_stays_in_float32_and_shares_the_rest(name: str) -> Non
     before = {key: value.clone() for key, value in model.state_dict().items()}
     twin = with_bf16_products(model)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-    own, shared = dict(model.named_parameters()), dict(twin.named_parameters())
+    weights, shared = dict(model.named_parameters()), dict(twin.named_parameters())
     for key in ("source_embedding.tokens.weight", "target_embedding.tokens.weight"):
-        if key in own:
-            assert shared[key] is own[key]
+        if key in weights:
+            assert shared[key] is weights[key]
     assert all(shared[key].dtype == torch.float32 for key in shared if "norm" in key)
 
 

@@ -61,15 +61,15 @@ def test_a_line_is_cut_after_sentences_and_then_at_white_space() -> None:
 def test_phrases_are_segmented_like_targets_and_those_within_others_left_out(
     encoder: ConstraintEncoder,
 ) -> None:
-    given = Constraints(required=["the house", "house", "the house"], forbidden=["a dog"])
-    phrases = encoder.encode(given, 1).phrases
+    constraints = Constraints(required=["the house", "house", "the house"], forbidden=["a dog"])
+    phrases = encoder.encode(constraints, 1).phrases
     ids = encoder.side.vocabulary.ids
     assert phrases.required == [ids(["the", "house"])]
     assert phrases.forbidden == [ids(["a", "dog"])]
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("constraints", "message"),
     [
         (Constraints(required=["the house"], forbidden=["house"]), "'the house' contains"),
         (Constraints(prefix="a dog", forbidden=["dog"]), "the prefix contains"),
@@ -80,21 +80,21 @@ def test_phrases_are_segmented_like_targets_and_those_within_others_left_out(
     ],
 )
 def test_constraints_that_contradict_each_other_are_refused_with_their_line(
-    encoder: ConstraintEncoder, given: Constraints, message: str
+    encoder: ConstraintEncoder, constraints: Constraints, message: str
 ) -> None:
     with pytest.raises(DecodingError, match="line 1,234: ") as caught:
-        encoder.encode(given, 1234)
+        encoder.encode(constraints, 1234)
     assert message in caught.value.message
     assert caught.value.hint
 
 
 def test_phrases_need_room_below_the_limit(encoder: ConstraintEncoder) -> None:
-    given = encoder.encode(Constraints(prefix="a", required=["the house", "dog"]), 1)
-    check_room(given, 5, 1)
+    constraints = encoder.encode(Constraints(prefix="a", required=["the house", "dog"]), 1)
+    check_room(constraints, 5, 1)
     with pytest.raises(DecodingError, match=r"line 1: .* take 5 tokens"):
-        check_room(given, 4, 1)
+        check_room(constraints, 4, 1)
     with pytest.raises(DecodingError, match="leaves no room"):
-        check_room(given, 1, 1)
+        check_room(constraints, 1, 1)
 
 
 @pytest.mark.parametrize("more", [{}, {"config": {"model": JOINT}}])
@@ -197,8 +197,10 @@ def test_translations_fulfil_their_constraints(make_run: MakeRun) -> None:
 def test_a_forbidden_phrase_that_the_model_cannot_write_forbids_nothing(
     encoder: ConstraintEncoder,
 ) -> None:
-    given = Constraints(prefix="zebra", forbidden=["cat", "the cat", "dog"])
-    assert encoder.encode(given, 1).phrases.forbidden == [encoder.side.vocabulary.ids(["dog"])]
+    constraints = Constraints(prefix="zebra", forbidden=["cat", "the cat", "dog"])
+    assert encoder.encode(constraints, 1).phrases.forbidden == [
+        encoder.side.vocabulary.ids(["dog"])
+    ]
     unknown = Constraints(forbidden=["<unk>"])
     assert encoder.encode(unknown, 1).phrases.forbidden == [[UNK]]
 
@@ -212,8 +214,8 @@ def test_unknown_pieces_of_a_prefix_stay_in_their_words(make_run: MakeRun) -> No
     translator = Translator.load(
         [Run.open(make_run(pipeline=pipeline))], replace(ON_CPU, extras=extras)
     )
-    given = Constraints(prefix="Zürich dog")
-    [[best]] = translator.translate_nbest(["dog dog"], 1, constraints=[given])
+    prefixed = Constraints(prefix="Zürich dog")
+    [[best]] = translator.translate_nbest(["dog dog"], 1, constraints=[prefixed])
     assert best.words[:2] == ["Zürich", "dog"]
     assert best.tokens[:4] == ["<unk>", "<unk>", "rich", "dog"]
     assert len(best.words) == len(best.tokens) - 1 - 2

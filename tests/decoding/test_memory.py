@@ -66,9 +66,9 @@ def test_a_search_that_does_not_fit_goes_on_in_halves(
 ) -> None:
     expected = ready.translate_nbest(LINES)
     tried, listener = limit(monkeypatch, failure, 2), Listener()
-    found = ready.translate_nbest(LINES, progress=listener)
-    assert [best[0].text for best in found] == [best[0].text for best in expected]
-    for best, other in zip(found, expected, strict=True):
+    translated = ready.translate_nbest(LINES, progress=listener)
+    assert [best[0].text for best in translated] == [best[0].text for best in expected]
+    for best, other in zip(translated, expected, strict=True):
         assert best[0].log_prob == pytest.approx(other[0].log_prob, abs=1e-5)
     assert tried == [5, 2, 3, 1, 2]
     assert len(listener.warnings) == 1 and "halved" in listener.warnings[0]
@@ -81,8 +81,8 @@ def test_forced_scores_that_do_not_fit_are_computed_in_halves(
     targets = ["a man reads .", "dog", "a dog", "man", "a"]
     expected = ready.teacher_forced_scores(LINES, targets)
     limit(monkeypatch, failure, 1)
-    found = ready.teacher_forced_scores(LINES, targets)
-    for line, other in zip(found, expected, strict=True):
+    scored = ready.teacher_forced_scores(LINES, targets)
+    for line, other in zip(scored, expected, strict=True):
         assert line.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-5)
 
 

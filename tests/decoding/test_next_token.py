@@ -110,7 +110,10 @@ def test_no_hypothesis_loops(tiny_model: Any, padded: Any, most: int) -> None:
     def times(options: SearchOptions) -> int:
         results = search(model, padded(SOURCES), options)
         bodies = [
-            each.tokens[:-1][: end + 1] for own in results for each in own for end in range(13)
+            each.tokens[:-1][: end + 1]
+            for hypotheses in results
+            for each in hypotheses
+            for end in range(13)
         ]
         return max(times_at_the_end(body, size) for body in bodies for size in (1, 2, 3))
 

@@ -89,7 +89,7 @@ def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(
     assume(phrases.room() <= limit)
     model = tiny_model(6, seed=seed)
     options = SearchOptions(beam=120, nbest=120, max_length=str(limit))
-    [found] = search(model, padded, options, [phrases], [SOURCES[0]])
+    [hypotheses] = search(model, padded, options, [phrases], [SOURCES[0]])
     fulfilling = [
         [*body, EOS]
         for length in range(1, limit)
@@ -102,11 +102,11 @@ def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(
         tuple(tokens): log_prob(model, SOURCES[0], tokens, padded) / len(tokens)
         for tokens in fulfilling
     }
-    assert {tuple(each.tokens) for each in found} == set(scores)
-    for hypothesis in found:
+    assert {tuple(each.tokens) for each in hypotheses} == set(scores)
+    for hypothesis in hypotheses:
         assert hypothesis.score == pytest.approx(scores[tuple(hypothesis.tokens)], abs=1e-5)
     ranked = sorted(scores.values(), reverse=True)
-    assert [each.score for each in found] == pytest.approx(ranked, abs=1e-5)
+    assert [each.score for each in hypotheses] == pytest.approx(ranked, abs=1e-5)
 
 
 @given(
@@ -131,16 +131,17 @@ def test_any_beam_finds_only_hypotheses_with_their_phrases(
     """Also where a phrase repeats what may not be repeated otherwise."""
     model = tiny_model(12, seed=seed)
     within = frozenset([11])
-    phrases = [Phrases(own, (), within) for own in required]
+    phrases = [Phrases(phrases, (), within) for phrases in required]
     ngram, repeats = blocking
     options = SearchOptions(
         beam=beam, nbest=beam, max_length="12", no_repeat_ngram=ngram, max_repeats=repeats
     )
-    for own, hypotheses in zip(phrases, search(model, padded, options, phrases), strict=True):
+    results = search(model, padded, options, phrases)
+    for wanted, hypotheses in zip(phrases, results, strict=True):
         assert hypotheses
         assert len({tuple(each.tokens) for each in hypotheses}) == len(hypotheses)
         for hypothesis in hypotheses:
-            assert all(contains(hypothesis.tokens, phrase, within) for phrase in own.required)
+            assert all(contains(hypothesis.tokens, phrase, within) for phrase in wanted.required)
             assert len(hypothesis.tokens) <= 12
 
 
@@ -160,23 +161,23 @@ def test_phrases_follow_a_prefix_that_may_hold_some(tiny_model: Any, padded: Any
     phrases = [Phrases([[9, 8], [5]]), Phrases([[9, 8], [5]]), Phrases()]
     prefixes = [[6, 9], [9, 8, 4], [5]]
     results = search(model, padded, options, phrases, prefixes=prefixes)
-    for own, prefix, hypotheses in zip(phrases, prefixes, results, strict=True):
+    for wanted, prefix, hypotheses in zip(phrases, prefixes, results, strict=True):
         assert hypotheses
         for hypothesis in hypotheses:
             assert hypothesis.tokens[: len(prefix)] == prefix
-            assert all(contains(hypothesis.tokens, each, frozenset()) for each in own.required)
+            assert all(contains(hypothesis.tokens, p, frozenset()) for p in wanted.required)
 
 
 def test_demands_that_nothing_fulfils_give_nothing(tiny_model: Any, padded: Any) -> None:
     """Between two phrases that may not meet there is no room for a third word."""
     phrases = Phrases([[4], [5]], [[4, 5], [5, 4]])
 
-    def found(limit: str) -> list[Hypothesis]:
+    def translations_within(limit: str) -> list[Hypothesis]:
         options = SearchOptions(beam=6, max_length=limit)
         return search(tiny_model(8), padded, options, [phrases], [[5, 1]])[0]
 
-    assert found("3") == []
-    [hypothesis] = found("4")
+    assert translations_within("3") == []
+    [hypothesis] = translations_within("4")
     first, between, last, _ = hypothesis.tokens
     assert {first, last} == {4, 5}
     assert between not in (4, 5)

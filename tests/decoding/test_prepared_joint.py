@@ -81,8 +81,8 @@ def test_every_step_is_that_of_the_model(
     monkeypatch.setattr(slots, "FIRST_CAPACITY", 8)
     model = make(torch.float64, **VARIANTS[variant])
     ours, expected = walk(PreparedReformer(model, "fp32"), 12)[0], walk(model, 12)[0]  # type: ignore[arg-type]
-    for own, theirs in zip(ours, expected, strict=True):
-        torch.testing.assert_close(own, theirs, atol=1e-9, rtol=0)
+    for hidden, theirs in zip(ours, expected, strict=True):
+        torch.testing.assert_close(hidden, theirs, atol=1e-9, rtol=0)
 
 
 @torch.inference_mode()
@@ -124,8 +124,8 @@ def test_hypotheses_have_their_forced_scores(variant: str) -> None:
 def test_bf16_is_close() -> None:
     model = make(**VARIANTS["fast"])
     ours, expected = walk(prepared(model, "bf16"), 6)[0], walk(model, 6)[0]
-    for own, theirs in zip(ours, expected, strict=True):
-        assert float((own - theirs).norm() / theirs.norm()) < 0.02
+    for hidden, theirs in zip(ours, expected, strict=True):
+        assert float((hidden - theirs).norm() / theirs.norm()) < 0.02
 
 
 @torch.inference_mode()

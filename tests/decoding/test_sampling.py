@@ -74,16 +74,16 @@ def test_filters_keep_exactly_the_probable_tokens(
     before = 0.0
     kept: list[tuple[int, float]] = []
     for token in allowed:
-        own = float(share[token]) / mass
-        if before < top_p and (own >= epsilon or not kept):
-            kept.append((token, own))
-        before += own
+        of_token = float(share[token]) / mass
+        if before < top_p and (of_token >= epsilon or not kept):
+            kept.append((token, of_token))
+        before += of_token
     drawn = {
         int(choose(log_probs, torch.tensor([[number]]), sampling))
         for number in torch.linspace(0.0, 0.9999, 400).tolist()
     }
     # a borderline token may fall on either side of rounding
-    near = {t for t, own in kept if abs(own - epsilon) < 1e-5 or own < 0.006}
+    near = {t for t, of_token in kept if abs(of_token - epsilon) < 1e-5 or of_token < 0.006}
     assert drawn - near <= {token for token, _ in kept}
     assert {token for token, _ in kept} - near <= drawn | near
 

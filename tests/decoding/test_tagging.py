@@ -46,8 +46,8 @@ def test_words_have_the_labels_of_their_first_pieces(make_tagger: MakeTagger) ->
     tagger = Tagger.load(run, ON_CPU)
     tagged = tagger.tag(LINES)
     assert [line.words for line in tagged] == [line.split() for line in LINES]
-    for line, own in zip(LINES, tagged, strict=True):
-        assert own.labels == by_hand(tagger, line)
+    for line, labelled in zip(LINES, tagged, strict=True):
+        assert labelled.labels == by_hand(tagger, line)
     assert tagged[1].labels == {"pos": [], "ner": []}
 
 

@@ -171,8 +171,8 @@ def test_members_of_an_ensemble_read_the_source_each_in_its_own_way(make_run: Ma
         old, new = side.encode(word)[0], renumbered.source.encode(word)[0]
         moved[new] = weights[name][old]
     other.models[1].load_state_dict({**weights, name: moved})
-    expected = [[each.text for each in own] for own in same.translate_nbest(LINES)]
-    assert [[each.text for each in own] for own in other.translate_nbest(LINES)] == expected
+    expected = [[each.text for each in nbest] for nbest in same.translate_nbest(LINES)]
+    assert [[each.text for each in nbest] for nbest in other.translate_nbest(LINES)] == expected
 
 
 def test_runs_of_different_vocabularies_form_no_ensemble(make_run: MakeRun) -> None:

@@ -79,9 +79,9 @@ def test_drawn_scores_are_those_of_the_paired_bootstrap_of_sacrebleu(
         sacrebleu_scores(lines, references, metrics=[name], target_language="en")[0]
         for _, lines in systems
     )
-    assert (better.value, worse.value) == pytest.approx([own.score for own in expected])
+    assert (better.value, worse.value) == pytest.approx([score.score for score in expected])
     assert (better.interval, worse.interval) == pytest.approx(
-        [own.ci for own in expected], abs=1e-3
+        [score.ci for score in expected], abs=1e-3
     )
     p = sacrebleu_p_value(worse.drawn - better.drawn, worse.value - better.value)
     assert p == pytest.approx(expected[1].p_value, abs=2e-3)
@@ -109,8 +109,10 @@ def test_of_equal_systems_one_in_twenty_differs_by_p() -> None:
     differences = generator.normal(size=(100, 600))  # the means of equal systems on 100 sentences
     drawn = bootstrap.sums(differences) / 100
     ours, theirs = (
-        np.mean([p(column, mean) < 0.05 for column, mean in zip(own, means, strict=True)])
-        for p, own, means in (
+        np.mean(
+            [p(column, mean) < 0.05 for column, mean in zip(scores_of_system, means, strict=True)]
+        )
+        for p, scores_of_system, means in (
             (p_value, (drawn - drawn.mean(axis=0)).T, differences.mean(axis=0)),
             (sacrebleu_p_value, drawn.T, differences.mean(axis=0)),
         )

@@ -17,8 +17,8 @@ def systems(
     runs: int, seed_deviation: float, generator: np.random.Generator, trials: int = TRIALS
 ) -> list[SeedSample]:
     """Return equal systems: every run has a score of its own, and one in each sentence."""
-    own = generator.normal(0, seed_deviation, size=(trials, runs))
-    scores = generator.normal(0, np.sqrt(SENTENCES), size=(SENTENCES, trials, runs)) + own
+    of_seeds = generator.normal(0, seed_deviation, size=(trials, runs))
+    scores = generator.normal(0, np.sqrt(SENTENCES), size=(SENTENCES, trials, runs)) + of_seeds
     drawn = BOOTSTRAP.sums(scores) / SENTENCES  # [samples, trials, runs]
     return [
         SeedSample(values, column.T)

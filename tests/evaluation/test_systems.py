@@ -35,8 +35,8 @@ def test_every_metric_asked_for_is_computed() -> None:
     assert good.value("chrf") > bad.value("chrf")
     assert good.interval("chrf") is not None
     assert good.interval("multi-bleu") is None
-    own = multi_bleu([line.split() for line in GOOD], [[line.split() for line in REFERENCES]])
-    assert good.value("multi-bleu") == own.score
+    tokenised = multi_bleu([line.split() for line in GOOD], [[line.split() for line in REFERENCES]])
+    assert good.value("multi-bleu") == tokenised.score
     [signature] = evaluation.signatures
     assert signature.startswith("chrF2|")
     assert evaluation.references == 1

@@ -147,8 +147,8 @@ def test_every_way_of_training_gives_the_original_s_logits(
     finally:
         torch.set_float32_matmul_precision(before)
     assert logits.requires_grad
-    found = logits.detach().float()
-    for row, length, expected in zip(found, mask.sum(1).tolist(), golden.logits, strict=True):
+    computed = logits.detach().float()
+    for row, length, expected in zip(computed, mask.sum(1).tolist(), golden.logits, strict=True):
         np.testing.assert_allclose(row[:length].numpy(), expected, atol=tolerance, rtol=0)
 
 
@@ -197,5 +197,7 @@ def test_hypotheses_hardly_change_in_bfloat16(golden: Golden) -> None:
         beam_search([prepared(golden.model, precision)], source, mask, options)
         for precision in ("fp32", "bf16")
     )
-    same = [own[0].tokens == theirs[0].tokens for own, theirs in zip(rounded, exact, strict=True)]
+    same = [
+        nbest[0].tokens == theirs[0].tokens for nbest, theirs in zip(rounded, exact, strict=True)
+    ]
     assert sum(same) >= len(same) - 2  # of 24, by tiny models with nearly equal hypotheses

@@ -74,8 +74,8 @@ def test_log_probabilities_are_equal(make_run: MakeRun, values: dict[str, Any]) 
     sources, targets = (sentences(4, len(vocabulary), seed) for seed in (3, 4))
     ours = teacher_forced_scores(load_model(run), sources, targets)
     theirs = engine.log_probs(sources, targets)
-    for own, their in zip(ours, theirs, strict=True):
-        assert their == pytest.approx(own.log_probs, abs=1e-4)
+    for scored, their in zip(ours, theirs, strict=True):
+        assert their == pytest.approx(scored.log_probs, abs=1e-4)
 
 
 _numbers = itertools.count()

@@ -120,18 +120,18 @@ def sentences(count: int, longest: int, seed: int) -> tuple[Tensor, Tensor]:
     return ids.masked_fill(~mask, 0), mask
 
 
-def found(form: Searchable, source: Tensor, mask: Tensor, **options: Any) -> list[Any]:
+def searched(form: Searchable, source: Tensor, mask: Tensor, **options: Any) -> list[Any]:
     """Return tokens and scores of all hypotheses."""
     with torch.inference_mode():
         best = beam_search([form], source, mask, SearchOptions(**options))
-    return [[(each.tokens, each.score) for each in own] for own in best]
+    return [[(each.tokens, each.score) for each in nbest] for nbest in best]
 
 
 def assert_same(ours: list[Any], theirs: list[Any]) -> None:
     """Check that two searches found the same."""
-    assert [[h[0] for h in own] for own in ours] == [[h[0] for h in own] for own in theirs]
-    for own, other in zip(ours, theirs, strict=True):
-        assert [h[1] for h in own] == pytest.approx([h[1] for h in other], abs=1e-6)
+    assert [[h[0] for h in nbest] for nbest in ours] == [[h[0] for h in nbest] for nbest in theirs]
+    for nbest, other in zip(ours, theirs, strict=True):
+        assert [h[1] for h in nbest] == pytest.approx([h[1] for h in other], abs=1e-6)
 
 
 @settings(
@@ -151,7 +151,7 @@ def test_searches_one_after_the_other_find_the_same(
     for seed, (count, longest, beam, length) in enumerate([*sizes, *sizes]):
         source, mask = sentences(count, longest, seed)
         options = {"beam": beam, "nbest": beam, "max_length": str(length)}
-        ours, theirs = (found(each, source, mask, **options) for each in (graphed, plain))
+        ours, theirs = (searched(each, source, mask, **options) for each in (graphed, plain))
         assert_same(ours, theirs)
 
 
@@ -176,9 +176,9 @@ def test_steps_are_replayed_as_sentences_leave_and_caches_grow(model: Translatio
     graphed = graph_form(model, noting_buckets(replays))
     source, mask = sentences(5, 18, 1)
     options = {"beam": 3, "nbest": 3, "max_length": "S+6"}
-    ours, theirs = (found(each, source, mask, **options) for each in (graphed, prepared(model)))
+    ours, theirs = (searched(each, source, mask, **options) for each in (graphed, prepared(model)))
     assert_same(ours, theirs)
-    longest = max(len(tokens) for own in ours for tokens, _ in own)
+    longest = max(len(tokens) for nbest in ours for tokens, _ in nbest)
     assert len(replays) == longest - 1  # all but the first step
     assert {bucket.slots for bucket in replays} >= {16, 32}
     assert max(bucket.lanes for bucket in replays) == 8
@@ -234,7 +234,9 @@ def test_a_system_that_cannot_be_captured_is_searched_without(
     source, mask = sentences(3, 9, 2)
     options = {"beam": 3, "nbest": 3, "max_length": "12"}
     for _ in range(2):
-        ours, theirs = (found(each, source, mask, **options) for each in (graphed, prepared(model)))
+        ours, theirs = (
+            searched(each, source, mask, **options) for each in (graphed, prepared(model))
+        )
         assert_same(ours, theirs)
     assert [record.levelname for record in caplog.records] == ["WARNING"]  # once
     assert "cannot be captured" in caplog.text and "not permitted" in caplog.text

@@ -65,12 +65,12 @@ def memory_states(model: Any, batch: Batch) -> Tensor:
 
 def give_weights(model: nn.Module, other: nn.Module) -> None:
     """Copy to `model` all weights of `other` that it has under the same names."""
-    own, theirs = model.state_dict(), other.state_dict()
-    shared = own.keys() & theirs.keys()
+    weights, theirs = model.state_dict(), other.state_dict()
+    shared = weights.keys() & theirs.keys()
     assert shared
     with torch.no_grad():
         for name in shared:
-            own[name].copy_(theirs[name])
+            weights[name].copy_(theirs[name])
 
 
 def scramble_norms(model: nn.Module) -> None:
@@ -229,11 +229,11 @@ def test_attention_of_all_parts_is_explained(build: Build, batch: Batch) -> None
             for each in maps:
                 sums = each.weights.sum(-1)
                 torch.testing.assert_close(sums, torch.ones_like(sums), rtol=0.0, atol=1e-6)
-    own = ["encoder.0.self", "encoder.1.self"]
+    encoder_maps = ["encoder.0.self", "encoder.1.self"]
     layers = [f"decoder.{n}.{kind}" for n in range(2) for kind in ("self", "cross")]
     for encoder in ("transformer", "cascade", "columns"):
-        assert kinds[encoder, "rnmt"] == [*own, "decoder.0.cross"]
-        assert kinds[encoder, "transformer"] == [*own, *layers]
+        assert kinds[encoder, "rnmt"] == [*encoder_maps, "decoder.0.cross"]
+        assert kinds[encoder, "transformer"] == [*encoder_maps, *layers]
     assert kinds["rnmt", "rnmt"] == ["decoder.0.cross"]
     assert kinds["rnmt", "transformer"] == layers
 

@@ -44,8 +44,8 @@ def search(form: Searchable, source: Tensor, mask: Tensor) -> Found:
     """Return tokens and scores of all hypotheses; inference mode is that of a thread."""
     options = SearchOptions(beam=3, nbest=3, max_length="20")
     with torch.inference_mode():
-        found = beam_search([form], source, mask, options)
-    return [[(each.tokens, each.score) for each in best] for best in found]
+        searched = beam_search([form], source, mask, options)
+    return [[(each.tokens, each.score) for each in best] for best in searched]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
@@ -58,9 +58,9 @@ def test_searches_beside_each_other_find_the_same(case: str, precision: str) -> 
     expected = [search(fresh, *batch) for batch in batches]
     results: list[dict[int, Found]] = [{}, {}]
 
-    def work(own: dict[int, Found], order: list[int]) -> None:
+    def work(results_of_thread: dict[int, Found], order: list[int]) -> None:
         for number in order:
-            own[number] = search(form, *batches[number])
+            results_of_thread[number] = search(form, *batches[number])
 
     orders = [[0, 1, 2, 3], [3, 2, 1, 0]]
     threads = [

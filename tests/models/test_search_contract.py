@@ -30,8 +30,8 @@ def greedy(model: TranslationModel, source: Tensor) -> list[int]:
 @torch.inference_mode()
 def test_beam_one_is_greedy_search(model: TranslationModel, batch: Batch) -> None:
     options = SearchOptions(beam=1, max_length=str(LIMIT))
-    found = beam_search([model], batch.source, batch.source_mask, options)
-    for row, mask, (hypothesis,) in zip(batch.source, batch.source_mask, found, strict=True):
+    searched = beam_search([model], batch.source, batch.source_mask, options)
+    for row, mask, (hypothesis,) in zip(batch.source, batch.source_mask, searched, strict=True):
         assert hypothesis.tokens == greedy(model, row[mask])
 
 
@@ -41,9 +41,9 @@ def test_a_hypothesis_scores_what_forced_decoding_gives_it(
 ) -> None:
     penalty = 0.6
     options = SearchOptions(beam=4, nbest=4, length_penalty=penalty, max_length=str(LIMIT))
-    found = beam_search([model], batch.source, batch.source_mask, options)
+    searched = beam_search([model], batch.source, batch.source_mask, options)
     memory = model.encode(batch.source, batch.source_mask)
-    for sentence, hypotheses in enumerate(found):
+    for sentence, hypotheses in enumerate(searched):
         assert hypotheses
         for hypothesis in hypotheses:
             target_in = torch.tensor([[EOS, *hypothesis.tokens[:-1]]])

@@ -21,7 +21,7 @@ Attention = TypeVar("Attention", TargetAttention, SourceAttention)
 EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-12}
 
 
-def made(attention: type[Attention]) -> Attention:
+def random_attention(attention: type[Attention]) -> Attention:
     """Build one of the two with random weights and biases, in float64."""
     module = attention(E, H, SharedDropout(0.0))
     for parameter in module.parameters():
@@ -67,7 +67,7 @@ def test_both_attentions_are_dense_attention_over_the_collapsed_grid(
 ) -> None:
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     x = torch.randn(len(mask), rows, mask.shape[1], E, dtype=torch.float64)
-    target, source = made(TargetAttention), made(SourceAttention)
+    target, source = random_attention(TargetAttention), random_attention(SourceAttention)
     torch.testing.assert_close(
         target(x),
         collapsed(x, target.attention, visible_cells(mask, rows, along_target=True)),
@@ -90,7 +90,7 @@ def value_path(x: Tensor, attention: MultiHeadAttention) -> Tensor:
 @pytest.mark.parametrize("rows", [1, 5])
 @torch.no_grad()
 def test_attention_along_one_source_position_passes_its_value(rows: int) -> None:
-    attention = made(SourceAttention)
+    attention = random_attention(SourceAttention)
     x = torch.randn(3, rows, 1, E, dtype=torch.float64)
     torch.testing.assert_close(attention(x, None), value_path(x, attention.attention), **EXACT)
 
@@ -98,7 +98,7 @@ def test_attention_along_one_source_position_passes_its_value(rows: int) -> None
 @pytest.mark.parametrize("columns", [1, 5])
 @torch.no_grad()
 def test_attention_along_one_target_position_passes_its_value(columns: int) -> None:
-    attention = made(TargetAttention)
+    attention = random_attention(TargetAttention)
     x = torch.randn(3, 1, columns, E, dtype=torch.float64)
     torch.testing.assert_close(attention(x), value_path(x, attention.attention), **EXACT)
 
@@ -108,7 +108,10 @@ def test_weights_are_recorded_with_the_other_axis_as_lines() -> None:
     B, T, S = 2, 3, 5
     x = torch.randn(B, T, S, E, dtype=torch.float64)
     mask = torch.arange(S) < torch.tensor([[5], [2]])
-    along_target, along_source = made(TargetAttention), made(SourceAttention)
+    along_target, along_source = (
+        random_attention(TargetAttention),
+        random_attention(SourceAttention),
+    )
     with record_attention() as recorder:
         along_target(x)
         along_source(x, padding_bias(mask))

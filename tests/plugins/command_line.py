@@ -29,8 +29,8 @@ class Jtrans(Protocol):
 
 def environment(**variables: str) -> dict[str, str]:
     """Return the environment of a process that imports this jtrans, on one CPU thread."""
-    own = {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "JTRANS_DEVICE": "cpu"}
-    return {**os.environ, **own, **variables}
+    settings = {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "JTRANS_DEVICE": "cpu"}
+    return {**os.environ, **settings, **variables}
 
 
 def start_process(

@@ -53,13 +53,13 @@ def run_ranks(count: int, function: Callable[[int], Any], **environment: str) ->
     Of a rank that has ended without either, the text is its exit code.
     """
     ranks, results = start_ranks(count, function, **environment)
-    found: dict[int, Any] = {}
+    answers: dict[int, Any] = {}
     while any(process.is_alive() for process in ranks) or not results.empty():
         if results.empty():
             time.sleep(0.01)
         else:
             rank, value = results.get()
-            found[rank] = value
+            answers[rank] = value
     for process in ranks:
         process.join()
-    return [found.get(rank, f"exit code {ranks[rank].exitcode}") for rank in range(count)]
+    return [answers.get(rank, f"exit code {ranks[rank].exitcode}") for rank in range(count)]

@@ -28,9 +28,9 @@ def folder(corpora_folder: Path) -> Path:
 def test_the_raw_test_sets_give_the_published_text(folder: Path, side: int) -> None:
     entry = find_entry("iwslt14-de-en")
     folders = SearchFolders([folder / "raw"])
-    found = [folders.find_part(part) for part in entry.parts["test"]]
+    parts = [folders.find_part(part) for part in entry.parts["test"]]
     text = join_texts(
-        [read_choice(f.choice, f.sources, f.targets, entry.languages) for f in found if f]
+        [read_choice(f.choice, f.sources, f.targets, entry.languages) for f in parts if f]
     )
     language = entry.languages[side]
     segmenter = TextSide(language, "moses-escaped", lowercase=True)

@@ -35,7 +35,7 @@ def result_of(
     seeds = tuple(losses["base"])
     config = make_config("reformer-base")
     plan = ScalingPlan("mine", config, Path("data"), Path("out"), 2.0, 1, seeds)
-    runs = tuple(model_runs(name, own, reason) for name, own in losses.items())
+    runs = tuple(model_runs(name, by_seed, reason) for name, by_seed in losses.items())
     depth, width = find_gradients(plan, runs)
     return ScalingResult(plan, runs, depth, width, find_scaling(plan, depth, width), {})
 

@@ -33,10 +33,10 @@ def test_every_part_runs_and_nothing_is_wrong(only: str, tmp_path: Path) -> None
         text=True,
         env=environment(),
     )
-    found = json.loads(path.read_text(encoding="utf-8"))
-    assert (found["wrong"], found["failed"], found["skipped"]) == ([], [], []), done.stdout
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert (report["wrong"], report["failed"], report["skipped"]) == ([], [], []), done.stdout
     assert done.returncode == 0
-    assert found["parts"] and all(part["rows"] for part in found["parts"].values())
+    assert report["parts"] and all(part["rows"] for part in report["parts"].values())
 
 
 def test_a_failing_part_is_reported_and_the_next_one_runs(

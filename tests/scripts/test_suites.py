@@ -223,9 +223,9 @@ def test_every_way_of_training_starts_on_the_same_curve(corpus: PreparedCorpus) 
     settings = [*SIZES, "model.prenet_layers=1", "model.layers=1", "training.batch_tokens=64"]
     curves = {
         name: loss_curves.train(
-            corpus.folder, "demo/reformer-fast", [*settings, *own], 6, is_plain=is_plain
+            corpus.folder, "demo/reformer-fast", [*settings, *settings_of_way], 6, is_plain=is_plain
         )
-        for name, (own, is_plain) in loss_curves.VARIANTS.items()
+        for name, (settings_of_way, is_plain) in loss_curves.VARIANTS.items()
     }
     first = curves["fp32, plain"]
     assert len(first["loss"]) == 6 and first["loss"][-1] < first["loss"][0]
@@ -308,7 +308,10 @@ def test_a_row_of_speed_has_ratios_of_the_same_round_and_is_shipped(tmp_path: Pa
     def rounds(seconds: float) -> list[interleave.Round]:
         rates = {"training": 50.0, "decoding": 8.0, "decoding_single": 4.0}
         values = {name: rate / seconds for name, rate in rates.items()}
-        return [interleave.Round({"tokens": 100}, own * seconds, values, 50.0) for own in (1, 2, 3)]
+        return [
+            interleave.Round({"tokens": 100}, factor * seconds, values, 50.0)
+            for factor in (1, 2, 3)
+        ]
 
     row = {"system": "dlcl", "date": "2026-01-02", "parameters": 10}
     row |= suite_speed.measured(rounds(2.0), rounds(1.0))

@@ -165,7 +165,7 @@ def test_applying_to_a_line_keeps_its_outer_white_space() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "what"),
+    ("codes", "message"),
     [
         ("", "line 1 has 0 units"),
         ("#version: 0.2\n", "line 2 has 0 units"),
@@ -173,8 +173,8 @@ def test_applying_to_a_line_keeps_its_outer_white_space() -> None:
         ("#version: 0.9\na b\n", "unknown version"),
     ],
 )
-def test_a_text_that_is_no_codes_file_is_refused(codes: str, what: str) -> None:
-    with pytest.raises(CorpusError, match=what):
+def test_a_text_that_is_no_codes_file_is_refused(codes: str, message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
         Bpe(codes)
 
 

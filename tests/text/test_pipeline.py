@@ -165,7 +165,7 @@ def damaged(**change: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "message"),
     [
         ("{", "not valid JSON"),
         ("[]", "has format None"),
@@ -180,11 +180,11 @@ def damaged(**change: Any) -> str:
     ],
 )
 def test_a_damaged_file_is_refused_with_its_name_and_a_hint(
-    tmp_path: Path, text: str, what: str
+    tmp_path: Path, text: str, message: str
 ) -> None:
     path = tmp_path / "pipeline.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(CorpusError, match=what) as caught:
+    with pytest.raises(CorpusError, match=message) as caught:
         TextPipeline.load(path)
     assert f"{caught.value.message} {caught.value.where}".count(str(path)) == 1
     assert caught.value.hint

@@ -51,7 +51,7 @@ def test_the_average_is_the_mean_of_the_weights(run: Run) -> None:
     chosen = choose_checkpoints(run, last=2)
     average_checkpoints(run, chosen)
     assert [checkpoint.update for checkpoint in chosen] == [4, 6]
-    first, second = (safetensors.torch.load_file(one.weights) for one in chosen)
+    first, second = (safetensors.torch.load_file(checkpoint.weights) for checkpoint in chosen)
     for name, mean in safetensors.torch.load_file(run.checkpoint("average").weights).items():
         torch.testing.assert_close(mean, (first[name] + second[name]) / 2)
 
@@ -69,7 +69,7 @@ def test_averages_are_taken_in_float32(tmp_path: Path) -> None:
 
 
 def test_chosen_updates_are_averaged_in_order(run: Run) -> None:
-    assert [one.update for one in choose_checkpoints(run, updates=[6, 2])] == [2, 6]
+    assert [checkpoint.update for checkpoint in choose_checkpoints(run, updates=[6, 2])] == [2, 6]
 
 
 def test_more_checkpoints_than_there_are_is_refused(run: Run) -> None:

@@ -78,7 +78,9 @@ def test_every_epoch_is_planned_for_its_own_lengths(
     for epoch in range(2):
         trainer.state.epoch, trainer.state.position, trainer.updates = epoch, 0, []
         trainer.update()
-        indices = np.concatenate([one for update in trainer.updates for one in update])
+        indices = np.concatenate(
+            [micro_batch for update in trainer.updates for micro_batch in update]
+        )
         assert sorted(indices.tolist()) == list(range(90))
         assert trainer.plan.tokens([indices]) == trainer.pairs.target.flat[0].size
         seen.append(trainer.pairs.target.flat[0].size)

@@ -198,11 +198,11 @@ def test_dealing_gives_every_sentence_to_one_rank_and_equal_costs(
     micro_batches = [np.arange(a, b) for a, b in itertools.pairwise(borders)]
     costs = [size * cost for size, cost in sizes]
     dealt = deal(micro_batches, costs, ranks)
-    flat = [int(index) for own in dealt for part in own for index in part]
+    flat = [int(index) for of_rank in dealt for part in of_rank for index in part]
     assert len(dealt) == ranks
     assert flat == list(range(borders[-1]))
     per_sentence = np.concatenate([np.full(size, cost) for size, cost in sizes])
-    most = max(sum(int(per_sentence[part].sum()) for part in own) for own in dealt)
+    most = max(sum(int(per_sentence[part].sum()) for part in of_rank) for of_rank in dealt)
     assert most <= 1.25 * sum(costs) / ranks + max(cost for _, cost in sizes)
 
 
@@ -238,8 +238,8 @@ def test_a_failure_that_would_come_again_starts_no_rank_again(
         return caught.value.message
 
     launcher = f"{os.getpid()}:{tmp_path}"
-    found = run_ranks(2, one_rank, JTRANS_LAUNCHER=launcher)
-    assert found == ["the folder of the run is gone", "exit code 0"]
+    answers = run_ranks(2, one_rank, JTRANS_LAUNCHER=launcher)
+    assert answers == ["the folder of the run is gone", "exit code 0"]
     assert (tmp_path / "1.code").read_text() == "1"
 
 

@@ -16,17 +16,17 @@ def test_an_estimate_counts_the_epoch_and_writes_nothing(
     system: str, corpus: PreparedCorpus, make_config: Any
 ) -> None:
     before = sorted(corpus.folder.rglob("*"))
-    found = estimate(make_config(system, micro_batch_tokens=30), data=corpus.folder)
+    cost = estimate(make_config(system, micro_batch_tokens=30), data=corpus.folder)
     pairs = corpus.pairs("train")
-    assert (found.pairs, found.tokens) == (len(pairs), int(pairs.target.lengths.sum()))
-    assert found.passes > found.updates > 1
-    largest = found.largest
+    assert (cost.pairs, cost.tokens) == (len(pairs), int(pairs.target.lengths.sum()))
+    assert cost.passes > cost.updates > 1
+    largest = cost.largest
     assert largest["positions"] == largest["sentences"] * largest["source"] * largest["target"]
     assert largest["sentences"] * largest["target"] <= 30
-    assert found.memory_bytes > 2**20
-    assert (found.positions_per_second is not None) == (system == "reformer-base")
-    seconds = found.total_seconds
-    assert seconds == pytest.approx(12 * found.epoch_seconds / found.updates)
+    assert cost.memory_bytes > 2**20
+    assert (cost.positions_per_second is not None) == (system == "reformer-base")
+    seconds = cost.total_seconds
+    assert seconds == pytest.approx(12 * cost.epoch_seconds / cost.updates)
     assert sorted(corpus.folder.rglob("*")) == before
 
 
@@ -40,8 +40,8 @@ def test_an_estimate_that_runs_out_of_memory_writes_nothing(
 
     monkeypatch.setattr(micro_batches, "batch_loss", scarce)
     before = contents(corpus.folder)
-    found = estimate(make_config("reformer-fast"), data=corpus.folder)
-    assert found.splits > 0
+    cost = estimate(make_config("reformer-fast"), data=corpus.folder)
+    assert cost.splits > 0
     assert contents(corpus.folder) == before
 
 

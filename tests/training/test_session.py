@@ -342,10 +342,10 @@ def test_training_continues_from_the_checkpoint_before_a_deleted_one(
     shutil.rmtree(Run(tmp_path / "run").checkpoint("last").folder)
     result = train(config, data=corpus.folder, run=tmp_path / "run")
     assert result.trained
-    found = contents(Run(tmp_path / "run").checkpoint("last").folder)
+    files = contents(Run(tmp_path / "run").checkpoint("last").folder)
     for path, content in expected.items():
         if Path(path).suffix == ".safetensors":
-            assert found[path] == content
+            assert files[path] == content
 
 
 def test_what_a_crash_left_while_writing_is_removed(

@@ -192,7 +192,7 @@ def test_even_dealing_gives_every_rank_equally_many(
     borders = np.cumsum([0, *(size for size, _ in sizes)])
     parts = [np.arange(a, b) for a, b in itertools.pairwise(borders)]
     dealt = deal_evenly(parts, [size * cost for size, cost in sizes], ranks)
-    assert len({len(own) for own, _ in dealt}) == 1
-    counted = [part for own, idle in dealt for part in own[: len(own) - idle]]
+    assert len({len(of_rank) for of_rank, _ in dealt}) == 1
+    counted = [part for of_rank, idle in dealt for part in of_rank[: len(of_rank) - idle]]
     assert [int(index) for part in counted for index in part] == list(range(borders[-1]))
-    assert all(part.size for own, _ in dealt for part in own)
+    assert all(part.size for of_rank, _ in dealt for part in of_rank)

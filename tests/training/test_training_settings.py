@@ -41,9 +41,9 @@ def make(corpus: PreparedCorpus, config: Any) -> Trainer:
 
 
 def gradients(trainer: Trainer) -> list[torch.Tensor]:
-    found = [p.grad for p in trainer.model.parameters() if p.grad is not None]
+    present = [p.grad for p in trainer.model.parameters() if p.grad is not None]
     trainer.optimiser.zero_grad()
-    return found
+    return present
 
 
 @pytest.mark.parametrize("normalise", ["token", "sentence"])

@@ -290,9 +290,9 @@ WEIGHTED = tuple(rule for weight, rule in RULES for _ in range(weight))
 def sentence(speaker: Speaker) -> Phrase:
     """Make a sentence of a random kind, final punctuation included."""
     while True:
-        made = speaker.pick(WEIGHTED)(speaker)
-        if not _names_twice(made):
-            return made
+        spoken = speaker.pick(WEIGHTED)(speaker)
+        if not _names_twice(spoken):
+            return spoken
 
 
 # What long sentences are made of, and what joins them.

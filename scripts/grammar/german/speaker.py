@@ -162,11 +162,17 @@ class Speaker(Choices):
 
     def other_person(self, subject: Nominal, case: CaseName) -> Nominal:
         """Choose a definite person who is not the subject."""
-        own = subject.agreement.person
+        person_of_subject = subject.agreement.person
         if self.happens(0.25):
             # As accusative, sie is left to her: them would look the same.
             pronouns = PRONOUNS if case == "dative" else PRONOUNS[:-1]
-            return self.pick([p for p in pronouns if own == 3 or p.agreement.person != own])
+            return self.pick(
+                [
+                    p
+                    for p in pronouns
+                    if person_of_subject == 3 or p.agreement.person != person_of_subject
+                ]
+            )
         while True:
             person = self.person()
             if not _heads(person) & _heads(subject):

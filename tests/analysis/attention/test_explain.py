@@ -58,8 +58,8 @@ def _explain(run: Run, source: str = SOURCE, target: str = TARGET) -> Explanatio
     return explain(model, run.pipeline, source, run.pipeline.target.pieces(target))
 
 
-def _view(found: list[View], kind: str) -> View:
-    return next(view for view in found if view.kind == kind)
+def _view(chosen: list[View], kind: str) -> View:
+    return next(view for view in chosen if view.kind == kind)
 
 
 def test_every_map_a_system_has_is_there(joint: Run, deep: Run) -> None:
@@ -71,9 +71,9 @@ def test_every_map_a_system_has_is_there(joint: Run, deep: Run) -> None:
         "joint.1.source",
         "reduction",
     ]
-    found = _explain(deep)
-    assert found.kinds == ["encoder.self", "decoder.self", "decoder.cross"]
-    assert [len(found.layers(kind)) for kind in found.kinds] == [3, 2, 2]
+    explanation = _explain(deep)
+    assert explanation.kinds == ["encoder.self", "decoder.self", "decoder.cross"]
+    assert [len(explanation.layers(kind)) for kind in explanation.kinds] == [3, 2, 2]
 
 
 @pytest.mark.parametrize("which", ["joint", "deep"])
@@ -96,10 +96,10 @@ def test_the_slices_of_a_joint_system_are_those_of_figure_5(joint: Run) -> None:
     source = torch.tensor([joint.pipeline.source.encode(SOURCE)])
     target = torch.tensor([[EOS, *joint.pipeline.target.encode(TARGET)[:-1]]])
     maps = {item.name: item.weights[0].numpy() for item in model.explain(source, target)}
-    found = views(explanation, ViewSelection(layer=1, target_token="2", source_token="3"))
+    shown = views(explanation, ViewSelection(layer=1, target_token="2", source_token="3"))
     T, S = len(explanation.predicted), len(explanation.source)
-    along_source = _view(found, "joint.source").matrices[0]
-    along_target = _view(found, "joint.target").matrices[0]
+    along_source = _view(shown, "joint.source").matrices[0]
+    along_target = _view(shown, "joint.target").matrices[0]
     assert (along_source.rows, along_source.columns) == (explanation.predicted, explanation.source)
     assert along_target.rows == explanation.source
     assert along_target.columns == explanation.read[:2] == ["<s>", explanation.predicted[0]]
@@ -109,7 +109,7 @@ def test_the_slices_of_a_joint_system_are_those_of_figure_5(joint: Run) -> None:
     for i in range(S):
         expected = maps["joint.0.target"][i, :, 1, :2].mean(axis=0)
         np.testing.assert_allclose(along_target.values[i], expected, rtol=1e-5)
-    reduction = _view(found, "reduction").matrices[0]
+    reduction = _view(shown, "reduction").matrices[0]
     np.testing.assert_allclose(reduction.values, maps["reduction"].mean(axis=0), rtol=1e-5)
 
 

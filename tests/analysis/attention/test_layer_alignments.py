@@ -159,8 +159,8 @@ def _by_hand(member: Member, index: int, layer: str, shift: int) -> list[tuple[i
     """One sentence alone, word by word."""
     target = torch.tensor([[EOS, *member.reference_ids[index]]])
     maps = member.model.explain(torch.tensor([member.source_ids[index]]), target)
-    [found] = [m for m in maps if m.name == layer]
-    weights = found.weights[0].double()
+    [attention] = [m for m in maps if m.name == layer]
+    weights = attention.weights[0].double()
     if layer == "joint.0.source":  # [T, head, S, S]
         weights = weights.mean(dim=(1, 2))
     else:  # [head or feature, T, S]
@@ -180,9 +180,9 @@ def _by_hand(member: Member, index: int, layer: str, shift: int) -> list[tuple[i
 )
 def test_links_are_the_words_with_most_weight(study: Study, number: int, layer: str) -> None:
     member = study.subjects[number].run_members[0]
-    found = layer_alignments(member, layer)
-    assert [a.reading for a in found] == ["predicting", "reading"]
-    for shift, alignment in enumerate(found):
+    alignments = layer_alignments(member, layer)
+    assert [a.reading for a in alignments] == ["predicting", "reading"]
+    for shift, alignment in enumerate(alignments):
         for index, links in enumerate(alignment.sentences):
             assert links == _by_hand(member, index, layer, shift)
             assert len(links) == len(study.reference_words[index])
@@ -197,9 +197,9 @@ def test_every_layer_is_measured_and_the_best_reported(study: Study, tmp_path: P
     assert {row[1] for row in layers.rows} == {"decoder.0.cross", "joint.0.source", "reduction"}
     assert best.title.endswith("chosen on this gold")
     for subject, row in zip(study.subjects, best.rows, strict=True):
-        own = [other[4] for other in layers.rows if other[0] == subject.name]
-        assert row[4] == min(own)  # type: ignore[type-var]
-        assert row[-1] == len(own)
+        rates = [other[4] for other in layers.rows if other[0] == subject.name]
+        assert row[4] == min(rates)  # type: ignore[type-var]
+        assert row[-1] == len(rates)
         member = subject.run_members[0]
         assert error_rates(best_alignment(member, gold).sentences, gold or [])[0] == row[4]
 

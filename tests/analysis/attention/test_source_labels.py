@@ -57,8 +57,10 @@ def test_a_word_has_the_label_of_its_first_piece_in_any_segmentation(
     words = [line.split() for line in SENTENCES]
     side = TextSide("de", "whitespace")
     gold = gold_labels(corpus, "test", side, words)
-    assert [[label or "_" for label in own] for own in gold["pos"]] == [t.split() for t in TAGS]
-    assert [list(own) for own in gold["ner"]] == [line.split() for line in ENTITIES]
+    assert [[label or "_" for label in labels] for labels in gold["pos"]] == [
+        t.split() for t in TAGS
+    ]
+    assert [list(labels) for labels in gold["ner"]] == [line.split() for line in ENTITIES]
     other = [["hun", "dsieht", "katze"], *words[1:3], ["andere", "worte"]]
     cut = gold_labels(corpus, "test", side, other)["pos"]
     assert cut[0] == ["NOUN", "NOUN", "NOUN"] and cut[3] == [None, None]

@@ -40,8 +40,8 @@ def _by_hand(study: Study, number: int) -> list[list[tuple[int, bool, float]]]:
     return sentences
 
 
-def _figures(found: Sequence[object]) -> dict[str, Figure]:
-    return {figure.name: figure for figure in found if isinstance(figure, Figure)}
+def _figures(figures: Sequence[object]) -> dict[str, Figure]:
+    return {figure.name: figure for figure in figures if isinstance(figure, Figure)}
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -106,8 +106,8 @@ def test_all_hits_give_one_and_empty_bins_no_data(  # Q3
         return [TeacherForcedScores([0.0] * len(s), [True] * len(s)) for s in ids]
 
     monkeypatch.setattr(teacher_forcing, "teacher_forced_scores", all_hit)
-    found = [*position_figures(fresh_study), frequency_figures(fresh_study)[0]]
-    for figure in _figures(found).values():
+    figures = [*position_figures(fresh_study), frequency_figures(fresh_study)[0]]
+    for figure in _figures(figures).values():
         for series in figure.series:
             for count, value in zip(figure.counts, series.values, strict=True):
                 assert value == (1.0 if count else None)

@@ -60,9 +60,9 @@ def test_ngrams_match_any_reference_as_often_as_one_has_them(both: tuple[Study, 
     for line, first, second in zip(HYPOTHESES, study.reference_words, SECOND, strict=True):
         for word, count in Counter(line.split()).items():
             expected[(word,)] += min(count, max(first.count(word), second.split().count(word)))
-    found = ngram_matches(study, study.subjects[1])
-    assert {ngram: found[ngram] for ngram in expected} == expected
-    assert found[("Mouse", "Mouse")] >= 6  # in every second reference, and one time only
+    matches = ngram_matches(study, study.subjects[1])
+    assert {ngram: matches[ngram] for ngram in expected} == expected
+    assert matches[("Mouse", "Mouse")] >= 6  # in every second reference, and one time only
 
 
 def test_the_table_of_ngrams_counts_what_could_match(both: tuple[Study, Study]) -> None:

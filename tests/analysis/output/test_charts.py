@@ -39,18 +39,18 @@ def _charts(svg: str) -> list[ET.Element]:
 
 
 def _texts(svg: str) -> list[str]:
-    return ["".join(found.itertext()) for chart in _charts(svg) for found in chart.iter("text")]
+    return ["".join(element.itertext()) for chart in _charts(svg) for element in chart.iter("text")]
 
 
 @given(numbers, numbers)
 def test_ticks_are_few_round_numbers_around_the_data(one: float, other: float) -> None:
     low, high = sorted((one, other))
-    found = ticks(low, high)
-    assert 2 <= len(found) <= 9
+    marks = ticks(low, high)
+    assert 2 <= len(marks) <= 9
     slack = 1e-6 * (1 + abs(low) + abs(high))
-    assert found[0] <= low + slack
-    assert found[-1] >= high - slack
-    assert all(a < b for a, b in pairwise(found))
+    assert marks[0] <= low + slack
+    assert marks[-1] >= high - slack
+    assert all(a < b for a, b in pairwise(marks))
 
 
 def test_tick_labels_have_the_same_number_of_digits() -> None:

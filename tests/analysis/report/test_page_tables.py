@@ -21,7 +21,7 @@ def test_a_first_column_that_repeats_becomes_headings_of_groups() -> None:
     rows: list[list[str | float | int | None]] = [["B", "all", 1], ["B", "0–9", 2], ["C", "all", 3]]
     table = page_table(Table("t", "T", ["system", "words", "n"], rows))
     assert [heading for heading, _ in table.groups] == ["system: B", "system: C"]
-    assert [len(own) for _, own in table.groups] == [2, 1]
+    assert [len(rows) for _, rows in table.groups] == [2, 1]
     assert table.headings == [("words", "word"), ("n", "number")]
 
 

@@ -46,9 +46,9 @@ def _again(study: Study) -> Study:
 
 
 def _explorer_data(html: str) -> dict[str, list[dict[str, list[dict[str, object]]]]]:
-    found = re.search(r'id="attention-data">(.*?)</script>', html, re.DOTALL)
-    assert found is not None
-    data: dict[str, list[dict[str, list[dict[str, object]]]]] = json.loads(found[1])
+    match = re.search(r'id="attention-data">(.*?)</script>', html, re.DOTALL)
+    assert match is not None
+    data: dict[str, list[dict[str, list[dict[str, object]]]]] = json.loads(match[1])
     return data
 
 
@@ -134,7 +134,9 @@ def test_the_explorer_has_every_system_for_every_sentence(study: Study) -> None:
     assert data["sentences"]
     for sentence in data["sentences"]:
         maps = [cast("list[dict[str, object]]", pair["maps"]) for pair in sentence["pairs"]]
-        is_joint = [any(len(cast("list[str]", m["axes"])) == 3 for m in own) for own in maps]
+        is_joint = [
+            any(len(cast("list[str]", m["axes"])) == 3 for m in of_sentence) for of_sentence in maps
+        ]
         assert is_joint == [False, True]
 
 
@@ -239,9 +241,9 @@ def test_the_report_is_small(study: Study) -> None:
 
 @pytest.mark.parametrize("text", ["</script><b>", "<!--<script>", "\u2028"])
 def test_no_text_ends_the_data_element(text: str) -> None:
-    found = json_for_page({"text": text})
-    assert "<" not in found
-    assert json.loads(found) == {"text": text}
+    written = json_for_page({"text": text})
+    assert "<" not in written
+    assert json.loads(written) == {"text": text}
 
 
 def test_examples_are_distinct_and_the_same_every_time(study: Study) -> None:
@@ -307,9 +309,9 @@ def test_the_parts_of_a_cut_translation_make_up_the_whole(
     parts = compare_texts(text, reference)
     ends = sorted([0, min(first, len(text)), min(last, len(text)), len(text) + 1])
     cut = [between(parts, a, b) for a, b in pairwise(ends)]
-    whole = "".join(part.text for own in cut for part in own if not part.is_dropped)
+    whole = "".join(part.text for spans in cut for part in spans if not part.is_dropped)
     assert whole == (text if text.strip() else "")
-    assert sum(part.is_dropped for own in cut for part in own) == sum(
+    assert sum(part.is_dropped for spans in cut for part in spans) == sum(
         part.is_dropped for part in parts
     )
 
@@ -340,8 +342,8 @@ def test_every_heading_of_a_table_says_what_it_heads(study: Study) -> None:
 @given(text=st.text("ab 我 "), reference=st.text("ab 我 "))
 def test_the_spans_make_up_the_text(text: str, reference: str, is_spaced: bool) -> None:
     parts = compare_texts(text, reference, is_spaced=is_spaced)
-    own = [part.text for part in parts if not part.is_dropped]
-    assert "".join(own) == (text if text.strip() else "")
+    spans = [part.text for part in parts if not part.is_dropped]
+    assert "".join(spans) == (text if text.strip() else "")
 
 
 def test_the_score_of_an_example_is_that_of_its_text(corpus: PreparedCorpus, run_on: RunOn) -> None:

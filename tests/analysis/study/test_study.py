@@ -81,7 +81,7 @@ def test_seeds_are_one_system_with_mean_and_spread(corpus: PreparedCorpus, run_o
     assert isinstance(pooled, Figure)
     values = [f.series[0].values for f in alone if isinstance(f, Figure)]
     for place in range(2):
-        column = [float(own[place] or 0) for own in values]
+        column = [float(row[place] or 0) for row in values]
         assert pooled.series[0].values[place] == pytest.approx(statistics.mean(column))
         assert pooled.series[0].spread[place] == pytest.approx(statistics.stdev(column))
     assert pooled.series[1].spread == []

@@ -81,7 +81,7 @@ def test_the_order_of_runs_changes_no_number(
 ) -> None:
     runs = pair(**options)
     texts = {"plain": TEXT, "other": TEXT[::-1]}
-    study, turned = (_study(own, texts, lowercase=lowercase) for own in (runs, runs[::-1]))
+    study, turned = (_study(ordered, texts, lowercase=lowercase) for ordered in (runs, runs[::-1]))
     assert _numbers(study) == _numbers(turned)
     assert study.words == turned.words
 

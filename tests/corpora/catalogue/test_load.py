@@ -63,10 +63,12 @@ def test_every_entry_is_found_complete_and_has_usable_options(name: str) -> None
 @pytest.mark.parametrize("name", DOWNLOADED)
 def test_every_part_of_an_entry_can_be_read_and_every_split_is_made(name: str) -> None:
     entry = find_entry(name)
-    choices = [one for parts in entry.parts.values() for part in parts for one in part.choices]
+    choices = [
+        choice for parts in entry.parts.values() for part in parts for choice in part.choices
+    ]
     assert {choice.reader for choice in choices} <= set(get_args(ReaderName))
-    made = {*entry.parts, *entry.hold_out, *(["valid"] if entry.valid_every else [])}
-    assert made == set(entry.sentences)
+    splits = {*entry.parts, *entry.hold_out, *(["valid"] if entry.valid_every else [])}
+    assert splits == set(entry.sentences)
     origins = {part.origin for parts in entry.parts.values() for part in parts} - {""}
     assert origins <= {source.file for source in entry.sources}
 

@@ -86,9 +86,9 @@ def test_an_original_archive_is_unpacked_elsewhere_and_read(
     tar(folder / "de-en.tgz", wit3_files())
     check_iwslt14(folder)
     assert [path.name for path in folder.iterdir()] == ["de-en.tgz"]
-    made = sorted(downloads.rglob("*.xml"))
+    unpacked = sorted(downloads.rglob("*.xml"))
     check_iwslt14(folder)
-    assert sorted(downloads.rglob("*.xml")) == made and len(made) == 10
+    assert sorted(downloads.rglob("*.xml")) == unpacked and len(unpacked) == 10
 
 
 def test_an_archive_itself_or_what_it_holds_will_do(tmp_path: Path, tar: Any) -> None:

@@ -60,9 +60,9 @@ def pair(run: Run, export: Export) -> Pair:
 
 
 def assert_same(ours: list[list[Translation]], theirs: list[list[Translation]]) -> None:
-    for own, their in zip(ours, theirs, strict=True):
-        assert [each.text for each in their] == [each.text for each in own]
-        for expected, given in zip(own, their, strict=True):
+    for nbest, their in zip(ours, theirs, strict=True):
+        assert [each.text for each in their] == [each.text for each in nbest]
+        for expected, given in zip(nbest, their, strict=True):
             assert given.tokens == expected.tokens
             assert given.alignment == expected.alignment
             assert given.score == pytest.approx(expected.score, abs=1e-4)
@@ -88,8 +88,8 @@ def test_the_best_translations_are_the_same(pair: Pair, search: dict[str, Any]) 
 
 def test_lengths_and_repeated_words_are_bounded(pair: Pair) -> None:
     _, ctranslate2 = pair(beam=4, nbest=4, min_length=3, no_repeat_ngram=1, max_length="S+1")
-    for line, own in zip(LINES, ctranslate2.translate_nbest(LINES), strict=True):
-        for each in own if line else []:
+    for line, nbest in zip(LINES, ctranslate2.translate_nbest(LINES), strict=True):
+        for each in nbest if line else []:
             tokens = each.tokens[:-1]
             assert min(3, len(line.split()) + 1) <= len(tokens) <= len(line.split()) + 1
             assert len(set(tokens)) == len(tokens)
@@ -98,9 +98,11 @@ def test_lengths_and_repeated_words_are_bounded(pair: Pair) -> None:
 def test_every_hypothesis_has_its_own_log_probability(pair: Pair) -> None:
     torch, ctranslate2 = pair(beam=4, nbest=4)
     source, target = torch.pipeline.source, torch.pipeline.target.vocabulary.tokens
-    for line, own in zip(LINES, ctranslate2.translate_nbest(LINES), strict=True):
-        assert [each.score for each in own] == sorted((each.score for each in own), reverse=True)
-        for each in own if line else []:
+    for line, nbest in zip(LINES, ctranslate2.translate_nbest(LINES), strict=True):
+        assert [each.score for each in nbest] == sorted(
+            (each.score for each in nbest), reverse=True
+        )
+        for each in nbest if line else []:
             ids = [target.index(token) for token in each.tokens]
             scored = teacher_forced_scores(torch.models[0], [source.encode(line)], [ids])[0]
             assert each.token_log_probs == pytest.approx(scored.log_probs, abs=1e-4)
@@ -113,8 +115,8 @@ def test_prefixes_are_forced_and_scored(pair: Pair) -> None:
     prefixes = ["a dog", "", "the man", "", "reads"]
     constraints = [Constraints(prefix=prefix) for prefix in prefixes]
     theirs = ctranslate2.translate_nbest(LINES, constraints=constraints)
-    for prefix, line, own in zip(prefixes, LINES, theirs, strict=True):
-        assert own[0].text.startswith(prefix if line else "")
+    for prefix, line, nbest in zip(prefixes, LINES, theirs, strict=True):
+        assert nbest[0].text.startswith(prefix if line else "")
     assert_same(torch.translate_nbest(LINES, constraints=constraints)[:1], theirs[:1])
     with pytest.raises(DecodingError, match="leaves no room"):
         ctranslate2.translate_nbest(["hund"], constraints=[Constraints("a a a a a a a a a")])
@@ -138,7 +140,7 @@ def test_samples_keep_to_the_filter_and_to_the_limit(pair: Pair) -> None:
     search = {"beam": 12, "nbest": 12, "min_length": 0, "max_length": "S+1"}
     means = []
     for translator in pair(extras, **search):
-        drawn = [each for own in translator.translate_nbest(LINES * 2) for each in own]
+        drawn = [each for samples in translator.translate_nbest(LINES * 2) for each in samples]
         assert max(len(each.tokens) for each in drawn) == 8
         means.append(sum(each.log_prob for each in drawn) / sum(len(each.tokens) for each in drawn))
     assert means[1] == pytest.approx(means[0], rel=0.1)

@@ -23,12 +23,12 @@ def test_softmax_and_gradient_equal_torchs_for_every_length_and_scale(
     scores[:, 1, 1:] = float("-inf")
     scores[:, 2] -= 500.0  # the exponentials of a whole row would vanish
     seed = torch.randn(3, 5, length, generator=generator, dtype=torch.float64)
-    leaf, own = scores.clone().requires_grad_(), scores.clone().requires_grad_()
-    expected, weights = torch.softmax(leaf, -1), softmax(own, -1)
+    leaf, copied = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    expected, weights = torch.softmax(leaf, -1), softmax(copied, -1)
     torch.testing.assert_close(weights, expected)
     expected.backward(seed)
     weights.backward(seed)
-    torch.testing.assert_close(own.grad, leaf.grad)
+    torch.testing.assert_close(copied.grad, leaf.grad)
 
 
 def test_scores_that_are_not_a_number_are_not_hidden() -> None:

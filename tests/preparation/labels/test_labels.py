@@ -48,16 +48,16 @@ def labels_of(
     entities = [entity.removeprefix("B-").removeprefix("I-") for entity in tagged.entities if
                 entity != "O"] if tagged else []  # fmt: skip
     vocabulary = name_labels(entities)
-    found = project(tagged, side, side.segment(line), vocabulary)
+    projected = project(tagged, side, side.segment(line), vocabulary)
     return {
         kind: ["-" if i == IGNORE else vocabulary[kind][i] for i in labels]
-        for kind, labels in found.items()
+        for kind, labels in projected.items()
     }
 
 
 def test_every_piece_of_a_word_has_its_tag() -> None:
-    found = labels_of("unbelievable !", Tagged(["unbelievable", "!"], ["ADJ", "PUNCT"]))
-    assert found == {"pos": ["ADJ"] * 11 + ["PUNCT", "-"]}
+    labels = labels_of("unbelievable !", Tagged(["unbelievable", "!"], ["ADJ", "PUNCT"]))
+    assert labels == {"pos": ["ADJ"] * 11 + ["PUNCT", "-"]}
 
 
 def test_pieces_of_an_entity_begin_once_and_go_on() -> None:
@@ -67,15 +67,15 @@ def test_pieces_of_an_entity_begin_once_and_go_on() -> None:
 
 def test_neighbouring_entities_of_one_type_begin_each() -> None:
     tagged = Tagged(["Ann", "Bob"], ["PROPN"] * 2, ["B-PERSON", "B-PERSON"])
-    found = labels_of("Ann Bob", tagged, codes=None)
-    assert found["ner"] == ["B-PERSON", "B-PERSON", "-"]
+    labels = labels_of("Ann Bob", tagged, codes=None)
+    assert labels["ner"] == ["B-PERSON", "B-PERSON", "-"]
 
 
 def test_a_word_of_the_segmenter_takes_the_tag_where_it_begins() -> None:
     # the tagger splits "don't" in another way than Moses does, and takes "e.g." as one
     tagged = Tagged(["I", "do", "n't", "know"], ["PRON", "AUX", "PART", "VERB"])
-    found = labels_of("I don't know", tagged, codes=None)
-    assert found["pos"] == ["PRON", "AUX", "PART", "VERB", "-"]
+    labels = labels_of("I don't know", tagged, codes=None)
+    assert labels["pos"] == ["PRON", "AUX", "PART", "VERB", "-"]
 
 
 def test_escapes_are_undone_and_other_text_has_no_labels() -> None:
@@ -88,9 +88,11 @@ def test_escapes_are_undone_and_other_text_has_no_labels() -> None:
 
 
 def test_characters_and_their_spaces_can_be_labelled() -> None:
-    found = labels_of("a b", Tagged(["a", "b"], ["DET", "NOUN"]), segmenter="character", codes=None)
-    assert [found["pos"][0], found["pos"][2]] == ["DET", "NOUN"]
-    assert len(found["pos"]) == 4
+    labels = labels_of(
+        "a b", Tagged(["a", "b"], ["DET", "NOUN"]), segmenter="character", codes=None
+    )
+    assert [labels["pos"][0], labels["pos"][2]] == ["DET", "NOUN"]
+    assert len(labels["pos"]) == 4
 
 
 def test_types_of_ontonotes_make_its_whole_list_and_others_only_themselves() -> None:

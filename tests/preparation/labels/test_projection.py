@@ -25,15 +25,15 @@ words = st.lists(st.text(LETTERS, min_size=1, max_size=5), min_size=1, max_size=
 @st.composite
 def tagged_sentences(draw: st.DrawFn) -> Tagged:
     """Draw words with any tags, and entities that begin and go on."""
-    own = draw(words)
-    tags = [draw(st.sampled_from(POS_TAGS[:-1])) for _ in own]
+    tokens = draw(words)
+    tags = [draw(st.sampled_from(POS_TAGS[:-1])) for _ in tokens]
     entities: list[str] = []
-    for _ in own:
+    for _ in tokens:
         choices = ["O", *(f"B-{name}" for name in TYPES)]
         if entities and entities[-1] != "O":
             choices.append(f"I-{entities[-1][2:]}")
         entities.append(draw(st.sampled_from(choices)))
-    return Tagged(own, tags, entities)
+    return Tagged(tokens, tags, entities)
 
 
 @st.composite
@@ -54,9 +54,9 @@ def expected(tagged: Tagged, pieces: list[str]) -> dict[str, list[str]]:
         entity.append((number, label[2:]) if label != "O" else (0, ""))
     pos, ner, place, last = [], [], 0, 0
     for piece in pieces:
-        own = owner[place]
-        pos.append(tagged.tags[own])
-        own_number, name = entity[own]
+        number = owner[place]
+        pos.append(tagged.tags[number])
+        own_number, name = entity[number]
         ner.append(f"{'I' if own_number == last else 'B'}-{name}" if own_number else "O")
         last = own_number
         place += len(piece.removesuffix(MARK))
@@ -67,7 +67,8 @@ def shown(
     labels: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.int8]]],
 ) -> dict[str, list[str]]:
     return {
-        kind: ["-" if i == IGNORE else NAMES[kind][i] for i in own] for kind, own in labels.items()
+        kind: ["-" if i == IGNORE else NAMES[kind][i] for i in labelled]
+        for kind, labelled in labels.items()
     }
 
 
@@ -90,7 +91,7 @@ def test_other_characters_leave_all_pieces_without_a_label(
     others[place] += "z"
     side = TextSide("en", "whitespace", codes=CODES)
     labels = project(tagged, side, others, NAMES)
-    assert all((own == IGNORE).all() for own in labels.values())
+    assert all((numbers == IGNORE).all() for numbers in labels.values())
 
 
 @given(tagged_sentences())

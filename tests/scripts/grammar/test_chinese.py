@@ -76,46 +76,48 @@ def _words(phrase: Phrase) -> tuple[str, str]:
 
 
 def test_chinese_is_written_without_spaces_and_with_its_own_marks(pairs: list[GrammarPair]) -> None:
-    for made in pairs:
-        assert made.source == "".join(made.source_words)
-        characters = made.source.translate(dict.fromkeys(map(ord, "。？，")))
+    for sentence in pairs:
+        assert sentence.source == "".join(sentence.source_words)
+        characters = sentence.source.translate(dict.fromkeys(map(ord, "。？，")))
         assert all("\u4e00" <= character <= "\u9fff" for character in characters)
-        assert made.source[-1] + made.target[-1] in ("。.", "？?")
+        assert sentence.source[-1] + sentence.target[-1] in ("。.", "？?")
 
 
 def test_measure_words_are_those_of_their_nouns(pairs: list[GrammarPair]) -> None:
     measures = {noun.measure for noun in NOUNS}
     of_noun = {noun.chinese: noun.measure for noun in NOUNS} | {"小时": "个", "周末": "个"}
     checked = 0
-    for made in pairs:
-        words = list(zip(made.source_words, made.source_tags, strict=True))
+    for sentence in pairs:
+        words = list(zip(sentence.source_words, sentence.source_tags, strict=True))
         for place, (word, tag) in enumerate(words):
             is_joined = tag in ("DET", "NUM") and len(word) == 2 and word[-1] in measures
             is_apart = tag == "NOUN" and word in measures
             if is_joined or is_apart:
                 noun = next(text for text, other in words[place + 1 :] if other == "NOUN")
-                assert of_noun[noun] == word[-1], made
+                assert of_noun[noun] == word[-1], sentence
                 checked += 1
     assert checked > 1000
 
 
 def test_question_words_stay_where_the_answer_would_be(pairs: list[GrammarPair]) -> None:
-    asked = [made for made in pairs if made.target.startswith("What ")]
+    asked = [sentence for sentence in pairs if sentence.target.startswith("What ")]
     assert len(asked) > 30
-    assert all("什么" in made.source_words[2:] for made in asked)
+    assert all("什么" in sentence.source_words[2:] for sentence in asked)
 
 
 def test_places_and_company_come_before_the_verb_and_not_in_english(
     pairs: list[GrammarPair],
 ) -> None:
     checked = 0
-    for made in pairs:
-        if made.source_words.count("一起") == 1 and made.source_words.count("的") == 0:
-            place = made.source_words.index("一起")
-            with_places = [t for s, t in made.alignment if s == place]
-            verb = next(i for i, tag in enumerate(made.source_tags) if i > place and tag == "VERB")
-            english_verb = [t for s, t in made.alignment if s == verb]
-            assert max(english_verb) < min(with_places), made
+    for sentence in pairs:
+        if sentence.source_words.count("一起") == 1 and sentence.source_words.count("的") == 0:
+            place = sentence.source_words.index("一起")
+            with_places = [t for s, t in sentence.alignment if s == place]
+            verb = next(
+                i for i, tag in enumerate(sentence.source_tags) if i > place and tag == "VERB"
+            )
+            english_verb = [t for s, t in sentence.alignment if s == verb]
+            assert max(english_verb) < min(with_places), sentence
             checked += 1
     assert checked > 20
 
@@ -128,25 +130,25 @@ def test_a_segmenter_mostly_finds_the_words_of_the_grammar(pairs: list[GrammarPa
         return set(pairwise(places))
 
     segmenter = Jieba("zh")
-    ours = [ends(made.source_words) for made in pairs[:1000]]
-    theirs = [ends(segmenter.segment(made.source)) for made in pairs[:1000]]
+    ours = [ends(sentence.source_words) for sentence in pairs[:1000]]
+    theirs = [ends(segmenter.segment(sentence.source)) for sentence in pairs[:1000]]
     both = sum(len(a & b) for a, b in zip(ours, theirs, strict=True))
     assert 2 * both / sum(len(a) + len(b) for a, b in zip(ours, theirs, strict=True)) > 0.97
     assert sum(a == b for a, b in zip(ours, theirs, strict=True)) > 870
 
 
 def test_nobody_is_named_twice_in_a_sentence(pairs: list[GrammarPair]) -> None:
-    for made in pairs:
-        labelled = zip(made.source_words, made.source_entities, strict=True)
+    for sentence in pairs:
+        labelled = zip(sentence.source_words, sentence.source_entities, strict=True)
         names = [word for word, entity in labelled if entity == "PER"]
-        assert len(names) == len(set(names)), made
+        assert len(names) == len(set(names)), sentence
 
 
 def test_the_catalogue_knows_the_corpus_and_its_sizes() -> None:
     entry = find_entry("grammar-zh-en")
-    made = entry.load()
-    assert (made.name, made.languages) == (entry.name, ("zh", "en"))
-    assert {name: len(text) for name, text in made.splits.items()} == dict(entry.sentences)
+    corpus = entry.load()
+    assert (corpus.name, corpus.languages) == (entry.name, ("zh", "en"))
+    assert {name: len(text) for name, text in corpus.splits.items()} == dict(entry.sentences)
 
 
 # Words and noun phrases.
@@ -361,13 +363,13 @@ EXAMPLES = list(_examples())
     ("phrase", "source", "target"), EXAMPLES, ids=[source for _, source, _ in EXAMPLES]
 )
 def test_a_structure_is_built_as_a_speaker_would(phrase: Phrase, source: str, target: str) -> None:
-    made = as_pair(phrase)
-    assert (made.source, made.target) == (source, target)
+    sentence = as_pair(phrase)
+    assert (sentence.source, sentence.target) == (source, target)
 
 
 def test_links_follow_the_words_through_reordering() -> None:
-    made = as_pair(EXAMPLES[0][0])
+    sentence = as_pair(EXAMPLES[0][0])
     # 小明 昨天 买 了 一本 书 。  |  Xiaoming bought a book yesterday .
-    assert made.alignment == ((0, 0), (1, 4), (2, 1), (3, 1), (4, 2), (5, 3), (6, 5))
-    assert made.source_tags == ("PROPN", "NOUN", "VERB", "AUX", "NUM", "NOUN", "PUNCT")
-    assert made.source_entities == ("PER", "O", "O", "O", "O", "O", "O")
+    assert sentence.alignment == ((0, 0), (1, 4), (2, 1), (3, 1), (4, 2), (5, 3), (6, 5))
+    assert sentence.source_tags == ("PROPN", "NOUN", "VERB", "AUX", "NUM", "NOUN", "PUNCT")
+    assert sentence.source_entities == ("PER", "O", "O", "O", "O", "O", "O")

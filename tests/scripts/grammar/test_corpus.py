@@ -200,7 +200,7 @@ def test_names_are_persons_or_places_and_nothing_else_is(pairs: list[GrammarPair
             assert (tag == "PROPN") == (entity != "O"), pair
             if entity != "O":
                 kinds.setdefault(word, set()).add(entity)
-    assert all(len(found) == 1 for found in kinds.values())
+    assert all(len(word_kinds) == 1 for word_kinds in kinds.values())
     assert set().union(*kinds.values()) == {"PER", "LOC"}
 
 
@@ -262,4 +262,4 @@ def test_names_and_adjectives_have_one_translation(german: list[GrammarPair]) ->
             # "to Anna" goes back to the dative, which on a name cannot be seen.
             if pair.source_tags[source] in ("PROPN", "ADJ") and english != "to":
                 translations.setdefault(pair.source_words[source].lower(), set()).add(english)
-    assert {word: found for word, found in translations.items() if len(found) > 1} == {}
+    assert {word: targets for word, targets in translations.items() if len(targets) > 1} == {}

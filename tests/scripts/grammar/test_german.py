@@ -366,24 +366,24 @@ EXAMPLES = list(_examples())
     ("phrase", "source", "target"), EXAMPLES, ids=[source for _, source, _ in EXAMPLES]
 )
 def test_a_structure_is_built_as_a_speaker_would(phrase: Phrase, source: str, target: str) -> None:
-    made = as_pair(phrase)
-    assert (made.source, made.target) == (source, target)
+    sentence = as_pair(phrase)
+    assert (sentence.source, sentence.target) == (source, target)
 
 
 def test_links_follow_the_words_through_reordering() -> None:
     parts = {Role.OBJECT: A_BOOK.phrase("accusative"), Role.TIME: YESTERDAY}
-    made = as_pair(_stated("kaufen", THE_MAN, Tense.PAST, parts))
+    sentence = as_pair(_stated("kaufen", THE_MAN, Tense.PAST, parts))
     # Der Mann hat gestern ein Buch gekauft .  |  The man bought a book yesterday .
-    assert made.alignment == (
+    assert sentence.alignment == (
         (0, 0), (1, 1), (2, 2), (3, 5), (4, 3), (5, 4), (6, 2), (7, 6)
     )  # fmt: skip
-    assert made.source_tags == ("DET", "NOUN", "AUX", "ADV", "DET", "NOUN", "VERB", "PUNCT")
+    assert sentence.source_tags == ("DET", "NOUN", "AUX", "ADV", "DET", "NOUN", "VERB", "PUNCT")
 
 
 def test_joined_words_keep_both_meanings() -> None:
     parts = {Role.PLACE: PARK, Role.DENIAL: nicht()}
-    made = as_pair(_stated("schlafen", ANNA, CAN, parts))
+    sentence = as_pair(_stated("schlafen", ANNA, CAN, parts))
     # Anna kann nicht im Park schlafen .  |  Anna cannot sleep in the park .
-    assert made.alignment == (
+    assert sentence.alignment == (
         (0, 0), (1, 1), (2, 1), (3, 3), (3, 4), (4, 5), (5, 2), (6, 6)
     )  # fmt: skip
