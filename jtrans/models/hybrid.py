@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from jtrans.config import SystemConfig
 from jtrans.errors import ConfigError
 from jtrans.models.base import AttentionMap, Memory, State, TranslationModel, check_agreement
-from jtrans.models.parts import input_embedding, source_encoder
+from jtrans.models.parts import encoder_maps, input_embedding, source_encoder
 from jtrans.models.rnmt import RnmtDecoder, RnmtEncoder
 from jtrans.models.systems import HybridConfig, RnmtPlusConfig, TransformerConfig
 from jtrans.models.transformer import TransformerDecoder
@@ -158,11 +158,7 @@ class Hybrid(TranslationModel):
         """Return the self-attention of the encoder, if it has any, and that of the decoder."""
         with record_attention() as weights:
             memory = self.encode(source, source != PADDING)
-        axes = ("head", "source", "source")
-        maps = [
-            AttentionMap(f"encoder.{n}.self", axes, weights[layer.attention])
-            for n, layer in enumerate(self.encoder.layers)
-        ]
+        maps = encoder_maps(self.encoder.layers, weights)
         return [*maps, *self.decoder.explain(target, memory)]
 
     def initial_weights(self, other: SystemConfig) -> Mapping[str, str]:

@@ -6,14 +6,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
+
 from torch import nn
 
 from jtrans.errors import ConfigError
+from jtrans.models.base import AttentionMap
 from jtrans.models.systems import AttentionSystemConfig, PervasiveConfig
+from jtrans.nn.convolution.mixed import MixedAttention
 from jtrans.nn.cpu.trained_linear import Linear
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import InputEmbedding, token_embedding
 from jtrans.nn.encoder import Encoder
+from jtrans.nn.recorder import AttentionRecorder
 
 
 def input_embeddings(
@@ -87,3 +92,28 @@ def output_projection(
     else:
         output.weight = target_embedding.tokens.weight
     return output
+
+
+def encoder_maps(
+    layers: Iterable[nn.Module], weights: AttentionRecorder, stack: str = "encoder"
+) -> list[AttentionMap]:
+    """Return the self-attention of encoder layers as recorded, named after their `stack`."""
+    return [
+        attention_map
+        for n, layer in enumerate(layers)
+        for attention_map in self_attention_maps(f"{stack}.{n}", layer.attention, "source", weights)
+    ]
+
+
+def self_attention_maps(
+    layer: str, block: Hashable, side: str, weights: AttentionRecorder
+) -> list[AttentionMap]:
+    """Return the recorded weights of a self-attention, of a mixed block those of both halves.
+
+    Those of the convolution half, ``query``, are means over the channels of a head.
+    """
+    axes = ("head", side, side)
+    maps = [AttentionMap(f"{layer}.self", axes, weights[block])]
+    if isinstance(block, MixedAttention):
+        maps.append(AttentionMap(f"{layer}.query", axes, weights[block, "query"]))
+    return maps

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
-from jtrans.models.parts import input_embeddings, output_projection, source_encoder
+from jtrans.models.parts import encoder_maps, input_embeddings, output_projection, source_encoder
 from jtrans.models.systems import ReformerConfig, ReformerFastConfig
 from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 from jtrans.nn.dropout import SharedDropout
@@ -184,10 +184,7 @@ class Reformer(TranslationModel):
         """Return the PreNet's, both separable attentions' and the Reduction's weights."""
         with record_attention() as weights:
             self.decode(target, self.encode(source, source != PADDING))
-        maps = []
-        for n, layer in enumerate(self.prenet.layers if self.prenet is not None else ()):
-            axes: tuple[str, ...] = ("head", "source", "source")
-            maps.append(AttentionMap(f"prenet.{n}.self", axes, weights[layer.attention]))
+        maps = encoder_maps(self.prenet.layers if self.prenet else (), weights, "prenet")
         for n, layer in enumerate(self.layers):
             axes = ("source", "head", "target", "target")
             along_target = weights[layer.target_attention.attention]  # type: ignore[union-attr]

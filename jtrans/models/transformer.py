@@ -21,9 +21,11 @@ from torch import Tensor, nn
 
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
 from jtrans.models.parts import (
+    encoder_maps,
     input_embedding,
     input_embeddings,
     output_projection,
+    self_attention_maps,
     source_encoder,
 )
 from jtrans.models.systems import TransformerConfig
@@ -166,11 +168,10 @@ class TransformerDecoding:
         """Return self- and cross-attention of all layers."""
         with record_attention() as weights:
             self.decode(target, memory)
-        maps = []
+        maps: list[AttentionMap] = []
+        axes = ("head", "target", "source")
         for n, layer in enumerate(self.layers):
-            axes = ("head", "target", "target")
-            maps.append(AttentionMap(f"decoder.{n}.self", axes, weights[layer.self_attention]))
-            axes = ("head", "target", "source")
+            maps += self_attention_maps(f"decoder.{n}", layer.self_attention, "target", weights)
             maps.append(AttentionMap(f"decoder.{n}.cross", axes, weights[layer.cross_attention]))
         return maps
 
@@ -223,9 +224,5 @@ class Transformer(TransformerDecoding, TranslationModel):
         """Return the self-attention of encoder and decoder and the cross-attention, all layers."""
         with record_attention() as weights:
             memory = self.encode(source, source != PADDING)
-        axes = ("head", "source", "source")
-        maps = [
-            AttentionMap(f"encoder.{n}.self", axes, weights[layer.attention])
-            for n, layer in enumerate(self.encoder.layers)
-        ]
+        maps = encoder_maps(self.encoder.layers, weights)
         return [*maps, *self.explain_decoder(target, memory)]

@@ -21,18 +21,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
-from jtrans.models.base import AttentionMap, Memory
+from jtrans.models.base import Memory
 from jtrans.models.systems import TransformerPlusPlusConfig
 from jtrans.models.transformer import Transformer, TransformerState
 from jtrans.nn.beam_cache import BeamCache
 from jtrans.nn.convolution.mixed import MixedAttention, MixedCache
 from jtrans.nn.convolution.mixed_kernel import LocalConvolution
 from jtrans.nn.dropout import SharedDropout
-from jtrans.nn.embedding import PADDING
-from jtrans.nn.recorder import record_attention
 from jtrans.nn.softmax import padding_bias
 
 TAGGED_LAYERS = {"pos": 0, "ner": 1}  # the encoder layer that each kind of tag is predicted from
@@ -111,31 +108,6 @@ class TransformerPlusPlus(Transformer):
         """The weights of the losses of tagging beside that of translation."""
         weights = {"pos": self.config.pos_weight, "ner": self.config.ner_weight}
         return {kind: weights[kind] for kind in self.heads if weights[kind]}
-
-    @torch.no_grad()
-    def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
-        """Return the weights of both halves of the mixed blocks, and the cross-attention.
-
-        Those of the convolution half, ``query``, are means over the channels of a head.
-        """
-        with record_attention() as weights:
-            self.decode(target, self.encode(source, source != PADDING))
-        maps = []
-        for n, layer in enumerate(self.encoder.layers):
-            axes = ("head", "source", "source")
-            maps.append(AttentionMap(f"encoder.{n}.self", axes, weights[layer.attention]))
-            if isinstance(layer.attention, MixedAttention):
-                query = weights[layer.attention, "query"]
-                maps.append(AttentionMap(f"encoder.{n}.query", axes, query))
-        for n, layer in enumerate(self.layers):
-            axes = ("head", "target", "target")
-            maps.append(AttentionMap(f"decoder.{n}.self", axes, weights[layer.self_attention]))
-            if isinstance(layer.self_attention, MixedAttention):
-                query = weights[layer.self_attention, "query"]
-                maps.append(AttentionMap(f"decoder.{n}.query", axes, query))
-            axes = ("head", "target", "source")
-            maps.append(AttentionMap(f"decoder.{n}.cross", axes, weights[layer.cross_attention]))
-        return maps
 
 
 def _mixed_block(

@@ -62,14 +62,19 @@ def train(
     if tensorboard:
         check_installed()
     with joined(device, shard_model=shard_model) as ranks:
-        return _Session(config, data, run, ranks, ranks.device(device)).train(
-            restart=restart,
-            initial=initial,
-            keep_optimiser=keep_optimiser,
-            tensorboard=tensorboard,
-            events=events,
-            should_stop=should_stop,
-        )
+        return _Session(
+            config,
+            PreparedCorpus.open(data),
+            run,
+            ranks,
+            ranks.device(device),
+            restart,
+            initial,
+            keep_optimiser,
+            tensorboard,
+            events,
+            should_stop,
+        ).train()
 
 
 @dataclass(frozen=True)
@@ -85,27 +90,25 @@ class _Plan:
     largest: int | None  # the size above which the run cuts micro-batches
 
 
+@dataclass(frozen=True)
 class _Session:
-    """One start of training, on one of the `ranks`."""
+    """One start of training, on one of the `ranks`; see `train`."""
 
-    def __init__(
-        self, config: Config, data: Path, run: Path, ranks: Ranks, device: str | None
-    ) -> None:
-        self.corpus = PreparedCorpus.open(data)
-        self.config, self.run, self.ranks, self.device = config, run, ranks, device
+    config: Config
+    corpus: PreparedCorpus
+    run: Path
+    ranks: Ranks
+    device: str | None
+    restart: bool
+    initial: Run | None
+    keep_optimiser: bool
+    tensorboard: bool
+    events: TrainingEvents | None
+    should_stop: Callable[[], bool]
 
-    def train(
-        self,
-        *,
-        restart: bool,
-        initial: Run | None,
-        keep_optimiser: bool,
-        tensorboard: bool,
-        events: TrainingEvents | None,
-        should_stop: Callable[[], bool],
-    ) -> Result:
+    def train(self) -> Result:
         corpus, ranks = self.corpus, self.ranks
-        plan = ranks.from_first(self._plan(restart=restart) if ranks.is_first else None)
+        plan = ranks.from_first(self._plan() if ranks.is_first else None)
         if plan.train != identity(corpus, "train"):
             raise CorpusError(
                 "this machine has other training data than the first",
@@ -113,8 +116,7 @@ class _Session:
                 hint="all machines need the same prepared corpus in this folder",
                 kind="distributed.other-corpus",
             )
-        if plan.has_weights:
-            initial = None
+        initial = None if plan.has_weights else self.initial
         trainer, device_info = make_trainer(
             Run(self.run),
             plan.config,
@@ -122,40 +124,32 @@ class _Session:
             device=self.device,
             matmul_backend=plan.matmul_backend,
             initial=initial,
-            keep_optimiser=keep_optimiser,
-            events=events,
-            should_stop=should_stop,
+            keep_optimiser=self.keep_optimiser,
+            events=self.events,
+            should_stop=self.should_stop,
             ranks=ranks,
         )
-        copied: tuple[CopiedWeights, ...] = ()
-        if not plan.has_weights:
-            copied = initialise(trainer.model, plan.config, corpus)
+        copied = () if plan.has_weights else initialise(trainer.model, plan.config, corpus)
         trainer.plan.largest = self._largest(trainer, plan)
         if not ranks.is_first:
             trainer.resume()
             return trainer.train()
         if plan.is_new:
-            existing = find_existing(self.run, restart=restart)
-            with existing.lock() if existing else contextlib.nullcontext():
-                info = _run_info(corpus, trainer.model, initial, copied)
-                info[LARGEST] = trainer.plan.largest
-                Run.create(
-                    self.run, plan.config, corpus.pipeline, info, replace=existing is not None
-                )
+            self._create(trainer, plan, initial, copied)
         with trainer.run.lock():
             trainer.run.remove_leftovers()
             trainer.run.keep_word_counts(corpus.word_counts_path("target"))
             trainer.resume()
             if not trainer.is_finished:
                 self._start(trainer, device_info, plan, copied)
-                if tensorboard:
+                if self.tensorboard:
                     board = TensorBoard(trainer.run.tensorboard_folder, trainer.state.update)
                     trainer.metrics.board = board
             return trainer.train()
 
-    def _plan(self, *, restart: bool) -> _Plan:
-        existing = find_existing(self.run, restart=restart)
-        continued = existing if not restart else None
+    def _plan(self) -> _Plan:
+        existing = find_existing(self.run, restart=self.restart)
+        continued = existing if not self.restart else None
         config = with_sizes(
             self.config,
             resolve_device(self.device).type,
@@ -180,6 +174,20 @@ class _Session:
             return None
         measured = (largest_size(trainer, self.config),) if self.ranks.is_first else None
         return self.ranks.from_first(measured)[0]
+
+    def _create(
+        self,
+        trainer: Trainer,
+        plan: _Plan,
+        initial: Run | None,
+        copied: Sequence[CopiedWeights],
+    ) -> None:
+        existing = find_existing(self.run, restart=self.restart)
+        with existing.lock() if existing else contextlib.nullcontext():
+            info = _run_info(self.corpus, trainer.model, initial, copied)
+            info[LARGEST] = trainer.plan.largest
+            pipeline, is_replaced = self.corpus.pipeline, existing is not None
+            Run.create(self.run, plan.config, pipeline, info, replace=is_replaced)
 
     def _start(
         self,
