@@ -34,9 +34,6 @@ class ScratchArray:
     """A flat array in a temporary file, which disappears with it.
 
     The file is in the folder for temporary files of the system, or in that of TMPDIR.
-
-    Args:
-        dtype: of its items.
     """
 
     def __init__(self, dtype: DTypeLike) -> None:

@@ -46,11 +46,7 @@ class EncoderLayer(Layer):
 
 
 class LayerSequence(nn.Module):
-    """A stack in which each layer reads the one before it.
-
-    Args:
-        layers: their number.
-    """
+    """A stack in which each layer reads the one before it."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()

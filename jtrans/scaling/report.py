@@ -52,12 +52,7 @@ def summary(result: ScalingResult) -> str:
 
 
 def page(result: ScalingResult, picture: str) -> str:
-    """Return the page as HTML.
-
-    Args:
-        result: of the scaling.
-        picture: SVG.
-    """
+    """Return the page as HTML."""
     plan = result.plan
     return render(
         "scaling.html",

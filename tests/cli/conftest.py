@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from plugins.command_line import Jtrans, Result
+from plugins.command_line import SOURCE, Jtrans, Result
 
 from jtrans.cli import console, main
 from jtrans.data.prepared import PreparedCorpus
@@ -59,3 +59,11 @@ def jtrans(
 def corpus(nouns: PreparedCorpus) -> PreparedCorpus:
     """Twelve test sentences, the pieces of the words shorter than words, in `data`."""
     return nouns
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A file of lines to translate, one of them empty."""
+    path = tmp_path / "source.de"
+    path.write_text(SOURCE, encoding="utf-8")
+    return path

@@ -8,19 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from plugins.command_line import Jtrans, start_process
+from plugins.command_line import SOURCE, Jtrans, start_process
 from plugins.random_runs import MakeRun
 
 from jtrans.runs import Run
-
-SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "source.de"
-    path.write_text(SOURCE, encoding="utf-8")
-    return path
 
 
 def test_one_line_comes_out_for_every_line_and_empty_ones_stay(

@@ -9,18 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.command_line import Jtrans
+from plugins.command_line import SOURCE, Jtrans
 from plugins.random_runs import JOINT, MakeRun
 
-SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
 LONGER = ["--max-length", "S+8"]
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "source.de"
-    path.write_text(SOURCE, encoding="utf-8")
-    return path
 
 
 def json_lines(*objects: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugins.command_line import Jtrans
+from plugins.command_line import SOURCE, Jtrans
 from plugins.random_runs import MakeRun, RunOn
 
 from jtrans.cli.translate.options import ProcessOptions
@@ -24,15 +24,6 @@ from jtrans.decoding.translator import Translator
 from jtrans.errors import JtransError
 from jtrans.files import exclusive
 from jtrans.workers import run_jobs
-
-SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "source.de"
-    path.write_text(SOURCE, encoding="utf-8")
-    return path
 
 
 def test_samples_are_the_same_in_any_file_and_differ_by_seed(

@@ -24,7 +24,8 @@ import safetensors.torch
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from plugins.folders import GOLDEN_SYSTEMS, needs_golden_systems
+from plugins.folders import needs_golden_systems
+from plugins.golden_systems import golden_folders
 from torch import Tensor
 
 from jtrans.models.pervasive import Pervasive
@@ -83,14 +84,7 @@ def channels(content: dict[str, Any]) -> int:
 
 def folders() -> list[Path]:
     """Return the folders of models that can be built."""
-    if not GOLDEN_SYSTEMS.is_dir():
-        return []
-    paths = []
-    for path in sorted(GOLDEN_SYSTEMS.glob("*/config.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content.get("system") in OUR_IDS and is_built(content):
-            paths.append(path.parent)
-    return paths
+    return golden_folders(lambda content: content.get("system") in OUR_IDS and is_built(content))
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plugins.attention import attend, source_bias
 from torch import Tensor
 
 from jtrans.nn.attention import attention_weights, mix
-from jtrans.nn.softmax import padding_bias
 
 B, H, L, D = 3, 2, 5, 8
 EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-12}
@@ -26,20 +26,6 @@ def reference(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool
     if bias is not None:
         dense = dense + bias
     return F.scaled_dot_product_attention(q, k, v, attn_mask=dense)
-
-
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, *, causal: bool = False
-) -> Tensor:
-    """Attend by matrix products."""
-    return mix(attention_weights(q, k, bias=bias, causal=causal), v)
-
-
-def source_bias() -> Tensor:
-    """Return the bias of sentences with 5, 3 and 1 real positions, [B, L]."""
-    bias = padding_bias(torch.arange(L) < torch.tensor([[5], [3], [1]]))
-    assert bias is not None
-    return bias
 
 
 @settings(deadline=None, max_examples=25)
@@ -64,7 +50,7 @@ def test_products_equal_the_attention_of_torch(
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients_of_products_equal_those_of_torch(causal: bool) -> None:
     q, k, v = (torch.randn(B, H, L, D, dtype=torch.float64) for _ in range(3))
-    bias = source_bias()[:, None, None, :]
+    bias = source_bias(L)[:, None, None, :]
     gradients = []
     functions: tuple[Callable[..., Tensor], ...] = (attend, reference)
     for function in functions:
@@ -78,7 +64,7 @@ def test_gradients_of_products_equal_those_of_torch(causal: bool) -> None:
 
 def test_weights_are_distributions_with_exact_zeros_on_masked_keys() -> None:
     q, k = (torch.randn(B, H, L, D) for _ in range(2))
-    weights = attention_weights(q, k, bias=source_bias()[:, None, None, :], causal=True)  # T3
+    weights = attention_weights(q, k, bias=source_bias(L)[:, None, None, :], causal=True)  # T3
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, L))
     assert not weights.triu(1).any()
     assert not weights[1, :, :, 3:].any()

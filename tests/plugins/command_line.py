@@ -12,6 +12,8 @@ import jtrans
 
 ROOT = str(Path(jtrans.__file__).parents[1])  # jtrans need not be installed
 
+SOURCE = "ein mann liest .\n\nein hund rennt schnell .\nhund\n"  # four lines to translate
+
 
 class Result(NamedTuple):
     """How a command ended and what it wrote."""

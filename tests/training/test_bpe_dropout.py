@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plugins.training_runs import CrashError, CrashingEvents
 
 from jtrans.config import build_config
 from jtrans.corpora.parallel import Corpus, ParallelText
@@ -18,24 +19,9 @@ from jtrans.models.zoo import system_configs
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
 from jtrans.runs import Run
-from jtrans.training.events import Advance, TrainingEvents
+from jtrans.training.events import TrainingEvents
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
-
-
-class CrashError(Exception):
-    """Stands for kill -9."""
-
-
-class CrashingEvents(TrainingEvents):
-    """Crashes at the end of an update."""
-
-    def __init__(self, update: int) -> None:
-        self.at = update
-
-    def update(self, advance: Advance) -> None:
-        if advance.update == self.at:
-            raise CrashError
 
 
 @pytest.fixture(scope="module")

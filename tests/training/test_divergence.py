@@ -15,6 +15,7 @@ import safetensors.torch
 import torch
 from plugins.rank_processes import run_ranks
 from plugins.small_corpus import ENGLISH, NOUNS, VERBS, WHITESPACE
+from plugins.training_runs import CrashError, last_files
 
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import PreparedCorpus
@@ -200,18 +201,7 @@ def test_without_a_checkpoint_training_begins_again(
         with monkeypatch.context() as patch:
             spoil(patch, is_too_fast)
             train(config, data=corpus.folder, run=tmp_path / name / "run")
-        assert tensors_of(tmp_path / name / "run") == tensors_of(tmp_path / name / "low")
-
-
-def tensors_of(run: Path) -> dict[str, bytes]:
-    folder = Run(run).checkpoint("last").folder
-    return {
-        name: (folder / name).read_bytes() for name in ("model.safetensors", "state.safetensors")
-    }
-
-
-class CrashError(Exception):
-    """Stands for kill -9."""
+        assert last_files(tmp_path / name / "run") == last_files(tmp_path / name / "low")
 
 
 class Crash(TrainingEvents):
@@ -245,7 +235,7 @@ def test_a_crashed_run_goes_back_as_often_as_an_undisturbed_one(
         train(config, data=corpus.folder, run=run, events=Crash(update, returns))
     result = train(config, data=corpus.folder, run=run)
     assert (result.skipped, result.returns) == (expected.skipped, expected.returns) == (10, 2)
-    assert tensors_of(run) == tensors_of(whole)
+    assert last_files(run) == last_files(whole)
     kinds = ("skip", "return", "validation")
     clock = {"seconds", "processor_seconds", "tokens_per_second"}
     logs = [
@@ -363,7 +353,7 @@ def test_what_is_read_one_update_later_ends_the_same(
     results = [train(config, data=corpus.folder, run=tmp_path / "now", initial=first)]
     monkeypatch.setattr(Trainer, "__init__", later)
     results.append(train(config, data=corpus.folder, run=tmp_path / "later", initial=first))
-    assert tensors_of(tmp_path / "now") == tensors_of(tmp_path / "later")
+    assert last_files(tmp_path / "now") == last_files(tmp_path / "later")
     assert results[0].left_out == results[1].left_out == (POISONED,)
     assert results[0].returns == results[1].returns == 2
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plugins.training_runs import CrashError, CrashingEvents
 from torch import nn
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.runs import Run
 from jtrans.training import trainer as trainer_module
-from jtrans.training.events import Advance, TrainingEvents
 from jtrans.training.optimisation import noise_scale
 from jtrans.training.optimisation.noise_scale import NoiseScale
 from jtrans.training.session import train
@@ -62,18 +62,6 @@ def test_an_update_that_is_not_finite_is_left_out() -> None:
     assert noise.estimate() is None and noise.averages == [0.0, 0.0]
 
 
-class StopError(Exception):
-    """Stands for kill -9."""
-
-
-class Crash(TrainingEvents):
-    """Crashes at the end of an update."""
-
-    def update(self, advance: Advance) -> None:
-        if advance.update == 13:
-            raise StopError
-
-
 def logged(run: Path) -> list[float | None]:
     return [each.get("noise_scale") for each in Run(run).events() if each["event"] == "train"]
 
@@ -85,8 +73,8 @@ def test_a_resumed_run_logs_the_same_noise_scale(
     monkeypatch.setattr(noise_scale, "EVERY", 2)
     config = make_config(max_updates=20, validate_every=4, micro_batch_tokens=20)
     train(config, data=corpus.folder, run=tmp_path / "whole")
-    with pytest.raises(StopError):
-        train(config, data=corpus.folder, run=tmp_path / "broken", events=Crash())
+    with pytest.raises(CrashError):
+        train(config, data=corpus.folder, run=tmp_path / "broken", events=CrashingEvents(13))
     train(config, data=corpus.folder, run=tmp_path / "broken")
     assert logged(tmp_path / "broken") == logged(tmp_path / "whole")
     assert any(value is not None for value in logged(tmp_path / "whole"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from plugins.training_runs import CrashError, CrashingEvents, last_files
 
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
@@ -17,21 +18,6 @@ from jtrans.training import trainer as trainer_module
 from jtrans.training.events import Advance, Result, TrainingEvents, Validation
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
-
-
-class CrashError(Exception):
-    """Stands for kill -9."""
-
-
-class CrashingEvents(TrainingEvents):
-    """Crashes at the end of an update."""
-
-    def __init__(self, update: int) -> None:
-        self.at = update
-
-    def update(self, advance: Advance) -> None:
-        if advance.update == self.at:
-            raise CrashError
 
 
 class Recorder(TrainingEvents):
@@ -65,13 +51,6 @@ def stop_after(calls: int) -> Any:
 
 def names(run: Path) -> list[str]:
     return [checkpoint.name for checkpoint in Run(run).checkpoints()]
-
-
-def last_files(run: Path) -> dict[str, bytes]:
-    folder = Run(run).checkpoint("last").folder
-    return {
-        name: (folder / name).read_bytes() for name in ("model.safetensors", "state.safetensors")
-    }
 
 
 def what_was_learnt(run: Path) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from plugins.training_runs import CrashError, CrashingEvents
 
 from jtrans.config import load_config
 from jtrans.data.prepared import PreparedCorpus
@@ -22,18 +23,6 @@ from jtrans.training.trainer import Trainer
 RNMT = {"name": "rnmt", "replicas": 4, "warmup": 2, "decay_start": 16, "decay_end": 48}
 PLATEAU = {"name": "plateau", "factor": 0.5, "floor": 1e-9}
 NESTEROV = {"name": "nesterov", "momentum": 0.9}
-
-
-class CrashError(Exception):
-    """Stands for kill -9."""
-
-
-class CrashingEvents(TrainingEvents):
-    """Crashes at the end of an update."""
-
-    def update(self, advance: Any) -> None:
-        if advance.update == 8:
-            raise CrashError
 
 
 def make(corpus: PreparedCorpus, config: Any) -> Trainer:
@@ -107,7 +96,7 @@ def test_a_crashed_run_with_these_settings_continues_as_if_nothing_had_happened(
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     train(config, data=corpus.folder, run=whole)
     with pytest.raises(CrashError):
-        train(config, data=corpus.folder, run=broken, events=CrashingEvents())
+        train(config, data=corpus.folder, run=broken, events=CrashingEvents(8))
     train(config, data=corpus.folder, run=broken)
     folders = [Run(run).checkpoint("last").folder for run in (whole, broken)]
     for name in ("model.safetensors", "state.safetensors"):

@@ -73,11 +73,7 @@ def _row(row: Sequence[str], places: Sequence[int], numeric: Sequence[bool]) -> 
 
 
 class NameMarker:
-    """Marks the names of systems in text, so that their direction leaves the text as it is.
-
-    Args:
-        names: of all systems.
-    """
+    """Marks the names of systems in text, so that their direction leaves the text as it is."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._short = dict(zip(names, short_names(names), strict=True))

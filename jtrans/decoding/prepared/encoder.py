@@ -18,11 +18,7 @@ from jtrans.nn.softmax import padding_bias
 
 
 class PreparedEmbedding:
-    """Token vectors scaled by sqrt(E), plus positions; padding gets a position too.
-
-    Args:
-        module: the embedding.
-    """
+    """Token vectors scaled by sqrt(E), plus positions; padding gets a position too."""
 
     def __init__(self, module: InputEmbedding) -> None:
         self.weight = module.tokens.weight.detach()
@@ -76,12 +72,7 @@ def projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
 
 
 class PreparedFeedForward:
-    """The FFN with its residual.
-
-    Args:
-        module: the FFN.
-        dtype: the precision of its products.
-    """
+    """The FFN with its residual; `dtype` is the precision of its products."""
 
     def __init__(self, module: FeedForward, dtype: torch.dtype) -> None:
         self.inner = FixedLinear(module.inner.weight, module.inner.bias, dtype)
@@ -104,12 +95,7 @@ class EncoderWeights:
 
 
 class PreparedEncoder:
-    """The encoder.
-
-    Args:
-        module: the encoder.
-        dtype: the precision of its products.
-    """
+    """The encoder; `dtype` is the precision of its products."""
 
     def __init__(self, module: Encoder, dtype: torch.dtype) -> None:
         self.layers = [EncoderWeights(layer, dtype) for layer in module.layers]  # type: ignore[arg-type]

@@ -15,11 +15,7 @@ from jtrans.nn.cpu.trained_linear import Linear
 
 
 class Int8Linear(nn.Linear):
-    """A linear map with int8 weights; those in float32 stay for code that reads them.
-
-    Args:
-        linear: the map.
-    """
+    """A linear map with int8 weights; those in float32 stay for code that reads them."""
 
     def __init__(self, linear: nn.Linear) -> None:
         nn.Module.__init__(self)

@@ -14,11 +14,7 @@ Layers = Callable[[int, Tensor], Tensor]  # computes layer n for its input
 
 
 class Norm:
-    """A layer norm as one operation.
-
-    Args:
-        module: the norm.
-    """
+    """A layer norm as one operation."""
 
     def __init__(self, module: nn.LayerNorm) -> None:
         self.weight, self.bias = module.weight.detach(), module.bias.detach()
@@ -45,11 +41,7 @@ def stack_of(module: nn.Module, layers: int) -> Stack:
 
 
 class SequentialStack:
-    """Each layer reads the one before it.
-
-    Args:
-        layers: their number.
-    """
+    """Each layer reads the one before it."""
 
     def __init__(self, layers: int) -> None:
         self.layers = range(layers)
@@ -62,11 +54,7 @@ class SequentialStack:
 
 
 class CombinedStack:
-    """Each layer reads a combination of all earlier ones, computed as one product.
-
-    Args:
-        module: the combination.
-    """
+    """Each layer reads a combination of all earlier ones, computed as one product."""
 
     def __init__(self, module: LayerCombination) -> None:
         self.pre_norm = module.pre_norm

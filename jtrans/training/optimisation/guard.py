@@ -20,9 +20,6 @@ class GradientGuard:
     """Judges the norm of every gradient by those before it.
 
     Nothing is read from the device.
-
-    Args:
-        device: of the norms.
     """
 
     def __init__(self, device: torch.device) -> None:

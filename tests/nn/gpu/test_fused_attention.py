@@ -6,22 +6,14 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from plugins.attention import attend, source_bias
 from torch import Tensor
 
-from jtrans.nn.attention import attention_weights, mix
 from jtrans.nn.gpu import attention as gpu_attention
 from jtrans.nn.gpu.attention import fused_attention
-from jtrans.nn.softmax import padding_bias
 
 B, A, H, L, D = 3, 4, 2, 5, 8
 EXACT: dict[str, Any] = {"rtol": 0.0, "atol": 1e-12}
-
-
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, *, causal: bool = False
-) -> Tensor:
-    """Attend by matrix products."""
-    return mix(attention_weights(q, k, bias=bias, causal=causal), v)
 
 
 def grid_heads(along: str) -> list[Tensor]:
@@ -33,13 +25,6 @@ def grid_heads(along: str) -> list[Tensor]:
     return [part.permute(order) for part in split]  # [B, A, H, L, D]
 
 
-def source_bias() -> Tensor:
-    """Return the bias of sentences with 5, 3 and 1 real positions, [B, L]."""
-    bias = padding_bias(torch.arange(L) < torch.tensor([[5], [3], [1]]))
-    assert bias is not None
-    return bias
-
-
 @pytest.mark.parametrize("along", ["target", "source"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
@@ -47,7 +32,7 @@ def test_the_fused_way_gives_the_same_along_both_axes(
     along: str, causal: bool, masked: bool
 ) -> None:
     q, k, v = grid_heads(along)
-    bias = source_bias()[:, None, None, None, :] if masked else None
+    bias = source_bias(L)[:, None, None, None, :] if masked else None
     fused = fused_attention(q, k, v, bias=bias, causal=causal)
     torch.testing.assert_close(fused, attend(q, k, v, bias, causal=causal), **EXACT)
 
@@ -56,7 +41,7 @@ def test_the_fused_way_gives_the_same_along_both_axes(
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_fused_way_gives_the_same_on_sentences(causal: bool, masked: bool) -> None:
     q, k, v = (torch.randn(B, L, H, D, dtype=torch.float64).transpose(1, 2) for _ in range(3))
-    bias = source_bias()[:, None, None, :] if masked else None
+    bias = source_bias(L)[:, None, None, :] if masked else None
     fused = fused_attention(q, k, v, bias=bias, causal=causal)
     torch.testing.assert_close(fused, attend(q, k, v, bias, causal=causal), **EXACT)
 
@@ -93,7 +78,7 @@ def test_the_fused_way_splits_at_the_limit_of_the_kernels(
     along: str, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     q, k, v = grid_heads(along)
-    bias = source_bias()[:, None, None, None, :]
+    bias = source_bias(L)[:, None, None, None, :]
     whole = attend(q, k, v, bias)
     monkeypatch.setattr(gpu_attention, "LINES_AT_ONCE", limit)
     lengths: list[int] = []

@@ -64,13 +64,7 @@ class JointSource:
 
 
 class StaticJointStep(SlotStep[JointSource]):
-    """A step of a bucket's size, with its buffers.
-
-    Args:
-        weights: the prepared weights.
-        bucket: the sizes.
-        dtype: of keys and values.
-    """
+    """A step of a bucket's size, with its buffers."""
 
     def __init__(self, weights: PreparedReformer, bucket: Bucket, dtype: torch.dtype) -> None:
         self.weights = weights

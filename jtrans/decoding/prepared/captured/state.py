@@ -82,13 +82,7 @@ class GraphForm(ABC, Generic[Plain, Source]):
 
 
 class GraphState(Generic[Plain, Source]):
-    """The state of a search: an ordinary one, or that of buffers once they are taken.
-
-    Args:
-        form: whose graphs are used.
-        plain: the ordinary state.
-        sentences: B.
-    """
+    """The state of a search: an ordinary one, or that of buffers once they are taken."""
 
     def __init__(self, form: GraphForm[Plain, Source], plain: Plain, *, sentences: int) -> None:
         self.form = form

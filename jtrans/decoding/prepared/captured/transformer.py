@@ -18,13 +18,7 @@ from jtrans.models.base import Memory
 
 
 class StaticTransformerStep(SlotStep[PlainSource]):
-    """A step of a bucket's size, with its buffers.
-
-    Args:
-        decoder: the prepared decoder.
-        bucket: the sizes.
-        device: where the buffers are.
-    """
+    """A step of a bucket's size, with its buffers."""
 
     def __init__(self, decoder: PreparedDecoder, bucket: Bucket, device: torch.device) -> None:
         self.decoder = decoder

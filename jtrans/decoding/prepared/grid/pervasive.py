@@ -125,12 +125,7 @@ class _ResidualWeights:
 
 
 class PreparedResidual:
-    """The residual network.
-
-    Args:
-        network: the network.
-        dtype: of its products.
-    """
+    """The residual network; `dtype` is that of its products."""
 
     def __init__(self, network: ResidualNetwork, dtype: torch.dtype) -> None:
         modules: list[ResidualLayer] = list(network.layers)  # type: ignore[arg-type]
@@ -161,12 +156,7 @@ class _DenseWeights:
 
 
 class PreparedDense:
-    """The dense network.
-
-    Args:
-        network: the network.
-        dtype: of its products.
-    """
+    """The dense network; `dtype` is that of its products."""
 
     def __init__(self, network: DenseNetwork, dtype: torch.dtype) -> None:
         modules: list[DenseLayer] = list(network.layers)  # type: ignore[arg-type]
