@@ -84,6 +84,10 @@ def test_every_command_works_on_an_installed_system(
     assert report
     assert "decoder.cross" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
     assert "my-systems 1.0" in done("info")
+    pytest.importorskip("onnxruntime")
+    refused = jtrans("export", "one", "--to", "onnx", "--out", "graphs")
+    assert refused.code == 2 and not (tmp_path / "graphs").exists()
+    assert "mine cannot be exported to ONNX: its graphs are wrong" in refused.err
 
 
 def test_a_broken_system_stops_only_what_uses_it(

@@ -107,12 +107,7 @@ def trace(model: TranslationModel, vocabulary: int, folder: Path) -> list[StateT
             warnings.simplefilter("ignore")
             return _trace(model, vocabulary, folder)
     except Exception as error:  # systems of others may fail in any way
-        fault = str(error).strip().partition("\n")[0]
-        raise ConfigError(
-            f"{model.config.system} cannot be exported to ONNX: {fault}",
-            hint="jtrans export --debug shows where",
-            kind="export.system",
-        ) from error
+        raise _refusal(model, str(error).strip().partition("\n")[0]) from error
 
 
 def _trace(model: TranslationModel, vocabulary: int, folder: Path) -> list[StateTensor]:
@@ -167,13 +162,25 @@ def _inputs(path: Path) -> set[str]:
     return {each.name for each in onnx.load(str(path)).graph.input}
 
 
-@torch.no_grad()
 def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:
     """Compare graphs with their model, on other numbers of sentences and lengths than traced.
 
     Raises:
-        ConfigError: they compute something else.
+        ConfigError: they fail on them, or compute something else.
     """
+    try:
+        worst = _largest_difference(model, graphs, vocabulary)
+    except Exception as error:  # onnxruntime has a class of its own for every failure
+        fault = f"they fail on sentences of other sizes ({str(error).strip().splitlines()[0]})"
+        raise _refusal(model, f"its graphs are wrong: {fault}") from error
+    if not worst <= TOLERANCE:
+        raise _refusal(
+            model, f"its graphs compute something else (log-probabilities differ by {worst:.1g})"
+        )
+
+
+@torch.no_grad()
+def _largest_difference(model: TranslationModel, graphs: Graphs, vocabulary: int) -> float:
     source = example_source(3, 8, vocabulary)
     log_probs, state = StartGraph(model).eval().begin(source)
     scores, running = graphs.start(source.numpy())
@@ -184,12 +191,15 @@ def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:
         log_probs = torch.log_softmax(model.project(hidden).float(), dim=-1)
         scores, running = graphs.step(token.numpy(), position, running)
         worst = max(worst, _difference(log_probs, scores))
-    if not worst <= TOLERANCE:
-        raise ConfigError(
-            f"the system cannot be exported to ONNX: its graphs compute something else "
-            f"(log-probabilities differ by {worst:.1g})",
-            kind="export.system",
-        )
+    return worst
+
+
+def _refusal(model: TranslationModel, fault: str) -> ConfigError:
+    return ConfigError(
+        f"{model.config.system} cannot be exported to ONNX: {fault}",
+        hint="jtrans export --debug shows where",
+        kind="export.system",
+    )
 
 
 def _difference(expected: Tensor, scores: Any) -> float:

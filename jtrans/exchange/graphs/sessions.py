@@ -41,6 +41,7 @@ class Graphs:
         onnxruntime = import_extra("onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        options.log_severity_level = 4  # what fails is raised, and need not be on stderr, too
         sessions = {
             name: onnxruntime.InferenceSession(
                 str(folder / f"{name}.onnx"), options, providers=["CPUExecutionProvider"]
