@@ -21,7 +21,7 @@ from jtrans.errors import usage_error
 if TYPE_CHECKING:
     from jtrans.data.prepared import PreparedCorpus
 
-DEMO = "demo/reformer-fast"
+DEMO, TAGGER = "demo/reformer-fast", "ud-en/transformer-pp"
 TEXT, CLEANING = "Segmentation", "Cleaning of the training data"
 
 
@@ -260,11 +260,21 @@ def _command() -> str:
 def _show(prepared: PreparedCorpus, name: str | None = None, *, as_json: bool) -> None:
     if as_json:
         console.print_json({"folder": str(prepared.folder), **prepared.info})
-    from jtrans.config import recipe_names
+    console.next_step(shlex.join(["jtrans", "train", *_train_arguments(prepared, name)]))
 
+
+def _train_arguments(prepared: PreparedCorpus, name: str | None) -> list[str]:
+    """Return the arguments of a training that fits a corpus."""
+    from jtrans.config import recipe_names
+    from jtrans.runs import Run
+
+    data = ["--data", str(prepared.folder), "--run"]
+    origin = prepared.info.get("pipeline_from")
+    if origin is not None and Run.exists(Path(origin)):  # its vocabularies are of use to that run
+        config = str(Path(origin) / "config.toml")
+        return [config, *data, f"runs/{prepared.name}", "--from", origin]
     # the recipes of a named corpus are in a folder of its name; those of demo/ fit any corpus
     recipes = [recipe for recipe in recipe_names() if recipe.startswith(f"{name}/")]
-    recipe = min(recipes, key=lambda each: not each.endswith("/reformer-fast"), default=DEMO)
-    run = f"runs/{prepared.name}-{recipe.partition('/')[2]}"
-    command = ["jtrans", "train", recipe, "--data", str(prepared.folder), "--run", run]
-    console.next_step(shlex.join(command))
+    usual = TAGGER if prepared.languages[0] == prepared.languages[1] else DEMO
+    recipe = min(recipes, key=lambda each: not each.endswith("/reformer-fast"), default=usual)
+    return [recipe, *data, f"runs/{prepared.name}-{recipe.partition('/')[2]}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,9 +108,6 @@ def train(
         raise typer.Exit(ranks.launch(count, max_restarts=max_restarts))
     is_first = place is None or place.rank == 0
     trainings = {run: config} if seeds is None else _for_seeds(config, run, seeds, seed)
-    next_step = f"jtrans translate {shlex.quote(str(run))}"
-    if seeds is not None:
-        next_step = shlex.join(["jtrans", "score", *map(str, trainings)])
     results = []
     for folder, seeded in trainings.items():
         result, exit_code = train_with_table(
@@ -126,7 +123,7 @@ def train(
         )
         results.append(result)
         if is_first:
-            _close(result, next_step if folder == [*trainings][-1] else None)
+            _close(result, list(trainings) if folder == [*trainings][-1] else [])
         if exit_code is not None:
             break
     if as_json and is_first:
@@ -160,8 +157,8 @@ def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[
     return result
 
 
-def _close(result: Result, next_step: str | None) -> None:
-    """Report how training ended, and suggest the next command."""
+def _close(result: Result, runs: Sequence[Path]) -> None:
+    """Report how training ended, and suggest the next command for runs that are ready."""
     from jtrans.cli.train_table import duration
 
     name = shlex.quote(str(result.run))
@@ -202,8 +199,18 @@ def _close(result: Result, next_step: str | None) -> None:
         console.talk(returns_text(result.returns))
     if result.window:
         console.talk(window_text(result.window))
-    if next_step:
-        console.next_step(next_step)
+    if runs:
+        console.next_step(shlex.join(["jtrans", _use(runs), *map(str, runs)]))
+
+
+def _use(runs: Sequence[Path]) -> str:
+    """Return the command that uses trained runs: a tagger learned to copy its source."""
+    from jtrans.runs import Run
+
+    if len(runs) > 1:
+        return "score"
+    source, target = Run.open(runs[0]).pipeline.languages
+    return "tag" if source == target else "translate"
 
 
 def skipped_text(skipped: int, left_out: int) -> str:

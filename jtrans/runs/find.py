@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from jtrans.errors import CheckpointError, name_hint
 from jtrans.runs.run import RUNS, Run
+
+MOST_NAMED = 5  # in a hint
 
 
 def find_run(name: str) -> Run:
@@ -22,13 +25,22 @@ def find_run(name: str) -> Run:
     for folder in (Path(name), RUNS / name):
         if Run.exists(folder):
             return Run.open(folder)
+    for folder in (Path(name), RUNS / name):
+        if inside := _runs_in(folder):
+            raise CheckpointError(
+                f"{folder} is not a run, but holds {len(inside)}",
+                hint=f"name them: {shlex.join(map(str, inside[:MOST_NAMED]))}"
+                + (" ..." if len(inside) > MOST_NAMED else ""),
+                kind="run.missing",
+            )
     if Path(name).is_dir():
         return Run.open(Path(name))
     names = [folder.relative_to(RUNS).as_posix() for folder in list_runs()]
     names += ["@last"] if names else []
+    wanted = name.removeprefix(f"{RUNS}/")
     raise CheckpointError(
         f"no such run: {name}",
-        hint=name_hint(name, names, "create one with jtrans train"),
+        hint=name_hint(wanted, names, "create one with jtrans train"),
         kind="run.missing",
     )
 
@@ -36,3 +48,8 @@ def find_run(name: str) -> Run:
 def list_runs() -> list[Path]:
     """Return the folders of all runs under runs/."""
     return sorted(path.parent for path in RUNS.rglob("run.json")) if RUNS.is_dir() else []
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """Return the runs directly in a folder, such as those of several seeds."""
+    return sorted(path.parent for path in folder.glob("*/run.json"))

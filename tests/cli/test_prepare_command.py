@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from plugins.command_line import Jtrans
+from plugins.random_runs import RunOn
 
 from jtrans.corpora.catalogue import load as catalogue
 from jtrans.corpora.entry import Entry
 from jtrans.corpora.parallel import Corpus, ParallelText
+from jtrans.data.prepared import PreparedCorpus
 
 SOURCE = [f"Der Hund Nummer {i} sieht den Ball." for i in range(30)]
 TARGET = [f"The dog number {i} sees the ball." for i in range(30)]
@@ -192,6 +194,20 @@ def test_a_pipeline_decides_about_words_and_pieces(
     result = jtrans(*options, *OUT, "--pipeline", "nowhere")
     assert result.code == 2 and "no text pipeline in nowhere" in result.err
     assert not (tmp_path / "prepared").exists()
+
+
+def test_text_for_fine_tuning_is_followed_by_training_from_that_run(
+    jtrans: Jtrans, files: Path, run_on: RunOn, tmp_path: Path
+) -> None:
+    assert jtrans(*OWN, "--out", "first").code == 0
+    run_on(PreparedCorpus.open(tmp_path / "first"), "runs/general")
+    own = OWN[: OWN.index("--bpe-merges")]
+    result = jtrans(*own, "--workers", "1", *OUT, "--pipeline", "runs/general")
+    assert result.code == 0, result.err
+    [command] = [line for line in result.err.splitlines() if line.startswith("Next: jtrans ")]
+    arguments = command.removeprefix("Next: jtrans ").split()
+    assert arguments[-2:] == ["--from", "runs/general"]
+    assert jtrans(*arguments, "--set", "training.max_updates=1").code == 0
 
 
 def spoil(name: str, data: bytes) -> Callable[[Path], object]:

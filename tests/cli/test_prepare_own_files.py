@@ -346,6 +346,11 @@ def test_tagged_sentences_are_prepared_as_source_and_target(jtrans: Jtrans) -> N
     names, labels = corpus.label_names["pos"], corpus.pairs("train").labels["pos"][0]
     assert names[labels[0]] == "NOUN" and labels[-1] < 0
     assert "Unchanged" in jtrans("prepare", *files, "--languages", "de", *options).err
+    assert "Next: jtrans train ud-en/transformer-pp --data out" in result.err
+    settings = ["model.width=8", "training.max_updates=1", "training.validate_samples=0"]
+    changes = [part for setting in settings for part in ("--set", setting)]
+    result = jtrans("train", "ud-en/transformer-pp", "--data", "out", "--run", "tagger", *changes)
+    assert result.err.splitlines()[-1] == "Next: jtrans tag tagger", result.err
 
 
 @pytest.mark.parametrize(

@@ -392,6 +392,10 @@ def test_several_seeds_are_several_runs_that_are_scored_as_one_system(
     scored = jtrans("score", *folders, "--split", "valid", "--json")
     (system,) = json.loads(scored.out)["groups"]
     assert system["name"] == "many (seeds 3, 11)"
+    for name in ("runs/many", "many"):
+        refused = jtrans("translate", name, stdin=b"x")
+        assert refused.code == 2 and f"hint: name them: {' '.join(folders[::-1])}" in refused.err
+    assert "did you mean many/seed-3?" in jtrans("score", "runs/many/seed3").err
     again = jtrans(*command, "--seeds", "3,11", "--set", "training.max_updates=2")
     assert again.code == 0 and again.err.count("nothing to do") == 2
     for wrong in (["--seeds", "1,x"], ["--seeds", "1,1"], ["--seeds", "1", "--seed", "2"]):
