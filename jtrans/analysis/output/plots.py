@@ -148,7 +148,7 @@ def _end_labels(axes: Axes, figure: Figure) -> None:
     """Write each system's name at the end of its line, moved apart where two would meet."""
     low, high = axes.get_ylim()
     ends = []
-    right = len(figure.bins) - 1  # beside the last bin even where that is empty
+    right = axes.get_xlim()[1]  # not over the axis, and there even where the last bin is empty
     for name, series in zip(_names(figure), figure.series, strict=True):
         known = [place for place, value in enumerate(series.values) if value is not None]
         ends.append((series.values[known[-1]] or 0.0 if known else low, name, series.index))
@@ -157,8 +157,8 @@ def _end_labels(axes: Axes, figure: Figure) -> None:
     for place, (_, name, index) in zip(heights, ends, strict=True):
         axes.annotate(
             name,
-            (right + SHIFT * (len(ends) - 1) / 2, place),
-            (8, 0),
+            (right, place),
+            (4, 0),
             textcoords="offset points",
             color=text_colour(index),
             va="center",

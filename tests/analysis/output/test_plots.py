@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -52,6 +53,17 @@ def test_a_figure_becomes_svg_and_png(tmp_path: Path, figure: Figure) -> None:
         assert any(ink.lower() in text for ink in inks)
     assert "nan" not in text
     assert png.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("systems", [1, 2, 6])
+def test_names_at_the_ends_of_lines_do_not_lie_on_the_axes(tmp_path: Path, systems: int) -> None:
+    series = [replace(FIGURE.series[0], system=f"number {i}", index=i) for i in range(systems)]
+    text = draw(replace(FIGURE, series=series), tmp_path / "a")[0].read_text(encoding="utf-8")
+    area = re.search(r'<g id="patch_2">\s*<path d="M ([\d.]+) [\d.]+ \s*L ([\d.]+) ', text)
+    assert area is not None
+    names = re.findall(r"<!-- number \d -->\s*<g [^>]*translate\(([\d.]+) ", text)
+    assert len(names) == systems
+    assert min(map(float, names)) > float(area[2]) > float(area[1])
 
 
 def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
