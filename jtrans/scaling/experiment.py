@@ -35,6 +35,8 @@ MEASURED = (BASE, DEEPER, WIDER)
 # of Student's t, 97.5 %, by degrees of freedom; beyond, that of the normal distribution
 T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 NORMAL_QUANTILE = 1.96
+# what may differ in the runs of an earlier command: they go on where they ended
+LONGER = ("training.max_", "training.stop", "training.keep")
 
 Train = Callable[[Config, Path], "Result"]
 
@@ -220,16 +222,20 @@ def train_model(
         should_stop: see `jtrans.training.session.train`.
 
     Raises:
-        JtransError: as `jtrans.training.session.train`.
+        JtransError: as `jtrans.training.session.train`; or a run has other settings.
     """
     from jtrans.training.session import train
+    from jtrans.training.setup.continuing import check_same_run
 
     results: dict[int, Result] = {}
     for seed in plan.seeds:
+        folder, own = plan.run_folder(name, seed), with_seed(config, seed)
+        if Run.exists(folder):
+            check_same_run(Run.open(folder), own, free=LONGER)
         result = train(
-            with_seed(config, seed),
+            own,
             data=plan.data,
-            run=plan.run_folder(name, seed),
+            run=folder,
             device=device,
             events=events(),
             should_stop=should_stop,

@@ -191,8 +191,8 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     setting = chosen.setting or experiment.setting
     job = _job(chosen, chosen.task, setting, experiment.overrides)
     for row, seed in product(rows, seeds):  # refuse other settings or data before the first minute
-        job.config(row, seed)
-        job.finished(row, seed, experiment.splits)
+        if job.finished(row, seed, experiment.splits) is None:
+            job.check_run(row, seed)
     if chosen.figures:
         _show(experiment, done, chosen.out)
         _draw(experiment, job, rows, seeds)
@@ -341,6 +341,8 @@ def _repeat(chosen: argparse.Namespace) -> int:
     write_text(recipe, tomli_w.dumps(known.config))
     row = Row(known.row, str(recipe).replace("{", "{{").replace("}", "}}"))
     experiment = Experiment(known.row, f"{known.row} again", [row], list(known.splits))
+    if not there.is_file():
+        job.check_run(row, known.seed)
     _, code = _train(job, experiment, [row], [known.seed], chosen.budget)
     again = job.finished(row, known.seed, experiment.splits)
     if again is None:

@@ -17,6 +17,7 @@ from jtrans import __version__
 from jtrans.errors import CheckpointError, ConfigError, usage_error
 from scripts.reproduction.catalogue import Row, task_pairs
 from scripts.reproduction.results import (
+    FREE,
     METRICS,
     DataFacts,
     RowResult,
@@ -80,6 +81,19 @@ class Job:
         """Return the name of the checkpoint that a row is translated with."""
         average = row.average or self.average
         return f"average-{average}" if average else "best"
+
+    def check_run(self, row: Row, seed: int) -> None:
+        """Refuse settings that cannot be, or a run that was begun with others.
+
+        Raises:
+            ConfigError: naming the setting.
+        """
+        from jtrans.runs import Run
+        from jtrans.training.setup.continuing import check_same_run
+
+        folder, config = self.run_folder(row, seed), self.config(row, seed)
+        if Run.exists(folder):
+            check_same_run(Run.open(folder), config, free=FREE)
 
     def finished(self, row: Row, seed: int, splits: Sequence[str]) -> RowResult | None:
         """Return the result of a row, if there is one with the scores of these splits.

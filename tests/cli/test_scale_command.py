@@ -133,6 +133,32 @@ def test_three_models_are_trained_and_the_scaled_recipe_trains(
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.parametrize(
+    ("change", "setting"),
+    [
+        (["--step", 2], "model.decoder_layers"),
+        (["--set", "training.learning_rate=0.5"], "training.learning_rate"),
+    ],
+)
+def test_runs_of_other_settings_are_not_compared(
+    jtrans: Jtrans,
+    corpus: PreparedCorpus,
+    tmp_path: Path,
+    lossy: dict[str, float],
+    change: list[object],
+    setting: str,
+) -> None:
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    assert jtrans(*line).code == 0
+    before = (tmp_path / "scale" / "scale.json").read_bytes()
+    result = jtrans(*line, *change)
+    assert result.code == 2
+    assert f"error: {setting} is " in result.err
+    assert "hint: choose another --out, or delete this run" in result.err
+    assert (tmp_path / "scale" / "scale.json").read_bytes() == before
+    assert jtrans(*line, "--set", "training.max_updates=2").code == 0  # trained for longer
+
+
 def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
 ) -> None:

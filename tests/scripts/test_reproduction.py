@@ -306,6 +306,19 @@ def test_other_settings_than_those_of_a_result_are_refused(done: Path, data: Pat
     assert reproduce(*line, *settings(), "--set", "model.dropout=0.5") == 2
 
 
+@pytest.mark.parametrize("change", ["training.learning_rate=0.5", "model.width=16"])
+def test_a_run_begun_with_other_settings_does_not_go_on(
+    change: str, done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(done / "runs", out / "runs")
+    line = ["demo", *TASK, *place(data, out), "--seeds", "1,2", *settings(), "--set", change]
+    assert reproduce(*line) == 2
+    said = capsys.readouterr().err
+    assert change.partition("=")[0] in said and "choose another --out" in said
+    assert not (out / "rows").exists()
+
+
 def test_equal_time_and_equal_updates_replace_every_limit_of_the_recipe() -> None:
     recipe = find_experiment("equal-parameters", "multi30k-de-en").rows[0]
     config = load_config(recipe.recipe_for("multi30k-de-en"), system_configs())

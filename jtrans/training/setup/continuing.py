@@ -57,16 +57,43 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
             hint=f"--data {run.info.get('data', 'DIR')} continues it; --restart starts over",
             kind="run.other-corpus",
         )
+    changes = []
+    for key, (old, new) in different_settings(run, config).items():
+        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED):
+            _check_fixed(run, key, old, new)
+        if key.startswith("training."):
+            changes.append(f"{key} {_shown(old)} -> {_shown(new)}")
+    return tuple(changes)
+
+
+def different_settings(run: Run, config: Config) -> dict[str, tuple[Any, Any]]:
+    """Return the settings that differ from those of a run, with both values, by dotted key."""
     old, new = (
         _flat(each.model_dump(mode="json")) for each in (run.config(system_configs()), config)
     )
-    changes = []
-    for key in sorted(key for key in {*old, *new} if old.get(key) != new.get(key)):
-        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED):
-            _check_fixed(run, key, old.get(key), new.get(key))
-        if key.startswith("training."):
-            changes.append(f"{key} {_shown(old.get(key))} -> {_shown(new.get(key))}")
-    return tuple(changes)
+    keys = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
+    return {key: (old.get(key), new.get(key)) for key in keys}
+
+
+def check_same_run(run: Run, config: Config, *, free: tuple[str, ...]) -> None:
+    """Refuse a run of another model or training, whose scores would not be of these settings.
+
+    Args:
+        run: begun or finished. How it divides its updates was chosen on its machine.
+        config: that it should have.
+        free: the beginnings of keys that may differ.
+
+    Raises:
+        ConfigError: a setting differs.
+    """
+    free += ("training.micro_batch",)
+    for key, (old, new) in different_settings(run, config).items():
+        if key.startswith(("model.", "training.")) and not key.startswith(free):
+            raise ConfigError(
+                f"{key} is {_shown(new)} here, but the run {run.folder} has {_shown(old)}",
+                hint="choose another --out, or delete this run",
+                kind="config.fixed-key",
+            )
 
 
 def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
