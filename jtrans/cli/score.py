@@ -73,7 +73,11 @@ class ScoreOptions:
         "Print the run's log-probability of these translations, line by line.", "FILE", panel=FORCE
     )
     src: str | None = option("Source lines; with --hyp only counted.", "FILE", panel=FORCE)
-    hyp: list[str] | None = option("Translations, one file per system.", "FILE...", panel=FILES)
+    hyp: list[str] | None = option(
+        "Translations, one file per system; or JSON lines of jtrans translate.",
+        "FILE...",
+        panel=FILES,
+    )
     ref: list[str] | None = option("References, one file per set.", "FILE...", panel=FILES)
     languages: str | None = option(
         "The target chooses sacreBLEU's tokenizer.", "SOURCE-TARGET", "by the files' names", FILES
@@ -211,12 +215,16 @@ def _split(lines: Sequence[str]) -> list[list[str]]:
 
 
 def _read_aligned(names: Sequence[str]) -> list[list[str]]:
-    """Read files, which must all have as many lines as the first."""
+    """Read files, which must all have as many lines as the first.
+
+    Of lines that `jtrans translate --format jsonl` wrote, the best translations are taken.
+    """
+    from jtrans.cli.translate.lines import best_texts
     from jtrans.corpora.lines import read_line_file
 
     texts: list[list[str]] = []
     for name in names:
-        texts.append(read_line_file(Path(name)))
+        texts.append(best_texts(read_line_file(Path(name)), name))
         if not texts[-1]:
             hint = "name a file with one line per sentence"
             raise CorpusError(f"{name} is empty", hint=hint, kind="corpus.empty")

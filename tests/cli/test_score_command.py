@@ -60,6 +60,20 @@ def test_scores_are_those_of_the_translations_in_a_file(
     for metric in ("bleu", "chrf", "ter", "multi_bleu"):
         assert by_file[metric] == pytest.approx(system[metric])
 
+    made = ("--input", "test.de", "--n-best", "2", "--output")
+    written = jtrans("translate", run, *made, "hyp.jsonl", "--format", "jsonl")
+    assert "Next: jtrans score --hyp hyp.jsonl" in written.err
+    [by_object] = json.loads(jtrans("score", "--hyp", "hyp.jsonl", *files[2:], "--json").out)[
+        "systems"
+    ]
+    assert by_object["bleu"] == by_file["bleu"]
+    assert "Next:" not in jtrans("translate", run, *made, "n-best.txt").err
+    objects = Path("hyp.jsonl").read_text(encoding="utf-8").splitlines()
+    Path("cut.jsonl").write_text("\n".join([*objects[:-1], objects[-1][:-9]]), encoding="utf-8")
+    refused = jtrans("score", "--hyp", "cut.jsonl", *files[2:])
+    assert refused.code == 2
+    assert f"line {len(objects)} of cut.jsonl is not the object of a translation" in refused.err
+
 
 def test_translations_are_kept_and_used_again(
     jtrans: Jtrans, make_run: MakeRun, corpus: PreparedCorpus, loaded_runs: list[str]

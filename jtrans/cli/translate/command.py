@@ -128,5 +128,5 @@ def translate(
     )
     work.check_input()
     work.write(output_file, aligned.alignments_file)
-    if output_file != "-":
+    if output_file != "-" and (as_json or n_best == 1):
         console.next_step(f"jtrans score --hyp {shlex.quote(output_file)} --ref REFERENCE")

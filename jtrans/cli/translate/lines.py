@@ -125,3 +125,25 @@ def to_object(line: InputLine, translations: Sequence[Translation]) -> dict[str,
         for translation in translations
     ]
     return {"id": line.number, "source": line.source, **line.fields, "translations": entries}
+
+
+def best_texts(lines: list[str], name: str) -> list[str]:
+    """Return the best translations of lines that `to_object` made; other lines as they are.
+
+    Raises:
+        CorpusError: the first line is such an object, and a later one is not.
+    """
+    texts: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            texts.append(str(read_json(line)["translations"][0]["text"]))
+        except (ValueError, TypeError, LookupError) as error:
+            if not texts:
+                return lines
+            raise CorpusError(
+                f"line {number:,} of {name} is not the object of a translation, as those before it",
+                where=f"{name}:{number}",
+                hint="translate again: jtrans translate RUN --format jsonl",
+                kind="corpus.jsonl",
+            ) from error
+    return texts
