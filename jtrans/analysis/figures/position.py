@@ -77,7 +77,8 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
     begins = np.cumsum(lengths) - lengths
     position = np.arange(len(sentence)) - np.repeat(begins, lengths)
     bins = binning.make(position, Bins.equal(GAP, shown_from=1))
-    fifth = position * BINS // np.maximum(np.repeat(lengths, lengths), 1)
+    # by the middle of a word, so that the bins of a sentence are the same read backwards
+    fifth = (2 * position + 1) * BINS // (2 * np.repeat(lengths, lengths))
     return [
         binned_figure(
             study,
