@@ -123,7 +123,7 @@ def find_experiment(name: str, task: str) -> Experiment:
         name,
         experiment["title"],
         [Row(**row) for row in rows],
-        experiment.get("splits", ["test"]),
+        experiment.get("splits_of", {}).get(task) or experiment.get("splits", ["test"]),
         experiment.get("analyses", ()),
         tasks,
         experiment.get("setting", "paper"),

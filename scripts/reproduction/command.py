@@ -190,6 +190,12 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
         return 0
     setting = chosen.setting or experiment.setting
     job = _job(chosen, chosen.task, setting, experiment.overrides)
+    if absent := [split for split in experiment.splits if split not in job.data.splits]:
+        raise usage_error(
+            f"{job.data.folder} has no split {', '.join(absent)}, which this table is of",
+            f"prepare {chosen.task} with jtrans prepare {chosen.task}",
+            where="--data",
+        )
     for row, seed in product(rows, seeds):  # refuse other settings or data before the first minute
         if job.finished(row, seed, experiment.splits) is None:
             job.check_run(row, seed)

@@ -77,7 +77,7 @@ class RowSummary:
         return "{ " + ", ".join(f"{key} = {json.dumps(v)}" for key, v in values.items()) + " }"
 
     def published(self, split: str) -> float | None:
-        """Return the paper's BLEU of a split."""
+        """Return the paper's BLEU of a split, or its ``perplexity`` on valid."""
         return self.row.published.get(self.results[0].task, {}).get(split)
 
 
@@ -120,6 +120,7 @@ def _score(scores: SplitScores) -> Score:
 def headings(experiment: Experiment) -> list[str]:
     """Return the headings of the table."""
     head = ["row", "parameters", "seeds", "updates", "minutes", "processor minutes", "valid loss"]
+    head += ["perplexity valid", "paper"]
     for split in experiment.splits:
         head += [f"multi-bleu {split}", "paper", f"BLEU {split}", "beside the baseline"]
     return head
@@ -136,6 +137,7 @@ def cells(experiment: Experiment, summary: RowSummary) -> list[str]:
         _mean([result.training["minutes"] for result in results], 0),
         _mean(processor_minutes(results) or [], 1),
         _spread([result.training["valid_loss"] for result in results], 3),
+        *_perplexity(summary),
     ]
     for split in experiment.splits:
         published = summary.published(split)
@@ -145,6 +147,19 @@ def cells(experiment: Experiment, summary: RowSummary) -> list[str]:
         line.append(_spread(summary.values(split, BLEU), 2))
         line.append(_verdict(summary.verdicts.get(split)))
     return line
+
+
+def _perplexity(summary: RowSummary) -> list[str]:
+    """Return that of the lowest validation loss and the published one; empty without the latter."""
+    published = summary.published("perplexity")
+    if published is None:
+        return ["", ""]
+    values = [math.exp(result.training["valid_loss"]) for result in summary.results]
+    is_subset = summary.results[0].data["is_subset"]
+    return [
+        _spread(values, 2),
+        _beside(float(np.mean(values)), published, is_subset=is_subset),
+    ]
 
 
 def _beside(ours: float, published: float | None, *, is_subset: bool) -> str:

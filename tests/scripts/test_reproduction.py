@@ -17,7 +17,9 @@ from plugins.small_corpus import make_nouns
 
 from jtrans.config import find_config, load_config
 from jtrans.config.schema import ExpectBand
+from jtrans.corpora.catalogue.load import find_entry
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.errors import ConfigError
 from jtrans.evaluation.significance import PairedResult
 from jtrans.models.zoo import build_model, system_configs
 from scripts.reproduction import command
@@ -88,6 +90,19 @@ def test_every_row_of_every_experiment_can_be_trained(name: str) -> None:
         for row in experiment.rows:
             assert row.baseline is None or row.baseline in names
             load_config(row.recipe_for(task), system_configs(), options=row.settings)
+
+
+@pytest.mark.parametrize("task", task_pairs())
+def test_experiments_score_splits_of_their_corpus_and_all_that_are_published(task: str) -> None:
+    for name in experiment_names():
+        try:
+            experiment = find_experiment(name, task)
+        except ConfigError:  # not meant for this task
+            continue
+        assert {"train", *experiment.splits} <= set(find_entry(task).sentences)
+        published = {key for row in experiment.rows for key in row.published.get(task, {})}
+        if name.startswith("table"):
+            assert published <= {"perplexity", *experiment.splits}
 
 
 def test_published_numbers_are_those_that_the_recipes_cite() -> None:
@@ -298,6 +313,16 @@ def test_what_cannot_be_reproduced_is_refused(
         "error",
         "hint",
     ]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_without_a_split_of_the_table_is_refused_before_training(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = replace(find_experiment("demo", "grammar-de-en"), splits=["valid", "mt08"])
+    monkeypatch.setattr(command, "find_experiment", lambda name, task: experiment)
+    assert reproduce("demo", *TASK, *place(data, tmp_path / "out"), *settings()) == 2
+    assert "has no split mt08" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -150,6 +150,25 @@ def test_results_of_fewer_splits_are_left_out_and_named(
     assert (said.out, "1 left: transformer-2" in said.err) == ("", True)
 
 
+def test_table_3_shows_perplexities_beside_the_published_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(value: dict[str, Any]) -> None:
+        value |= {"row": "transformer", "task": "iwslt14-de-en"}
+        value |= {
+            "recipe": "iwslt14-de-en/transformer",
+            "splits": {"valid": value["splits"]["test"]},
+        }
+        value["training"]["valid_loss"] = math.log(5.5)
+
+    path = edited(change, tmp_path / "transformer-2.json")
+    line = ["--task", "iwslt14-de-en", "--out", tmp_path / "out", "--merge", path]
+    assert reproduce("table3", *line) == 0
+    head, row = capsys.readouterr().out.splitlines()[1:3]
+    assert "perplexity valid" in head
+    assert "5.50" in row and "5.39 (+0.11)" in row
+
+
 def test_the_table_says_which_settings_were_changed_and_in_which_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
