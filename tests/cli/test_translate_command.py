@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import threading
 from pathlib import Path
@@ -218,6 +220,32 @@ def test_damaged_weights_are_refused(jtrans: Jtrans, make_run: MakeRun, source: 
     assert result.code == 2
     assert "damaged" in result.err
     assert not Path("hyp.en").exists()
+
+
+def test_an_input_that_cannot_be_read_ends_the_command(make_run: MakeRun, tmp_path: Path) -> None:
+    with (tmp_path / "new").open("wb") as only_written:
+        process = start_process(
+            *("translate", make_run()), stdin=only_written, stderr=subprocess.PIPE
+        )
+        error = process.communicate(timeout=120)[1]
+    assert process.returncode == 2
+    assert error.startswith(b"error: standard input cannot be read: Bad file descriptor")
+
+
+def test_what_is_typed_in_another_encoding_is_refused_with_its_line(make_run: MakeRun) -> None:
+    terminal, inside = pty.openpty()
+    os.write(terminal, b"hund\nsch\xf6n\n")
+    process = start_process(
+        *("translate", make_run()),
+        stdin=inside,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, error = process.communicate(timeout=120)
+    os.close(inside)
+    os.close(terminal)
+    assert (process.returncode, out.count(b"\n")) == (2, 1)
+    assert b"error: standard input is not UTF-8 text: byte 0xf6 in line 2" in error
 
 
 def check_answers(process: subprocess.Popen[bytes]) -> None:

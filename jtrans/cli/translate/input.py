@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import re
 import sys
@@ -125,7 +126,8 @@ class LineInput:
         """Yield the lines in chunks, of a file of `size` lines each.
 
         Raises:
-            CorpusError: a line from a pipe is not UTF-8 text; those before it have been yielded.
+            CorpusError: a line from a pipe or a terminal is not UTF-8 text, or reading fails; the
+                lines before have been yielded.
         """
         if self.lines is not None:
             for start in range(0, len(self.lines), size):
@@ -145,19 +147,20 @@ class LineInput:
 
 def _typed() -> Iterator[list[str]]:
     """Prompt for lines on a terminal and yield each, until end of file (Ctrl-D)."""
-    while True:
+    for number in itertools.count(1):
         print("> ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
+        line = sys.stdin.buffer.readline()
         if not line:
             print(file=sys.stderr)
             return
-        yield [line.rstrip("\r\n")]
+        yield [_decoded(line, number)]
 
 
 def _piped(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Yield the lines that have arrived since the last chunk, at most a full chunk."""
     lines: queue.Queue[bytes] = queue.Queue(maxsize=2 * CHUNK_LINES)
-    threading.Thread(target=_fill, args=(stream, lines), daemon=True).start()
+    faults: list[OSError] = []
+    threading.Thread(target=_fill, args=(stream, lines, faults), daemon=True).start()
     while (line := lines.get()) != _END:
         chunk, until = [line], time.monotonic() + CHUNK_SECONDS
         try:
@@ -171,12 +174,21 @@ def _piped(stream: BinaryIO) -> Iterator[list[bytes]]:
             pass
         yield chunk
         if line == _END:
-            return
+            break
+    for fault in faults:
+        raise CorpusError(
+            f"standard input cannot be read: {fault.strerror}",
+            hint="--input FILE, or a pipe",
+            kind="corpus.unreadable",
+        ) from fault
 
 
-def _fill(stream: BinaryIO, lines: queue.Queue[bytes]) -> None:
-    for line in stream:
-        lines.put(line)
+def _fill(stream: BinaryIO, lines: queue.Queue[bytes], faults: list[OSError]) -> None:
+    try:
+        for line in stream:
+            lines.put(line)
+    except OSError as fault:
+        faults.append(fault)
     lines.put(_END)
 
 
