@@ -31,7 +31,7 @@ def available_cpus() -> int:
 
 
 def are_idle(threads: int) -> bool:
-    """Return whether other processes leave so many of the machine's processors alone now."""
+    """Return whether other processes leave this number of the machine's processors idle now."""
     return others_running() + threads <= (os.cpu_count() or 1)
 
 

@@ -54,13 +54,13 @@ def learn(
     write_text(output, codes)
     learned = count_merges(codes)
     words = sum(count.total() for count in counts)
-    console.talk(f"{'BPE':<12} {learned:,} merges learned from {words:,} words")
+    console.say("BPE", f"{learned:,} merges learned from {words:,} words")
     if learned < merges:
         console.warn(
             f"only {learned:,} of {merges:,} merges were learned: "
             f"all further pairs occur fewer than {min_frequency} times (--min-frequency)"
         )
-    console.talk(f"{'Written':<12} {output}")
+    console.say("Written", str(output))
     names = [shlex.quote(str(path)) for path in (output, inputs[0], f"{inputs[0]}.bpe")]
     console.next_step("jtrans bpe apply --codes {} < {} > {}".format(*names))
 

@@ -115,6 +115,11 @@ def talk(text: str = "") -> None:
         print(text, file=sys.stderr, flush=True)
 
 
+def say(label: str, text: str) -> None:
+    """Write a line with its label in a column of its own to stderr, unless --quiet."""
+    talk(f"{label:<12} {text}" if label else text)
+
+
 def warn(text: str) -> None:
     """Write a warning to stderr, even with --quiet."""
     print(f"warning: {text}", file=sys.stderr, flush=True)
@@ -180,7 +185,7 @@ class TerminalProgress:
     def say(self, label: str, text: str) -> None:
         """Show a line with its label in a column of its own."""
         self._close()
-        talk(f"{label:<12} {text}" if label else text)
+        say(label, text)
 
     def warn(self, text: str) -> None:
         """Show a warning once."""

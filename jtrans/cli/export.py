@@ -140,9 +140,9 @@ def _text(run: Run, split: str, data: Path | None) -> SplitLines:
 def _describe(export: Export) -> None:
     facts = export.facts
     size = sum(path.stat().st_size for path in export.folder.rglob("*") if path.is_file())
-    console.talk(f"{'Exported':<12} {facts['run']}, checkpoint {facts['checkpoint']}")
-    console.talk(f"{'Model':<12} {facts['system']}, weights {facts['weights']}")
-    console.talk(f"{'Written':<12} {export.folder}, {size / 1e6:,.1f} MB")
+    console.say("Exported", f"{facts['run']}, checkpoint {facts['checkpoint']}")
+    console.say("Model", f"{facts['system']}, weights {facts['weights']}")
+    console.say("Written", f"{export.folder}, {size / 1e6:,.1f} MB")
 
 
 def _print(check: ExportCheck) -> None:

@@ -68,8 +68,8 @@ def import_(
                 "target_vocabulary": len(target),
             }
         )
-    console.talk(f"{'Imported':<12} {checkpoint}")
-    console.talk(f"{'Model':<12} {system}, {parameters:,} parameters")
-    console.talk(f"{'Vocabulary':<12} source {len(source):,} · target {len(target):,}")
-    console.talk(f"{'Written':<12} {run}")
+    console.say("Imported", str(checkpoint))
+    console.say("Model", f"{system}, {parameters:,} parameters")
+    console.say("Vocabulary", f"source {len(source):,} · target {len(target):,}")
+    console.say("Written", str(run))
     console.next_step(f"jtrans translate {shlex.quote(str(run))} --input FILE")

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from jtrans.cli import completion
-from jtrans.errors import DecodingError, JtransError, did_you_mean, name_hint
+from jtrans.errors import DecodingError, JtransError, did_you_mean, name_hint, usage_error
 
 if TYPE_CHECKING:
     from jtrans.decoding.options import DecodingChoices, TranslationExtras
@@ -247,3 +247,22 @@ def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
             hint=name_hint(value, valid),
             kind="decoding.option",
         )
+
+
+def read_seeds(text: str) -> list[int]:
+    """Return the numbers of `--seeds`.
+
+    Raises:
+        ConfigError: not all are numbers below 2^32, or some are the same.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    numbers = [int(part) for part in parts if part.isdecimal()]
+    if len(set(numbers)) < len(parts):
+        raise _seeds_error(f"--seeds needs different numbers, not {text!r}")
+    if max(numbers) >= 2**32:
+        raise _seeds_error(f"a seed is less than 2^32, not {max(numbers)}")
+    return numbers
+
+
+def _seeds_error(message: str) -> JtransError:
+    return usage_error(message, "--seeds 1,2,3", where="--seeds")

@@ -49,7 +49,7 @@ def recipes(
         path = _copy(name, copy)
         if as_json:
             console.print_json({"name": name, "copy": str(path)})
-        console.talk(f"{'Written':<12} {path}")
+        console.say("Written", str(path))
         console.next_step(f"jtrans train {shlex.quote(str(path))}")
 
 

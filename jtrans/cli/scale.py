@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from jtrans.cli import console
-from jtrans.cli.options import DEVICE, JSON, SETTINGS, argument, data_option, flag, option
+from jtrans.cli.options import (
+    DEVICE,
+    JSON,
+    SETTINGS,
+    argument,
+    data_option,
+    flag,
+    option,
+    read_seeds,
+)
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -180,21 +189,12 @@ def _make_plan(
     from jtrans.scaling.experiment import ScalingPlan
 
     config = load_config(recipe, system_configs(), overrides=settings or ())
-    chosen = (config.training.seed,) if seeds is None else _seeds(seeds)
+    chosen = (config.training.seed,) if seeds is None else tuple(read_seeds(seeds))
     place = out or Path("runs/scale") / Path(recipe).with_suffix("")
     folder = data or default_data(config)
     plan = ScalingPlan(recipe, config, folder, place, ratio, step, chosen)
     plan.check()
     return plan
-
-
-def _seeds(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts):
-        raise usage_error(
-            f"{text!r} is not a list of different seeds", "--seeds 1,2,3", where="--seeds"
-        )
-    return tuple(int(part) for part in parts)
 
 
 def _show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
@@ -203,7 +203,7 @@ def _show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
     from jtrans.scaling.report import duration
     from jtrans.scaling.sizes import ffn_width, layer_counts
 
-    console.talk(f"{'Estimating':<12} memory and time of {', '.join(plan.configs)}")
+    console.say("Estimating", f"memory and time of {', '.join(plan.configs)}")
     estimates = predict(plan.configs, plan.data, device)
     if as_json:
         models = {name: estimate.to_json() for name, estimate in estimates.items()}
@@ -247,7 +247,7 @@ def _scale_recipe(
     depth, width = find_gradients(plan, runs)
     scaling = find_scaling(plan, depth, width)
     larger = scaled_config(plan, scaling)
-    console.talk(f"{'Estimating':<12} memory and time of the base and of the scaled model")
+    console.say("Estimating", "memory and time of the base and of the scaled model")
     estimates = predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
     result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
     recipe, page = write_recipe(result), write_report(result)
@@ -256,7 +256,7 @@ def _scale_recipe(
         result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
         page = write_report(result)
     _show_result(result, as_json=as_json)
-    console.talk(f"{'Written':<12} {recipe}, {page}")
+    console.say("Written", f"{recipe}, {page}")
     place = shlex.quote(str(plan.run_folder(SCALED, plan.seeds[0])))
     if with_scaled:
         base = shlex.quote(str(plan.run_folder(BASE, plan.seeds[0])))
@@ -286,7 +286,7 @@ def _train(plan: ScalingPlan, name: str, config: Config, device: str | None) -> 
         console.next_step(shlex.join(["jtrans", *sys.argv[1:]]))
         raise typer.Exit(signals.exit_code or 0)
     losses = ", ".join(f"{loss:.4f}" for loss in runs.losses.values())
-    console.talk(f"{name:<12} validation loss {losses}")
+    console.say(name, f"validation loss {losses}")
     return runs
 
 

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jtrans.cli import console, ranks
-from jtrans.cli.options import DEVICE, JSON, MACHINE, SETTINGS, argument, data_option, flag, option
+from jtrans.cli.options import (
+    DEVICE,
+    JSON,
+    MACHINE,
+    SETTINGS,
+    argument,
+    data_option,
+    flag,
+    option,
+    read_seeds,
+)
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -137,9 +147,7 @@ def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[
     """Return the configuration of each seed, and the folder of its run."""
     from jtrans.runs import Run
 
-    numbers = [part.strip() for part in seeds.split(",")]
-    if not all(part.isdecimal() for part in numbers) or len(set(numbers)) < len(numbers):
-        raise usage_error(f"--seeds needs different numbers, not {seeds!r}", "--seeds 1,2,3")
+    numbers = read_seeds(seeds)
     if seed is not None:
         raise usage_error("--seed and --seeds exclude each other", "use one of them")
     if Run.exists(run):
@@ -149,9 +157,7 @@ def _for_seeds(config: Config, run: Path, seeds: str, seed: int | None) -> dict[
             where="--run",
         )
     result = {}
-    for number in map(int, numbers):
-        if number >= 2**32:
-            raise usage_error(f"a seed is less than 2^32, not {number}", "--seeds 1,2,3")
+    for number in numbers:
         training = config.training.model_copy(update={"seed": number})
         result[run / f"seed-{number}"] = config.model_copy(update={"training": training})
     return result

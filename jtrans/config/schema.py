@@ -129,7 +129,7 @@ class ScheduleConfig(NamedSection):
     # inverse-sqrt, cosine, wsd: rate at update 0
     warmup_init: Annotated[float, Field(ge=0.0)] = 1e-7
     floor: Annotated[float, Field(ge=0.0)] = 1e-9  # training ends below this rate
-    # rnmt: as if so many replicas shared an update; the decay, in updates times replicas
+    # rnmt: as if this many replicas shared an update; the decay, in updates times replicas
     replicas: Count | None = None
     decay_start: Annotated[int, Field(ge=0)] | None = None
     decay_end: Count | None = None

@@ -89,20 +89,7 @@ class SearchOptions:
         return cls(**{**config.decoding.model_dump(), **changed})
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise _refusal(f"beam {self.beam} is less than 1", "--beam 5 is a good start")
-        if self.beam > WIDEST_BEAM:
-            raise _refusal(
-                f"beam {self.beam:,} is more than {WIDEST_BEAM}",
-                "--beam 5 is usual; time and memory grow with it, and quality seldom does",
-            )
-        if not 1 <= self.nbest <= self.beam:
-            wider = min(max(self.nbest, 5), WIDEST_BEAM)
-            raise _refusal(
-                f"beam {self.beam} cannot give {self.nbest} translations per line",
-                f"between 1 and {self.beam}, or a wider beam: --beam {wider}"
-                + (" is the widest" if self.nbest >= WIDEST_BEAM else ""),
-            )
+        self._check_beam()
         if not -10.0 <= self.length_penalty <= 10.0:  # also refuses nan
             raise _refusal(
                 f"length penalty {self.length_penalty} is not between -10 and 10",
@@ -119,6 +106,33 @@ class SearchOptions:
             raise _refusal(
                 f"unknown stopping rule {self.stopping!r}", name_hint(self.stopping, STOPPING_RULES)
             )
+        self._check_repetitions()
+        self._check_groups()
+        factor, plus = self._length_rule
+        if factor == 0.0 and 1 < self.min_length >= plus:
+            raise _refusal(
+                f"a translation of at least {self.min_length} tokens and </s> does not fit into "
+                f"--max-length {self.max_length}",
+                f"--max-length {self.min_length + 50}, or a lower --min-length",
+            )
+
+    def _check_beam(self) -> None:
+        if self.beam < 1:
+            raise _refusal(f"beam {self.beam} is less than 1", "--beam 5 is a good start")
+        if self.beam > WIDEST_BEAM:
+            raise _refusal(
+                f"beam {self.beam:,} is more than {WIDEST_BEAM}",
+                "--beam 5 is usual; time and memory grow with it, and quality seldom does",
+            )
+        if not 1 <= self.nbest <= self.beam:
+            wider = min(max(self.nbest, 5), WIDEST_BEAM)
+            raise _refusal(
+                f"beam {self.beam} cannot give {self.nbest} translations per line",
+                f"between 1 and {self.beam}, or a wider beam: --beam {wider}"
+                + (" is the widest" if self.nbest >= WIDEST_BEAM else ""),
+            )
+
+    def _check_repetitions(self) -> None:
         if self.no_repeat_ngram < 0:
             raise _refusal(
                 f"n-grams of {self.no_repeat_ngram} tokens do not exist",
@@ -128,14 +142,6 @@ class SearchOptions:
             raise _refusal(
                 f"a sequence cannot come at most {self.max_repeats} times",
                 "--max-repeats 3 stops loops, 0 allows them",
-            )
-        self._check_groups()
-        factor, plus = self._length_rule
-        if factor == 0.0 and 1 < self.min_length >= plus:
-            raise _refusal(
-                f"a translation of at least {self.min_length} tokens and </s> does not fit into "
-                f"--max-length {self.max_length}",
-                f"--max-length {self.min_length + 50}, or a lower --min-length",
             )
 
     def _check_groups(self) -> None:

@@ -7,7 +7,6 @@ detects errors before anything is written.
 from __future__ import annotations
 
 import json
-import os
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from jtrans.files import disk_errors, lines_digest, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
 from jtrans.preparation.languages import check_languages
 from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
+from jtrans.preparation.work_folder import check_place
 from jtrans.progress import Progress
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.segment import useless_entries
@@ -47,7 +47,7 @@ class Request:
 
     @property
     def valid_size(self) -> int:
-        """So many clean training pairs, chosen by their text, go to valid; 0: none."""
+        """The number of clean training pairs, chosen by their text, that go to valid; 0: none."""
         return int(self.record.get("valid_size", 0))
 
 
@@ -65,13 +65,9 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         ConfigError: an option cannot be used.
     """
     has_valid = "valid" in corpus.splits
-    every, size = (None if has_valid else n for n in (corpus.valid_every, corpus.valid_size))
-    for name in ("train",) if every or size else ("train", "valid"):
-        if not len(corpus.splits.get(name, ())):
-            raise CorpusError(f"the corpus {corpus.name} has no {name} text", kind="corpus.empty")
-    for name, text in corpus.splits.items():
-        if name != "train" and not _has_text(text):
-            raise no_text(name, text)
+    sizes = {"valid_every": corpus.valid_every, "valid_size": corpus.valid_size}
+    taken = {name: size for name, size in sizes.items() if size and not has_valid}
+    _check_text(corpus, ("train",) if taken else ("train", "valid"))
     _check_split_names(corpus)
     _check_skipped(corpus, progress)
     pipeline = _load_pipeline(options.pipeline, corpus.languages)
@@ -81,15 +77,27 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
         if pipeline
         else _make_sides(corpus.languages, options, dictionary, progress)
     )
-    if corpus.languages[0] == corpus.languages[1] and sides[0].segmenter != sides[1].segmenter:
-        raise usage_error(
-            f"source and target are the same text, but {sides[0].segmenter} is to segment the "
-            f"source, {sides[1].segmenter} the target",
-            "--segment chooses for both sides",
-        )
+    _check_segmenters(corpus, sides)
     options = _settle(options, sides, pipeline)
+    record = _splits_record(corpus, options, pipeline) | taken
+    if pipeline is not None:
+        record["pipeline_from"] = options.pipeline
+        record["pipeline_digest"] = pipeline.fingerprint()
+    if options.labels:
+        check_labels(options.labels)
+        record["labels_digest"] = labels_digest(options.labels)
+    if dictionary is not None:
+        record["dictionary_digest"] = text_digest(dictionary)
+    check_languages(corpus, progress)
+    return Request(corpus, options, sides, record, pipeline)
+
+
+def _splits_record(
+    corpus: Corpus, options: PrepareOptions, pipeline: TextPipeline | None
+) -> dict[str, Any]:
+    """Return the record of the text and the options, without those that a pipeline decides."""
     decided = {"pipeline", *(PIPELINE_OPTIONS if pipeline else ())}
-    record: dict[str, Any] = {
+    return {
         "languages": list(corpus.languages),
         "options": options.model_dump(mode="json", exclude=decided),
         "splits": {
@@ -103,20 +111,27 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
             for name, text in corpus.splits.items()
         },
     }
-    if every:
-        record["valid_every"] = every
-    if size:
-        record["valid_size"] = size
-    if pipeline is not None:
-        record["pipeline_from"] = options.pipeline
-        record["pipeline_digest"] = pipeline.fingerprint()
-    if options.labels:
-        check_labels(options.labels)
-        record["labels_digest"] = labels_digest(options.labels)
-    if dictionary is not None:
-        record["dictionary_digest"] = text_digest(dictionary)
-    check_languages(corpus, progress)
-    return Request(corpus, options, sides, record, pipeline)
+
+
+def _check_text(corpus: Corpus, needed: Sequence[str]) -> None:
+    """Check that the splits hold text, and that those needed are there."""
+    for name in needed:
+        if not len(corpus.splits.get(name, ())):
+            raise CorpusError(f"the corpus {corpus.name} has no {name} text", kind="corpus.empty")
+    for name, text in corpus.splits.items():
+        if name != "train" and not _has_text(text):
+            raise no_text(name, text)
+
+
+def _check_segmenters(corpus: Corpus, sides: tuple[TextSide, TextSide]) -> None:
+    """Check that both sides are segmented alike where they are the same text."""
+    source, target = (side.segmenter for side in sides)
+    if corpus.languages[0] == corpus.languages[1] and source != target:
+        raise usage_error(
+            f"source and target are the same text, but {source} is to segment the source, "
+            f"{target} the target",
+            "--segment chooses for both sides",
+        )
 
 
 def _check_split_names(corpus: Corpus) -> None:
@@ -253,7 +268,7 @@ def is_up_to_date(
         CorpusError: the folder holds something else, or text that was edited.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        _check_place(folder)
+        check_place(folder)
         return False
     if not PreparedCorpus.exists(folder):
         # not even --force replaces a folder that is not a prepared corpus
@@ -263,7 +278,7 @@ def is_up_to_date(
             kind="corpus.not-ours",
         )
     if force:
-        _check_place(folder)
+        check_place(folder)
         return False
     info = read_info(folder)
     changes = _changes(info, record)
@@ -294,28 +309,6 @@ def _is_all_ours(folder: Path, info: Mapping[str, Any]) -> bool:
     known = {"corpus.json", *info.get("files", ())}
     paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return len(known) > 1 and all(path.relative_to(folder).as_posix() in known for path in paths)
-
-
-def _check_place(folder: Path) -> None:
-    """Check, before the work rather than after it, that the folder can be created."""
-    real = Path(os.path.realpath(folder))
-    if real.is_dir() and (real.is_mount() or Path.cwd().is_relative_to(real)):
-        problem = "a disk is mounted there" if real.is_mount() else "this is the working directory"
-        raise CorpusError(
-            f"{folder} cannot appear as a whole: {problem}",
-            hint=f"choose a folder inside it: --out {folder / 'corpus'}",
-            kind="corpus.place",
-        )
-    place = real.parent  # the work folder is there, too
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        problem = "no permission to write" if place.is_dir() else "not a folder:"
-        raise CorpusError(
-            f"cannot make {folder}: {problem} {place}",
-            hint="choose another --out",
-            kind="corpus.place",
-        )
 
 
 def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:

@@ -127,6 +127,32 @@ class WorkFolder:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def check_place(folder: Path) -> None:
+    """Check, before the work rather than after it, that the output folder can be created.
+
+    Raises:
+        CorpusError: it cannot.
+    """
+    real = Path(os.path.realpath(folder))
+    if real.is_dir() and (real.is_mount() or Path.cwd().is_relative_to(real)):
+        problem = "a disk is mounted there" if real.is_mount() else "this is the working directory"
+        raise CorpusError(
+            f"{folder} cannot appear as a whole: {problem}",
+            hint=f"choose a folder inside it: --out {folder / 'corpus'}",
+            kind="corpus.place",
+        )
+    place = real.parent  # the work folder is there, too
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        problem = "no permission to write" if place.is_dir() else "not a folder:"
+        raise CorpusError(
+            f"cannot make {folder}: {problem} {place}",
+            hint="choose another --out",
+            kind="corpus.place",
+        )
+
+
 def mark_done(marker: Path, files: Iterable[Path], record: Any = None) -> None:
     """Write the marker of a finished step, with the digests of its files beside it."""
     digests = {path.name: file_digest(path) for path in files}

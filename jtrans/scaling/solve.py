@@ -72,7 +72,7 @@ class Scaling:
         stacks: of the base model.
         width_ratio: its F/E.
         gradients: that decide the direction.
-        target: the factor by which the parameters of the layers shall grow.
+        target: the factor by which the parameters of the layers are to grow.
         step_size: alpha, so that alpha times the gradients are the exact increments.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,15 +72,8 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
     micro_batches = [micro_batch for update in epoch for micro_batch in update]
     costs = [_cost(trainer, micro_batch) for micro_batch in micro_batches]
     ranked = [micro_batches[index] for index in np.argsort(costs, kind="stable")]
-    chosen = [ranked[int(quantile * len(ranked))] for quantile in QUANTILES]
-    with memory_errors():
-        _run(trainer, chosen[0])  # warm-up: allocates memory and loads kernels
-        timed_seconds = sum(_run(trainer, micro_batch)[0] for micro_batch in chosen)
-        step_seconds = _run(trainer, chosen[0])[1]
-        _run(trainer, ranked[-1])  # the peak of memory
-    timed_cost = sum(_cost(trainer, micro_batch) for micro_batch in chosen)
-    seconds = timed_seconds * sum(costs) / timed_cost
-    seconds += step_seconds * len(epoch)
+    pass_seconds, step_seconds = _measure(trainer, ranked)
+    seconds = pass_seconds * sum(costs) + step_seconds * len(epoch)
     tokens = trainer.plan.tokens(micro_batches)
     is_joint = trainer.model.is_joint
     sampler = trainer.plan.sampler
@@ -106,6 +100,22 @@ def estimate(config: Config, *, data: Path, device: str | None = None) -> Estima
         frozen_parameters=trainer.model.frozen_count(),
         total_seconds=trainer.stopping.seconds_left(trainer.state, updates, seconds / len(epoch)),
     )
+
+
+def _measure(trainer: Trainer, ranked: Sequence[MicroBatch]) -> tuple[float, float]:
+    """Return the seconds of a pass per unit of `_cost`, and those of an optimiser step.
+
+    Args:
+        trainer: whose memory is at its peak afterwards.
+        ranked: all micro-batches by their cost.
+    """
+    chosen = [ranked[int(quantile * len(ranked))] for quantile in QUANTILES]
+    with memory_errors():
+        _run(trainer, chosen[0])  # warm-up: allocates memory and loads kernels
+        pass_seconds = sum(_run(trainer, micro_batch)[0] for micro_batch in chosen)
+        step_seconds = _run(trainer, chosen[0])[1]
+        _run(trainer, ranked[-1])  # the peak of memory
+    return pass_seconds / sum(_cost(trainer, each) for each in chosen), step_seconds
 
 
 def _cost(trainer: Trainer, micro_batch: MicroBatch) -> int:

@@ -27,7 +27,9 @@ class Totals:
     seconds: float = 0.0
     unmeasured: int = 0  # tokens of skipped updates
     labels: dict[str, float] = field(default_factory=dict)  # the losses of labels by kind, summed
-    labelled: dict[str, int] = field(default_factory=dict)  # over so many source tokens
+    labelled: dict[str, int] = field(
+        default_factory=dict
+    )  # the source tokens they were summed over
 
     @property
     def measured(self) -> int:

@@ -16,9 +16,9 @@ from jtrans.config import Config
 from jtrans.data.batch import collate
 from jtrans.data.bucketing import BatchSampler
 from jtrans.data.prepared import PreparedCorpus
+from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.choose import prepared
-from jtrans.decoding.translator import translate_ids
 from jtrans.evaluation.scores import corpus_score
 from jtrans.models.base import TranslationModel
 from jtrans.nn.device import autocast

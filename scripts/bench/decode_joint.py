@@ -145,8 +145,8 @@ def translate_file(data: Path, lines: int) -> Task:
     """Return the translation of a file of so many lines in micro-batches, with a small model."""
     import torch
 
+    from jtrans.decoding.batched_search import translate_ids
     from jtrans.decoding.prepared.choose import prepared
-    from jtrans.decoding.translator import translate_ids
     from jtrans.nn.device import prepare_device
 
     prepare_device(_cpu())
@@ -299,9 +299,10 @@ def agreement(folder: Path, data: Path, sentences: int) -> list[dict[str, Any]]:
     """Return how many translations by a trained model are the same in float32 and bfloat16."""
     import torch
 
+    from jtrans.decoding.batched_search import translate_ids
     from jtrans.decoding.options import SearchOptions
     from jtrans.decoding.prepared.choose import prepared
-    from jtrans.decoding.translator import load_model, translate_ids
+    from jtrans.decoding.translator import load_model
     from jtrans.runs import Run
 
     sources, _ = read_sources(data, sentences, 64)

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jtrans.decoding import translator
+from jtrans.decoding import batched_search
+from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.phrases import Phrases
-from jtrans.decoding.translator import translate_ids
 from jtrans.errors import WorkError
 from jtrans.models.base import TranslationModel
 from jtrans.nn.layer import Recompute, set_recompute
@@ -232,7 +232,7 @@ def _little_memory(scale: Scale, sentences: int) -> Iterator[None]:
             raise torch.OutOfMemoryError("made up")
         return beam_search(models, source, *rest)  # type: ignore[arg-type]
 
-    with mock.patch.object(translator, "beam_search", limited):
+    with mock.patch.object(batched_search, "beam_search", limited):
         yield
 
 

@@ -11,8 +11,9 @@ from plugins.random_runs import ON_CPU, TRANSFORMER, MakeRun
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.half_precision import HalfPrecision, with_bf16_products
-from jtrans.decoding.translator import Translator, translate_ids
+from jtrans.decoding.translator import Translator
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.nn.device import autocast

@@ -12,7 +12,7 @@ import pytest
 import torch
 from plugins.random_runs import JOINT, ON_CPU, TRANSFORMER, WORDS, MakeRun
 
-from jtrans.decoding import translator
+from jtrans.decoding import batched_search
 from jtrans.decoding.batches import BATCH_TOKENS, default_batch_tokens
 from jtrans.decoding.lanes import in_lanes, lane_count, leave_if_unwanted
 from jtrans.decoding.options import SamplingOptions, TranslationExtras
@@ -42,7 +42,7 @@ def test_lanes_change_no_translation(
     ready = Translator.load([Run.open(make_run(config={"model": model}))], choices)
     translated = []
     for lanes in (1, 2, 3):
-        monkeypatch.setattr(translator, "lane_count", lambda device, lanes=lanes: lanes)
+        monkeypatch.setattr(batched_search, "lane_count", lambda device, lanes=lanes: lanes)
         translated.append(ready.translate_nbest(LINES, 2))
     for other in translated[1:]:
         for best, same in zip(other, translated[0], strict=True):
@@ -56,7 +56,7 @@ def test_lanes_change_no_sample(make_run: MakeRun, monkeypatch: pytest.MonkeyPat
     ready = Translator.load([Run.open(make_run())], replace(ON_CPU, extras=extras))
     drawn = []
     for lanes in (1, 2):
-        monkeypatch.setattr(translator, "lane_count", lambda device, lanes=lanes: lanes)
+        monkeypatch.setattr(batched_search, "lane_count", lambda device, lanes=lanes: lanes)
         drawn.append(ready.translate(LINES))
     assert drawn[0] == drawn[1] and len(set(drawn[0])) > 10
 

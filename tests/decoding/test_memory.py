@@ -10,7 +10,7 @@ import torch
 from plugins.listener import Listener
 from plugins.random_runs import ON_CPU, MakeRun
 
-from jtrans.decoding import teacher_forcing, translator
+from jtrans.decoding import batched_search, teacher_forcing
 from jtrans.decoding.options import HIGHEST_LIMIT, SearchOptions
 from jtrans.decoding.search import beam
 from jtrans.decoding.translator import Translator
@@ -33,7 +33,7 @@ def failure(request: pytest.FixtureRequest) -> Exception:
 
 @pytest.fixture(autouse=True)
 def one_lane(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translator, "lane_count", lambda device: 1)
+    monkeypatch.setattr(batched_search, "lane_count", lambda device: 1)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def limit(monkeypatch: pytest.MonkeyPatch, failure: Exception, most: int) -> lis
         return call
 
     search = limited(beam.beam_search, lambda arguments: len(arguments[1]))
-    monkeypatch.setattr(translator, "beam_search", search)
+    monkeypatch.setattr(batched_search, "beam_search", search)
     score = limited(teacher_forcing._of_batch, lambda arguments: len(arguments[2]))
     monkeypatch.setattr(teacher_forcing, "_of_batch", score)
     return tried
@@ -101,7 +101,7 @@ def test_lanes_halve_their_batches_by_themselves(
 ) -> None:
     expected = ready.translate(LINES)
     ready = replace(ready, batch_tokens=18)  # 3 sentences in one lane, 2 in the other
-    monkeypatch.setattr(translator, "lane_count", lambda device: 2)
+    monkeypatch.setattr(batched_search, "lane_count", lambda device: 2)
     tried, listener = limit(monkeypatch, failure, 1), Listener()
     assert ready.translate(LINES, listener) == expected
     assert max(tried) == 3 and tried.count(1) == 5

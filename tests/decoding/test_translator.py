@@ -11,9 +11,10 @@ from plugins.listener import Listener
 from plugins.random_runs import ON_CPU
 
 import jtrans
+from jtrans.decoding.batched_search import translate_ids
 from jtrans.decoding.batches import by_length
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model, translate_ids
+from jtrans.decoding.translator import LONGEST_SOURCE, Translator, load_model
 from jtrans.errors import CheckpointError, DecodingError
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextPipeline

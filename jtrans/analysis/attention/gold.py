@@ -44,6 +44,20 @@ class _Link(NamedTuple):
     is_sure: bool
     null: str = "NULL"  # how the format writes no word, where words are counted from 1
 
+    def numbers(self, first: int) -> list[int | None]:
+        """Return the numbers of both words, counted from 0; None for no word.
+
+        Args:
+            first: the number of the first word in the file.
+        """
+        nulls = ("NULL", self.null if first else "NULL")
+        return [None if word in nulls else int(word) - first for word in self.words]
+
+    def fits(self, sizes: tuple[int, int], first: int) -> bool:
+        """Return whether a sentence pair of so many words has both words."""
+        pairs = zip(self.numbers(first), sizes, strict=True)
+        return all(word is None or 0 <= word < size for word, size in pairs)
+
 
 def read_gold(
     path: Path,
@@ -80,26 +94,24 @@ def read_gold(
     for link in links:
         number = link.line - 1 if link.sentence is None else link.sentence - first
         is_inside = 0 <= number < len(source) and (link.sentence is not None) == is_numbered
-        sizes = (len(source[number]), len(target[number])) if is_inside else (0, 0)
-        nulls = ("NULL", link.null if first else "NULL")
-        pair = [None if word in nulls else int(word) - first for word in link.words]
-        for word, size in zip(pair, sizes, strict=True):
-            if not is_inside or (word is not None and not 0 <= word < size):
-                raise CorpusError(
-                    f"{link.text} is outside the sentence of {sizes[0]} source and {sizes[1]} "
-                    "target words"
-                    if is_inside
-                    else f"{link.text} is in none of the {len(source):,} sentences of the split",
-                    where=f"{path}, line {link.line}",
-                    hint=f"words are counted from {first}, </s> is not counted; "
-                    f"--gold-base {1 - first} counts from {1 - first}",
-                    kind="corpus.alignment-range",
-                )
+        sizes = (len(source[number]), len(target[number])) if is_inside else None
+        if sizes is None or not link.fits(sizes, first):
+            raise CorpusError(
+                f"{link.text} is outside the sentence of {sizes[0]} source and {sizes[1]} "
+                "target words"
+                if sizes
+                else f"{link.text} is in none of the {len(source):,} sentences of the split",
+                where=f"{path}, line {link.line}",
+                hint=f"words are counted from {first}, </s> is not counted; "
+                f"--gold-base {1 - first} counts from {1 - first}",
+                kind="corpus.alignment-range",
+            )
         allowed = possible[number] = possible[number] or set()
-        if pair[0] is not None and pair[1] is not None:
-            allowed.add((pair[0], pair[1]))
+        source_word, target_word = link.numbers(first)
+        if source_word is not None and target_word is not None:
+            allowed.add((source_word, target_word))
             if link.is_sure:
-                sure[number].add((pair[0], pair[1]))
+                sure[number].add((source_word, target_word))
     return [
         None if allowed is None else GoldAlignment(frozenset(sure[number]), frozenset(allowed))
         for number, allowed in enumerate(possible)

@@ -47,7 +47,7 @@ STYLE: Any = {
 }
 WIDTH, HEIGHT = 5.2, 3.0  # inches: one column and a half
 MANY_BINS = 6  # more have smaller labels
-MOST_LABELS = 18  # of bins: there are so many parts of speech
+MOST_LABELS = 18  # of bins: as many as there are parts of speech
 NAME_WIDTH, ROOM = 130.0, 240.0  # points: of a system's name, of the axis beside names
 MORE = 1.2  # inches for labels that are turned
 SHIFT = 0.08  # of a bin, from one system to the next

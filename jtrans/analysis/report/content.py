@@ -130,26 +130,37 @@ def _sections(study: Study, progress: Progress) -> tuple[list[ReportSection], li
             warnings.append(f"The section of labels is left out: {error.message}.")
     if len(study.subjects) > 1:
         sections.append(ReportSection("compare", "Side by side", [*compare_tables(study)]))
-    layered = [
-        subject
-        for subject in study.with_model
-        if has_layer_weights(subject.run_members[0].run.config(system_configs()).model.system)
-    ]
-    if layered:
-        models = ((subject.name, subject.run_members[0].model) for subject in layered)
-        maps = [item for item in layer_tables(models) if isinstance(item, Heatmap)]
-        sections.append(ReportSection("layers", "Weights of earlier layers", [*maps]))
+    sections += _layer_sections(study)
     try:
-        gold = find_gold(study)
-        if gold is not None:
-            tables = alignment_tables(study, gold)
-            if tables[-1].rows:  # none where no system gives attention maps
-                sections.append(ReportSection("alignment", "Word alignment", [*tables]))
+        sections += _alignment_sections(study)
     except CorpusError as error:
         if error.kind not in ("corpus.alignment-words", "corpus.alignment-empty"):
             raise
         warnings.append(f"Word alignment is left out: {error.message}.")
     return sections, warnings
+
+
+def _layer_sections(study: Study) -> list[ReportSection]:
+    """Return the section of the systems that weigh earlier layers; none without such systems."""
+    layered = [
+        subject
+        for subject in study.with_model
+        if has_layer_weights(subject.run_members[0].run.config(system_configs()).model.system)
+    ]
+    if not layered:
+        return []
+    models = ((subject.name, subject.run_members[0].model) for subject in layered)
+    maps = [item for item in layer_tables(models) if isinstance(item, Heatmap)]
+    return [ReportSection("layers", "Weights of earlier layers", [*maps])]
+
+
+def _alignment_sections(study: Study) -> list[ReportSection]:
+    """Return the section of word alignment; none without gold or attention maps."""
+    gold = find_gold(study)
+    tables = [] if gold is None else alignment_tables(study, gold)
+    if not tables or not tables[-1].rows:
+        return []
+    return [ReportSection("alignment", "Word alignment", [*tables])]
 
 
 def _summary(subject: Subject) -> SystemSummary:

@@ -92,7 +92,7 @@ class Member:
         return self.words_by(self.words)
 
     def words_by(self, words: StudyWords) -> list[list[str]]:
-        """Return its translations split otherwise; its own words where these are the same."""
+        """Return its translations split by `words`; its own words where these are the same."""
         if not words.is_mixed:
             return [words.fold(line) for line in self.translation.words]
         return [words.split(line) for line in self.hypotheses]
@@ -222,7 +222,7 @@ class FileMember:
         return self.words_by(self.words)
 
     def words_by(self, words: StudyWords) -> list[list[str]]:
-        """Return the translations split otherwise."""
+        """Return the translations split by `words`."""
         return [words.split(line) for line in self.hypotheses]
 
 

@@ -167,7 +167,7 @@ def attention(
         return
     for pair in itertools.chain.from_iterable(pairs):
         _print(pair)
-    console.talk(f"{'Written':<12} {len(files)} files; interactive page: {files[-1]}")
+    console.say("Written", f"{len(files)} files; interactive page: {files[-1]}")
 
 
 def number_or_all(option: str, value: str | None) -> int | str | None:

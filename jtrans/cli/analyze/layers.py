@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.analyze.options import out_option
 from jtrans.cli.analyze.show import print_item
 from jtrans.cli.options import CHECKPOINT, JSON, argument
+
+if TYPE_CHECKING:
+    from jtrans.runs import Run
 
 
 def layers(
@@ -25,23 +29,13 @@ def layers(
 
     jtrans analyze layers @last --checkpoint last --json
     """
-    from jtrans.analysis.figures.layers import has_layer_weights, systems_with_layer_weights
     from jtrans.analysis.study.load import system_names
-    from jtrans.errors import ConfigError
-    from jtrans.models.zoo import system_configs
     from jtrans.runs import find_run
 
     opened = [find_run(name) for name in runs]
     names = system_names(opened)
     for run, name in zip(opened, names, strict=True):
-        system = run.config(system_configs()).model.system
-        if not has_layer_weights(system):
-            raise ConfigError(
-                f"{name} has no weights of layers to show: its system is {system}",
-                where=str(run.folder),
-                hint=f"systems that have them: {', '.join(systems_with_layer_weights())}",
-                kind="analysis.no-layer-weights",
-            )
+        _check_run(run, name)
         run.checkpoint(checkpoint)
     import torch
 
@@ -74,7 +68,23 @@ def layers(
         )
         return
     print_item(items[0], first=True)
-    console.talk(f"{'Written':<12} {len(files)} files in {folder}")
+    console.say("Written", f"{len(files)} files in {folder}")
     console.next_step(
         f"jtrans analyze report {shlex.join(run.folder.as_posix() for run in opened)}"
     )
+
+
+def _check_run(run: Run, name: str) -> None:
+    """Check that the system of a run has weights of layers."""
+    from jtrans.analysis.figures.layers import has_layer_weights, systems_with_layer_weights
+    from jtrans.errors import ConfigError
+    from jtrans.models.zoo import system_configs
+
+    system = run.config(system_configs()).model.system
+    if not has_layer_weights(system):
+        raise ConfigError(
+            f"{name} has no weights of layers to show: its system is {system}",
+            where=str(run.folder),
+            hint=f"systems that have them: {', '.join(systems_with_layer_weights())}",
+            kind="analysis.no-layer-weights",
+        )

@@ -57,7 +57,7 @@ def show(
         return
     for number, item in enumerate(items):
         print_item(item, first=number == 0)
-    console.talk(f"{'Written':<12} {len(files)} files in {folder}")
+    console.say("Written", f"{len(files)} files in {folder}")
     names = shlex.join(run.folder.as_posix() for run in study.runs)
     console.next_step(f"jtrans analyze report {names}")
 

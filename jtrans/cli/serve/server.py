@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(
         self, status: int, message: str, hint: str | None, kind: str = "serve.request"
     ) -> None:
-        self.close_connection = True  # what else the client has sent was not read
+        self.close_connection = True  # the rest of what the client sent was not read
         self._send_json(status, {"error": {"kind": kind, "message": message, "hint": hint}})
 
     def _send_json(self, status: int, value: Any) -> None:

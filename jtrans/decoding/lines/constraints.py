@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,15 +55,7 @@ class ConstraintEncoder:
             DecodingError: they contradict each other, or cannot be fulfilled.
         """
         words = self.side.segment(constraints.prefix)
-        pieces = [*constraints.prefix_tokens] or self.side.split(words)
-        prefix = self.side.vocabulary.ids(pieces)
-        for piece, token in zip(constraints.prefix_tokens, prefix, strict=False):
-            if token == UNK and piece != UNKNOWN:
-                raise _refusal(
-                    line,
-                    f"the model has no target token {piece!r} for a prefix",
-                    "tokens are those of --format jsonl, without </s>; raw text is a prefix too",
-                )
+        prefix = self._prefix(words, constraints.prefix_tokens, line)
         required = self._phrases(constraints.required, "required", line)
         # a phrase that the model cannot write forbids nothing, <unk> itself every unknown word
         forbidden = {
@@ -71,6 +63,37 @@ class ConstraintEncoder:
             for text, ids in self._phrases(constraints.forbidden, "forbidden", line).items()
             if UNK not in ids or UNKNOWN in text
         }
+        self._check_possible(required, forbidden, prefix, line)
+        least = [
+            ids
+            for ids in required.values()
+            if not any(
+                ids is not whole and self._contains(whole, ids) for whole in required.values()
+            )
+        ]
+        phrases = Phrases(least, list(forbidden.values()), self.continued)
+        return EncodedConstraints(prefix, [] if constraints.prefix_tokens else words, phrases)
+
+    def _prefix(self, words: list[str], tokens: Sequence[str], line: int) -> list[int]:
+        """Return the ids of a prefix, which is raw words or tokens of the model."""
+        prefix = self.side.vocabulary.ids([*tokens] or self.side.split(words))
+        for piece, token in zip(tokens, prefix, strict=False):
+            if token == UNK and piece != UNKNOWN:
+                raise _refusal(
+                    line,
+                    f"the model has no target token {piece!r} for a prefix",
+                    "tokens are those of --format jsonl, without </s>; raw text is a prefix too",
+                )
+        return prefix
+
+    def _check_possible(
+        self,
+        required: Mapping[str, list[int]],
+        forbidden: Mapping[str, list[int]],
+        prefix: list[int],
+        line: int,
+    ) -> None:
+        """Check that the model can write what is required, and that nothing of it is forbidden."""
         for text, ids in required.items():
             if UNK in ids:
                 raise _refusal(
@@ -87,15 +110,6 @@ class ConstraintEncoder:
                         f"the {whole} contains the forbidden phrase {text!r}",
                         "leave one of the two out",
                     )
-        least = [
-            ids
-            for ids in required.values()
-            if not any(
-                ids is not whole and self._contains(whole, ids) for whole in required.values()
-            )
-        ]
-        phrases = Phrases(least, list(forbidden.values()), self.continued)
-        return EncodedConstraints(prefix, [] if constraints.prefix_tokens else words, phrases)
 
     @cached_property
     def continued(self) -> frozenset[int]:

@@ -50,7 +50,7 @@ def joined(parts: Sequence[Translation], side: TextSide, options: SearchOptions)
     """Return the translations of the parts of a line as one.
 
     Tokens keep the ``</s>`` of every part. The score is the log-probability normalised by the
-    length of the whole, with what else the scores of the parts contain (a coverage penalty).
+    length of the whole, plus whatever else the scores of the parts contain (a coverage penalty).
 
     Args:
         parts: at least one.

@@ -9,7 +9,7 @@ import torch
 
 from jtrans.processors import are_idle
 
-# Products of up to so many rows take less time than threads lose by waiting for one that has no
+# Products of up to this many rows take less time than threads lose by waiting for one that has no
 # processor of its own. Beside another process one thread translated single sentences 1.7 to 3 times
 # as fast as two that sleep soon, and up to 16 times as fast as two that wait long; alone on two
 # cores two were 1.3 times as fast with the 5 rows of a Transformer's beam and 1.5 times with the 75

@@ -52,15 +52,10 @@ def launch(
     with tempfile.TemporaryDirectory(prefix="jtrans-") as name, _environment(name, processes):
         folder = Path(name)
         agent = _Agent(arguments, processes, max_restarts, folder)
-        told: set[int] = set()
         with _reports(report):
             agent.start()
             try:
-                while agent.is_alive():
-                    agent.join(POLL_SECONDS)
-                    if (number := stop_signal()) is not None:
-                        _send(number, _process_ids(folder) - told)
-                        told |= _process_ids(folder)
+                _wait(agent, folder, stop_signal)
             except BaseException:
                 _send(signal.SIGKILL, _process_ids(folder))
                 raise
@@ -68,6 +63,16 @@ def launch(
             raise agent.fault
         codes = [int(path.read_text()) for path in sorted(folder.glob("*.code"))]
         return max(codes, default=0)
+
+
+def _wait(agent: threading.Thread, folder: Path, stop_signal: Callable[[], int | None]) -> None:
+    """Wait for the agent to end; each process gets the signal to stop once."""
+    told: set[int] = set()
+    while agent.is_alive():
+        agent.join(POLL_SECONDS)
+        if (number := stop_signal()) is not None:
+            _send(number, _process_ids(folder) - told)
+            told |= _process_ids(folder)
 
 
 class _Agent(threading.Thread):

@@ -9,7 +9,7 @@ import numpy as np
 
 from jtrans.training.updates import MicroBatch
 
-# so many skipped updates in a row, or among the last ones, and training goes back
+# training goes back after this many skipped updates in a row, or among the last ones
 STREAK = 5
 MANY, LAST = 10, 100
 
@@ -58,7 +58,7 @@ class Trouble:
 
     @property
     def is_repeated(self) -> bool:
-        """Return whether so many updates were skipped that training cannot go on like this."""
+        """Return whether too many updates were skipped for training to go on like this."""
         last = self.unexplained[-STREAK:]
         is_streak = len(last) == STREAK and last[-1] - last[0] == STREAK - 1
         return is_streak or len(self.unexplained) >= MANY

@@ -51,7 +51,7 @@ class Snapshot:
             optimiser: of the weights.
             state: the progress of training.
             trained: the weights to train further, where those of `model` are their moving average.
-            fits: whether there is memory to copy so many bytes. Without a copy, whose place is the
+            fits: whether there is memory to copy a number of bytes. Without a copy, whose place is the
                 CPU, the snapshot is valid until the next update.
             is_kept: whether this rank is to have what is sharded whole, or only gives its part.
         """

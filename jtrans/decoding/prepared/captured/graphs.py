@@ -28,7 +28,7 @@ MOST_GRAPHS = 24  # each holds caches of its size
 MEMORY_SHARE = 0.25  # of a GPU, for all of them
 WARM_UPS = 3  # before a capture, on a stream of its own, as torch's documentation demands
 LEAST_SLOTS, LEAST_SOURCE = 64, 16
-WANTED = 2  # a size is captured when so many searches have asked for it
+WANTED = 2  # a size is captured once this many searches have asked for it
 
 Replay = Callable[[], Tensor]  # does the step and returns its result, always the same tensor
 Capture = Callable[[Replay], Replay]

@@ -144,7 +144,7 @@ class GraphState(Generic[Plain, Source]):
 
     def _take(self, bucket: Bucket, *, needed: bool = False) -> SlotStep[Source] | None:
         """Return the step of a bucket; None if there is none, or was none when last asked."""
-        if bucket == self._asked and not needed:  # in vain
+        if bucket == self._asked and not needed:  # there was none
             return None
         self._asked = bucket
         return self.form.graphs.take(bucket, self, needed=needed)

@@ -1,0 +1,96 @@
+"""Translate sentences of ids in batches of similar length, by search or by sampling."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from jtrans.data.batch import Ids, padded
+from jtrans.decoding.batches import BATCH_TOKENS, by_length, in_order
+from jtrans.decoding.halving import in_halves
+from jtrans.decoding.lanes import in_lanes, lane_count
+from jtrans.decoding.options import SamplingOptions, SearchOptions
+from jtrans.decoding.prepared.base import Searchable
+from jtrans.decoding.search.beam import beam_search
+from jtrans.decoding.search.phrases import Phrases
+from jtrans.decoding.search.sampling import draw
+from jtrans.decoding.search.trace import Hypothesis
+from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
+from jtrans.progress import Progress, Silent
+
+
+def translate_ids(
+    models: Sequence[Searchable],
+    sources: Sequence[Ids],
+    options: SearchOptions,
+    *,
+    others: Sequence[Sequence[Ids]] = (),
+    prefixes: Sequence[Ids] | None = None,
+    phrases: Sequence[Phrases] | None = None,
+    sampling: SamplingOptions | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress = Silent(),
+) -> list[list[Hypothesis]]:
+    """Search for translations of sentences given as ids, each ending in EOS, or draw them.
+
+    Args:
+        models: one model, or an ensemble, as they are or prepared.
+        sources: the sentences.
+        others: the sentences as each later model of an ensemble reads them; none if all read the
+            same.
+        options: of the search.
+        prefixes: the first tokens of each translation, without EOS, shorter than its limit.
+        phrases: required and forbidden phrases of each translation.
+        sampling: draw, do not search.
+        batch_tokens: most padded source tokens in one batch.
+        progress: receives the number of sentences done.
+
+    Returns:
+        Hypotheses per sentence, best first, sentences in the order given.
+
+    Raises:
+        WorkError: a single sentence does not fit into memory.
+    """
+    device = models[0].device
+    is_joint = any(model.is_joint for model in models)
+    lengths = [max(map(len, each)) for each in zip(sources, *others, strict=True)]
+
+    def search(batch: list[int]) -> list[list[Hypothesis]]:
+        read = [padded([each[index] for index in batch], device) for each in (sources, *others)]
+        source, mask = read[0]
+        forced = [prefixes[index] for index in batch] if prefixes else None
+        wanted = [phrases[index] for index in batch] if phrases else None
+        with torch.no_grad():
+            memories = (
+                [model.encode(*ids) for model, ids in zip(models, read, strict=True)]
+                if others
+                else None
+            )
+        if sampling:
+            return draw(models, source, mask, options, sampling, forced, wanted, memories)
+        return beam_search(models, source, mask, options, forced, wanted, memories)
+
+    lanes = lane_count(device)
+    if is_joint:  # whose small batches are as fast, and whose large ones need much memory
+        batch_tokens = max(1, batch_tokens // lanes)
+    batches = by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint)
+    in_turn = functools.partial(
+        in_halves,
+        work=search,
+        lengths=lengths,
+        device=device,
+        progress=progress,
+        hint="a smaller --beam, a lower --max-length, or one sentence per line",
+    )
+    with mkl_for_tiny_products() if _has_tiny_products(models) else contextlib.nullcontext():
+        searched = in_lanes(batches, in_turn, lanes)
+        return in_order(searched, len(sources), progress, "Translating")
+
+
+def _has_tiny_products(models: Sequence[Searchable]) -> bool:
+    """Return whether all but the products of prepared weights, which choose for themselves, are."""
+    return not any(isinstance(model, nn.Module) or model.is_joint for model in models)
