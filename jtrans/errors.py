@@ -106,6 +106,11 @@ def usage_error(message: str, hint: str, where: str | None = None) -> ConfigErro
     return ConfigError(message, where=where, hint=hint, kind="command.usage")
 
 
+def option_error(message: str, hint: str, where: str | None = None) -> DecodingError:
+    """Return the error for an option of decoding that has no effect or a value it cannot have."""
+    return DecodingError(message, where=where, hint=hint, kind="decoding.option")
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str | None:
     """Return the valid name closest to `name`, or None when none is close."""
     near = difflib.get_close_matches(name, list(valid), n=5, cutoff=0.5)

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -226,20 +226,16 @@ class TerminalProgress:
 _FIGURES_WIDTH = 52
 
 
+@dataclass
 class _PlainLines:
-    """Shows the progress of a task without a bar: an occasional line.
+    """Shows the progress of a task without a bar: an occasional line."""
 
-    Args:
-        task: its name.
-        begin: the initial count; a resumed download starts in the middle.
-        unit: see `jtrans.progress.Progress.advance`.
-    """
+    task: str  # its name
+    begin: int  # the initial count; a resumed download starts in the middle
+    unit: str  # see `jtrans.progress.Progress.advance`
+    SECONDS_BETWEEN: ClassVar = 20
 
-    SECONDS_BETWEEN = 20
-
-    def __init__(self, task: str, begin: int, unit: str) -> None:
-        self.task = task
-        self._begin, self._unit = begin, unit
+    def __post_init__(self) -> None:
         self._started = self._last = time.monotonic()
 
     def advance(self, done: int, total: int | None) -> None:
@@ -250,12 +246,12 @@ class _PlainLines:
             talk(self._describe(done, total, now - self._started))
 
     def _describe(self, done: int, total: int | None, seconds: float) -> str:
-        text = f"{self.task} {_amount(done, self._unit)}"
+        text = f"{self.task} {_amount(done, self.unit)}"
         if total:
-            text += f" of {_amount(total, self._unit)}"
-        rate = (done - self._begin) / seconds
-        if self._unit:
-            text += f", {_amount(round(rate), self._unit)}/s"
+            text += f" of {_amount(total, self.unit)}"
+        rate = (done - self.begin) / seconds
+        if self.unit:
+            text += f", {_amount(round(rate), self.unit)}/s"
         if total and rate > 0:
             left = max(total - done, 0) / rate
             text += f", {int(left // 60)}:{int(left % 60):02} min left"

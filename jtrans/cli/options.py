@@ -15,7 +15,13 @@ import typer
 from typer.core import TyperGroup
 
 from jtrans.cli import completion
-from jtrans.errors import DecodingError, JtransError, did_you_mean, name_hint, usage_error
+from jtrans.errors import (
+    JtransError,
+    did_you_mean,
+    name_hint,
+    option_error,
+    usage_error,
+)
 
 if TYPE_CHECKING:
     from jtrans.decoding.options import DecodingChoices, TranslationExtras
@@ -241,12 +247,7 @@ def check_choice(name: str, value: str, valid: Sequence[str]) -> None:
         DecodingError: with the nearest valid value.
     """
     if value not in valid:
-        raise DecodingError(
-            f"unknown value {value!r}",
-            where=name,
-            hint=name_hint(value, valid),
-            kind="decoding.option",
-        )
+        raise option_error(f"unknown value {value!r}", name_hint(value, valid), where=name)
 
 
 def read_seeds(text: str) -> list[int]:

@@ -65,15 +65,11 @@ def keys_by_unit(source: Keys, target: Keys) -> dict[str, Keys]:
 
 @dataclass
 class HeldOut:
-    """The sentences of valid or a test split, and which of them were met in the training text.
+    """The sentences of valid or a test split, and which of them were met in the training text."""
 
-    Attributes:
-        keys: of the source, of all references, and of both, by unit, [references, pairs].
-        met: which of them were met, likewise.
-    """
-
+    # of the source, of all references, and of both, by unit, [references, pairs]
     keys: dict[str, Keys]
-    met: dict[str, NDArray[np.bool_]]
+    met: dict[str, NDArray[np.bool_]]  # which of them were met, likewise
 
     @classmethod
     def of(cls, source: Keys, targets: Sequence[Keys]) -> HeldOut:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from jtrans.errors import DecodingError
+from jtrans.errors import option_error
 from jtrans.progress import Progress
 
 if TYPE_CHECKING:
@@ -61,10 +61,9 @@ def by_length(
         DecodingError: a budget below 1.
     """
     if batch_tokens < 1:
-        raise DecodingError(
+        raise option_error(
             f"a batch of {batch_tokens} tokens cannot hold a sentence",
-            hint=f"--batch-tokens {BATCH_TOKENS}",
-            kind="decoding.option",
+            f"--batch-tokens {BATCH_TOKENS}",
         )
     sizes = np.asarray(lengths if costs is None else costs, dtype=np.int64)
     order = np.lexsort((np.arange(sizes.size), -np.asarray(lengths, dtype=np.int64), -sizes))

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from jtrans.config import Config
-from jtrans.errors import DecodingError, name_hint
+from jtrans.errors import name_hint, option_error
 from jtrans.exports import Translatable
 from jtrans.models.zoo import system_configs
 
@@ -91,26 +91,26 @@ class SearchOptions:
     def __post_init__(self) -> None:
         self._check_beam()
         if not -10.0 <= self.length_penalty <= 10.0:  # also refuses nan
-            raise _refusal(
+            raise option_error(
                 f"length penalty {self.length_penalty} is not between -10 and 10",
                 "1.0 ranks by log-probability per token, 0 by log-probability alone",
             )
         if self.length_penalty_form not in LENGTH_PENALTY_FORMS:
-            raise _refusal(
+            raise option_error(
                 f"unknown length penalty form {self.length_penalty_form!r}",
                 name_hint(self.length_penalty_form, LENGTH_PENALTY_FORMS),
             )
         if self.min_length < 0:
-            raise _refusal(f"minimum length {self.min_length} is less than 0", "0 or more")
+            raise option_error(f"minimum length {self.min_length} is less than 0", "0 or more")
         if self.stopping not in STOPPING_RULES:
-            raise _refusal(
+            raise option_error(
                 f"unknown stopping rule {self.stopping!r}", name_hint(self.stopping, STOPPING_RULES)
             )
         self._check_repetitions()
         self._check_groups()
         factor, plus = self._length_rule
         if factor == 0.0 and 1 < self.min_length >= plus:
-            raise _refusal(
+            raise option_error(
                 f"a translation of at least {self.min_length} tokens and </s> does not fit into "
                 f"--max-length {self.max_length}",
                 f"--max-length {self.min_length + 50}, or a lower --min-length",
@@ -118,15 +118,15 @@ class SearchOptions:
 
     def _check_beam(self) -> None:
         if self.beam < 1:
-            raise _refusal(f"beam {self.beam} is less than 1", "--beam 5 is a good start")
+            raise option_error(f"beam {self.beam} is less than 1", "--beam 5 is a good start")
         if self.beam > WIDEST_BEAM:
-            raise _refusal(
+            raise option_error(
                 f"beam {self.beam:,} is more than {WIDEST_BEAM}",
                 "--beam 5 is usual; time and memory grow with it, and quality seldom does",
             )
         if not 1 <= self.nbest <= self.beam:
             wider = min(max(self.nbest, 5), WIDEST_BEAM)
-            raise _refusal(
+            raise option_error(
                 f"beam {self.beam} cannot give {self.nbest} translations per line",
                 f"between 1 and {self.beam}, or a wider beam: --beam {wider}"
                 + (" is the widest" if self.nbest >= WIDEST_BEAM else ""),
@@ -134,12 +134,12 @@ class SearchOptions:
 
     def _check_repetitions(self) -> None:
         if self.no_repeat_ngram < 0:
-            raise _refusal(
+            raise option_error(
                 f"n-grams of {self.no_repeat_ngram} tokens do not exist",
                 "3 is usual, 0 allows repetitions",
             )
         if self.max_repeats < 0:
-            raise _refusal(
+            raise option_error(
                 f"a sequence cannot come at most {self.max_repeats} times",
                 "--max-repeats 3 stops loops, 0 allows them",
             )
@@ -147,16 +147,16 @@ class SearchOptions:
     def _check_groups(self) -> None:
         groups = self.diverse_groups
         if groups < 1 or self.beam % groups:
-            raise _refusal(
+            raise option_error(
                 f"a beam of {self.beam} cannot be divided into {groups} groups of the same size",
                 f"--beam {max(groups, 1) * 2} gives each two hypotheses",
             )
         if not 0.0 <= self.diversity <= 100.0:
-            raise _refusal(
+            raise option_error(
                 f"diversity {self.diversity} is not between 0 and 100", "0.2 to 0.8 is usual"
             )
         if groups > 1 and self.stopping == "bound":
-            raise _refusal(
+            raise option_error(
                 "the bound ends a search when the best translations are known: "
                 "there is nothing left for groups to find",
                 "--stopping count with --diverse-groups",
@@ -188,12 +188,12 @@ class SearchOptions:
         elif match := _OF_SOURCE.fullmatch(text):
             factor, plus = float(match["factor"] or 1), int(match["plus"] or 0)
         else:
-            raise _refusal(
+            raise option_error(
                 f"cannot read the length limit {self.max_length!r}",
                 "a number (200), S+50 or 2*S+10, S being the source length",
             )
         if factor == 0.0 and plus == 0:
-            raise _refusal(
+            raise option_error(
                 f"the length limit {self.max_length!r} does not allow a single token", "S+50"
             )
         return factor, min(plus, HIGHEST_LIMIT)
@@ -222,17 +222,17 @@ class SamplingOptions:
 
     def __post_init__(self) -> None:
         if not 0.01 <= self.temperature <= 100.0:
-            raise _refusal(
+            raise option_error(
                 f"temperature {self.temperature} is not between 0.01 and 100",
                 "--temperature 1 is the model's own distribution; without --sample, beam search "
                 "finds the most probable translations",
             )
         if self.top_k < 0:
-            raise _refusal(f"top-k {self.top_k} is less than 0", "--top-k 10")
+            raise option_error(f"top-k {self.top_k} is less than 0", "--top-k 10")
         if not 0.0 < self.top_p <= 1.0:
-            raise _refusal(f"top-p {self.top_p} is not above 0 and at most 1", "--top-p 0.9")
+            raise option_error(f"top-p {self.top_p} is not above 0 and at most 1", "--top-p 0.9")
         if not 0.0 <= self.epsilon < 1.0:
-            raise _refusal(f"epsilon {self.epsilon} is not between 0 and 1", "--epsilon 0.02")
+            raise option_error(f"epsilon {self.epsilon} is not between 0 and 1", "--epsilon 0.02")
 
     @property
     def is_filtered(self) -> bool:
@@ -268,15 +268,15 @@ class TranslationExtras:
 
     def __post_init__(self) -> None:
         if self.mbr not in (None, *UTILITIES):
-            raise _refusal(f"unknown utility {self.mbr!r}", name_hint(str(self.mbr), UTILITIES))
+            raise option_error(f"unknown utility {self.mbr!r}", name_hint(str(self.mbr), UTILITIES))
         if not 0.0 <= self.coverage_penalty <= 10.0:
-            raise _refusal(
+            raise option_error(
                 f"coverage penalty {self.coverage_penalty} is not between 0 and 10",
                 "0.2 is usual, 0 leaves scores alone",
             )
         if self.coverage_penalty and (self.mbr or self.sampling):
             other = "--mbr" if self.mbr else "--sample"
-            raise _refusal(
+            raise option_error(
                 f"the coverage penalty ranks hypotheses, which {other} does in another way",
                 f"--coverage-penalty without {other}",
             )
@@ -332,13 +332,9 @@ class DecodingChoices:
                 ("--diverse-groups", options.diverse_groups > 1),
             ):
                 if is_given:
-                    raise _refusal(
+                    raise option_error(
                         f"{name} is for a search, and --sample draws translations at random",
                         f"leave out {name} or --sample",
                     )
         for run in runs:
             run.checkpoint(self.checkpoint)
-
-
-def _refusal(message: str, hint: str) -> DecodingError:
-    return DecodingError(message, hint=hint, kind="decoding.option")

@@ -35,19 +35,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class TranslatedPiece:
-    """What became of a piece.
+    """What became of a piece."""
 
-    Args:
-        translations: n best of every line, or of those before one that cannot be translated.
-        warnings: about its lines.
-        seconds: that it took.
-        fault: of the line that cannot be translated.
-    """
-
+    # n best of every line, or of those before one that cannot be translated
     translations: list[list[Translation]]
-    warnings: list[str]
-    seconds: float
-    fault: DecodingError | None = None
+    warnings: list[str]  # about its lines
+    seconds: float  # that it took
+    fault: DecodingError | None = None  # of the line that cannot be translated
 
 
 @contextlib.contextmanager

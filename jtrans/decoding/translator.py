@@ -35,7 +35,7 @@ from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.decoding.teacher_forcing import teacher_forced_scores
 from jtrans.decoding.word_alignments import attention_to_source, choose_layer
-from jtrans.errors import CheckpointError, DecodingError
+from jtrans.errors import CheckpointError, DecodingError, option_error
 from jtrans.models.base import TranslationModel
 from jtrans.models.undrawn import UndrawnParameters
 from jtrans.models.zoo import build_model, load_weights, system_configs
@@ -114,11 +114,10 @@ class Translator:
         if decoding.extras.needs_attention:  # refuse at once
             choose_layer(models[0], decoding.extras.alignment_layer)
         if decoding.extras.grid and not models[0].is_joint:
-            raise DecodingError(
+            raise option_error(
                 f"{models[0].config.system} has no grid of source and target positions",
+                "joint systems have, such as reformer-fast; others: --alignments",
                 where="--grid",
-                hint="joint systems have, such as reformer-fast; others: --alignments",
-                kind="decoding.option",
             )
         return translator
 

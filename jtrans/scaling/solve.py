@@ -66,21 +66,13 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Scaling:
-    """The solution of Eq. 11: how far to go along the gradients.
+    """The solution of Eq. 11: how far to go along the gradients."""
 
-    Attributes:
-        stacks: of the base model.
-        width_ratio: its F/E.
-        gradients: that decide the direction.
-        target: the factor by which the parameters of the layers are to grow.
-        step_size: alpha, so that alpha times the gradients are the exact increments.
-    """
-
-    stacks: tuple[StackSize, ...]
-    width_ratio: float
-    gradients: Gradients
-    target: float
-    step_size: float
+    stacks: tuple[StackSize, ...]  # of the base model
+    width_ratio: float  # its F/E
+    gradients: Gradients  # that decide the direction
+    target: float  # the factor by which the parameters of the layers are to grow
+    step_size: float  # alpha, so that alpha times the gradients are the exact increments
 
     @property
     def exact_layers(self) -> float:

@@ -11,6 +11,7 @@ are processed instead, and for a while micro-batches of that size are split befo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -31,51 +32,33 @@ if TYPE_CHECKING:  # loading torch's takes seconds
     from jtrans.training.distributed.sharding import Sharding
 
 
+@dataclass(eq=False)
 class GradientAccumulator:
-    """Accumulates the gradient of updates in the parameters of a model.
+    """Accumulates the gradient of updates in the parameters of a model."""
 
-    Args:
-        model: in training mode, on its device.
-        objective: the loss.
-        precision: "fp32" or "bf16".
-        word_dropout: probability of each token read to become ``<unk>``.
-        r_drop: the weight of R-Drop; 0 for a single pass.
-        cutoff: probability of each token of R-Drop's second pass to be read as nothing.
-        on_split: called with the sentences and the padded size (joint positions, or source and
-            target tokens) of each micro-batch that did not fit into memory.
-        before: called with the pairs of each micro-batch before it runs.
-        after: the same after it, when the parameters have the gradient of it alone.
-        sharding: of the model's weights over ranks, if they are. No micro-batch is halved then, as
-            all ranks exchange weights in each.
-    """
+    model: TranslationModel  # in training mode, on its device
+    objective: Objective  # the loss
+    _: KW_ONLY
+    precision: str  # "fp32" or "bf16"
+    word_dropout: float = 0.0  # probability of each token read to become ``<unk>``
+    r_drop: float = 0.0  # the weight of R-Drop; 0 for a single pass
+    cutoff: float = 0.0  # probability of each token of R-Drop's second pass to be read as nothing
+    # called with the sentences and the padded size (joint positions, or source and target tokens)
+    # of each micro-batch that did not fit into memory
+    on_split: Callable[[int, int], None] = lambda sentences, size: None
+    # called with the pairs of each micro-batch before it runs
+    before: Callable[[MicroBatch], None] = lambda indices: None
+    # the same after it, when the parameters have the gradient of it alone
+    after: Callable[[MicroBatch], None] = lambda indices: None
+    # of the model's weights over ranks, if they are; no micro-batch is halved then, as all ranks
+    # exchange weights in each
+    sharding: Sharding | None = None
 
-    def __init__(
-        self,
-        model: TranslationModel,
-        objective: Objective,
-        *,
-        precision: str,
-        word_dropout: float = 0.0,
-        r_drop: float = 0.0,
-        cutoff: float = 0.0,
-        on_split: Callable[[int, int], None] = lambda sentences, size: None,
-        before: Callable[[MicroBatch], None] = lambda indices: None,
-        after: Callable[[MicroBatch], None] = lambda indices: None,
-        sharding: Sharding | None = None,
-    ) -> None:
-        self.model = model
-        self.objective = objective
-        self.precision = precision
-        self.word_dropout = word_dropout
-        self.r_drop = r_drop
-        self.cutoff = cutoff
-        self.on_split = on_split
-        self.before = before
-        self.after = after
-        self.sharding = sharding
+    def __post_init__(self) -> None:
         self.limits = MemoryLimits()
-        self.batches = BatchesAhead(model.device)
-        self._parameters = list(model.parameters())  # walking over a small model takes its time
+        self.batches = BatchesAhead(self.model.device)
+        # walking over a small model takes its time
+        self._parameters = list(self.model.parameters())
 
     def accumulate(
         self,

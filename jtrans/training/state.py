@@ -27,9 +27,7 @@ class Totals:
     seconds: float = 0.0
     unmeasured: int = 0  # tokens of skipped updates
     labels: dict[str, float] = field(default_factory=dict)  # the losses of labels by kind, summed
-    labelled: dict[str, int] = field(
-        default_factory=dict
-    )  # the source tokens they were summed over
+    labelled: dict[str, int] = field(default_factory=dict)  # source tokens in these sums
 
     @property
     def measured(self) -> int:

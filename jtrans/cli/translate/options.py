@@ -19,7 +19,7 @@ from jtrans.cli.options import (
     option,
     option_group,
 )
-from jtrans.errors import EXIT_CHECK_FAILED, DecodingError, usage_error
+from jtrans.errors import EXIT_CHECK_FAILED, option_error, usage_error
 
 if TYPE_CHECKING:
     from jtrans.cli.translate.constraints import ConstraintFiles
@@ -81,11 +81,10 @@ class ConstraintOptions:
             DecodingError: a strength of diversity without groups.
         """
         if self.diversity is not None and (self.diverse_groups or 1) == 1:
-            raise DecodingError(
+            raise option_error(
                 "--diversity has no effect without --diverse-groups",
+                "add --diverse-groups, such as --beam 6 --diverse-groups 3",
                 where="--diversity",
-                hint="add --diverse-groups, such as --beam 6 --diverse-groups 3",
-                kind="decoding.option",
             )
         return {name: value for name, value in vars(self).items() if name != "mbr"}
 
@@ -165,11 +164,10 @@ class SampledOptions:
         if not self.sample:
             if values:
                 name = "--" + next(iter(values)).replace("_", "-")
-                raise DecodingError(
+                raise option_error(
                     f"{name} has no effect without --sample",
+                    f"add --sample, or leave {name} out",
                     where=name,
-                    hint=f"add --sample, or leave {name} out",
-                    kind="decoding.option",
                 )
             return None
         return SamplingOptions(**values)
@@ -209,25 +207,20 @@ class AlignmentOptions:
         from jtrans.decoding.options import TranslationExtras
 
         if self.alignments and not (as_json or self.alignments_file):
-            raise DecodingError(
+            raise option_error(
                 "plain text has no place for word alignments",
+                "add --format jsonl, or write them with --alignments-file FILE",
                 where="--alignments",
-                hint="add --format jsonl, or write them with --alignments-file FILE",
-                kind="decoding.option",
             )
         if self.alignments_file == "-":
-            raise DecodingError(
+            raise option_error(
                 "word alignments go to a file, not to standard output",
+                "--alignments-file FILE, or --alignments with --format jsonl",
                 where="--alignments-file",
-                hint="--alignments-file FILE, or --alignments with --format jsonl",
-                kind="decoding.option",
             )
         if self.grid and not as_json:
-            raise DecodingError(
-                "plain text has no place for the grid",
-                where="--grid",
-                hint="add --format jsonl",
-                kind="decoding.option",
+            raise option_error(
+                "plain text has no place for the grid", "add --format jsonl", where="--grid"
             )
         extras = TranslationExtras(
             sampling=sampling,
@@ -239,12 +232,11 @@ class AlignmentOptions:
             grid=self.grid,
         )
         if self.alignment_layer and not extras.needs_attention:
-            raise DecodingError(
+            raise option_error(
                 "--alignment-layer has no effect without word alignments",
-                where="--alignment-layer",
-                hint="add --alignments, --alignments-file FILE, --unk-replace, --grid or "
+                "add --alignments, --alignments-file FILE, --unk-replace, --grid or "
                 "--coverage-penalty",
-                kind="decoding.option",
+                where="--alignment-layer",
             )
         return extras
 
@@ -288,11 +280,10 @@ class CheckOptions:
 
         trained = [run for run in runs if isinstance(run, Run)]
         if len(trained) < len(runs) or choices.precision in ("auto", "fp32"):
-            raise DecodingError(
+            raise option_error(
                 "--check compares another precision with fp32",
+                "add --precision int8 or bf16; for CTranslate2: jtrans export --check",
                 where="--check",
-                hint="add --precision int8 or bf16; for CTranslate2: jtrans export --check",
-                kind="decoding.option",
             )
         from jtrans.analysis.study.load import open_corpus
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jtrans.decoding.options import SearchOptions
-from jtrans.errors import DecodingError
+from jtrans.errors import DecodingError, option_error
 from jtrans.text.vocabulary import EOS
 
 
@@ -176,11 +176,10 @@ def require_finite(log_probs: Tensor) -> None:
 
 
 def _excluded() -> DecodingError:
-    return DecodingError(
+    return option_error(
         "no token may come next: with so few tokens in the vocabulary, the rules against "
         "repetitions leave nothing before the minimum length",
-        hint="a lower --min-length, or no --no-repeat-ngram and --max-repeats",
-        kind="decoding.option",
+        "a lower --min-length, or no --no-repeat-ngram and --max-repeats",
     )
 
 

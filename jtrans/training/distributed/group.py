@@ -158,7 +158,7 @@ class Group(Ranks):
     def deal(
         self, micro_batches: Sequence[MicroBatch], costs: Callable[[MicroBatch], float]
     ) -> tuple[Sequence[MicroBatch], int]:
-        """Return the micro-batches of an update for this rank, and how many of the last are idle."""
+        """Return the micro-batches of an update for this rank; how many of the last are idle."""
         each = [costs(micro_batch) for micro_batch in micro_batches]
         if self.is_sharding:
             return deal_evenly(micro_batches, each, self.count)[self.rank]

@@ -48,19 +48,13 @@ class Cause:
     rest: int  # its other sentences
 
 
+@dataclass(frozen=True, eq=False)
 class Tracer:
-    """Finds causes.
+    """Finds causes."""
 
-    Args:
-        accumulator: that has computed the updates.
-        before: called with the update's number and the pairs of each micro-batch before it runs.
-    """
-
-    def __init__(
-        self, accumulator: GradientAccumulator, before: Callable[[int, MicroBatch], None]
-    ) -> None:
-        self.accumulator = accumulator
-        self.before = before
+    accumulator: GradientAccumulator  # that has computed the updates
+    # called with the update's number and the pairs of each micro-batch before it runs
+    before: Callable[[int, MicroBatch], None]
 
     def trace(self, attempt: Attempt) -> Cause:
         """Return the cause of an update that is not finite; gradients must be cleared before.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import Parameter
@@ -13,27 +15,14 @@ from jtrans.training.optimisation.optimiser import add_l2, step_unless
 from jtrans.training.weights.shards import whole
 
 
+@dataclass(eq=False)
 class Step:
-    """Updates parameters from their gradients, and clears these.
+    """Updates parameters from their gradients, and clears these."""
 
-    Args:
-        parameters: of the model.
-        optimiser: of the parameters.
-        training: the settings.
-        guard: judges finite gradients, if there is one.
-    """
-
-    def __init__(
-        self,
-        parameters: list[Parameter],
-        optimiser: torch.optim.Optimizer,
-        training: TrainingConfig,
-        guard: GradientGuard | None,
-    ) -> None:
-        self.parameters = parameters
-        self.optimiser = optimiser
-        self.l2, self.clip_norm = training.l2, training.clip_norm
-        self.guard = guard
+    parameters: list[Parameter]  # of the model
+    optimiser: torch.optim.Optimizer  # of the parameters
+    training: TrainingConfig  # the settings
+    guard: GradientGuard | None  # judges finite gradients, if there is one
 
     def __call__(self, rate: float, losses: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Do a step; a GPU need not answer anything for it.
@@ -46,12 +35,13 @@ class Step:
             The gradient's norm before clipping, [], and whether nothing was updated, [] bool:
             because of numbers that are not finite, or of the guard.
         """
-        if self.l2:
-            add_l2(self.parameters, self.l2)
+        if self.training.l2:
+            add_l2(self.parameters, self.training.l2)
         norm = whole(get_total_norm([p.grad for p in self.parameters if p.grad is not None]))
         # reading the norm makes a GPU wait; scaling costs a CPU a pass over the gradient
-        if self.clip_norm and (norm.is_cuda or float(norm) > self.clip_norm):
-            clip_grads_with_norm_(self.parameters, self.clip_norm, norm)
+        clip_norm = self.training.clip_norm
+        if clip_norm and (norm.is_cuda or float(norm) > clip_norm):
+            clip_grads_with_norm_(self.parameters, clip_norm, norm)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         dropped = ~norm.isfinite() if losses is None else ~(norm + losses.sum()).isfinite()

@@ -51,8 +51,8 @@ class Snapshot:
             optimiser: of the weights.
             state: the progress of training.
             trained: the weights to train further, where those of `model` are their moving average.
-            fits: whether there is memory to copy a number of bytes. Without a copy, whose place is the
-                CPU, the snapshot is valid until the next update.
+            fits: whether there is memory to copy a number of bytes. Without a copy, which goes to
+                the CPU, the snapshot is valid until the next update.
             is_kept: whether this rank is to have what is sharded whole, or only gives its part.
         """
         weights = _whole(model.state_dict(keep_vars=True), is_kept=is_kept)

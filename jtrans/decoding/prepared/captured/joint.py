@@ -8,6 +8,7 @@ the model takes its own step, and again where a size was not asked for before.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -29,17 +30,13 @@ from jtrans.nn.softmax import mask_bias
 MOST_ROWS = 16_384
 
 
+@dataclass(frozen=True, eq=False)
 class JointSource:
-    """What a column reads of the source, in buffers or of a search.
+    """What a column reads of the source, in buffers or of a search."""
 
-    Args:
-        states: [B, S, E], of a joined grid half as wide.
-        first: their share of the first layer's queries, keys and values, [B, S, 3E].
-        bias: 0 on real source positions, -inf on padding, [B, S].
-    """
-
-    def __init__(self, states: Tensor, first: Tensor, bias: Tensor) -> None:
-        self.states, self.first_layer, self.bias = states, first, bias
+    states: Tensor  # [B, S, E], of a joined grid half as wide
+    first_layer: Tensor  # their share of its queries, keys and values, [B, S, 3E]
+    bias: Tensor  # 0 on real source positions, -inf on padding, [B, S]
 
     @property
     def length(self) -> int:
