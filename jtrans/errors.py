@@ -65,14 +65,10 @@ class CheckpointError(JtransError):
 
 
 class DecodingError(JtransError):
-    """A translation request that cannot be carried out.
-
-    Attributes:
-        line: the number of the line at fault, counted from 1; None if it is the fault of none.
-    """
+    """A translation request that cannot be carried out."""
 
     default_kind = "decoding"
-    line: int | None = None
+    line: int | None = None  # at fault, by number from 1; None if it is the fault of none
 
     @classmethod
     def of_line(

@@ -159,8 +159,8 @@ def _train(recipe: str, data: Path, out: Path, minutes: float, device: str | Non
 
 
 def _conditions(study: Study, results: Sequence[Result]) -> list[Conditions]:
+    from jtrans.analysis.attention.gold import error_rates
     from jtrans.analysis.attention.layer_alignments import best_alignment, find_gold
-    from jtrans.analysis.attention.word_alignments import error_rates
 
     gold = find_gold(study)
     if gold is None:

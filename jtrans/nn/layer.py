@@ -25,14 +25,10 @@ Recompute = Literal["none", "hidden", "layer"]
 
 
 class Layer(nn.Module):
-    """A layer of a stack; `set_recompute` and `compile_layers` choose how training computes it.
+    """A layer of a stack; `set_recompute` and `compile_layers` choose how training computes it."""
 
-    Attributes:
-        is_compilable: whether one compiled form can serve all layers of the kind.
-        is_shardable: whether all that uses its weights is `forward`, or in `called_outside`.
-    """
-
-    is_compilable: ClassVar[bool] = True
+    is_compilable: ClassVar[bool] = True  # whether one compiled form can serve all of the kind
+    # whether all that uses its weights is `forward`, or in `called_outside`
     is_shardable: ClassVar[bool] = True
 
     def __init__(self) -> None:

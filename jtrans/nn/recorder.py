@@ -20,13 +20,10 @@ from jtrans.errors import InternalError
 
 
 class AttentionRecorder:
-    """The attention weights of the forward passes while it was on.
-
-    Attributes:
-        calls: by block (or by the name that was recorded), the weights of each call in turn.
-    """
+    """The attention weights of the forward passes while it was on."""
 
     def __init__(self) -> None:
+        # by block (or by the name that was recorded), the weights of each call in turn
         self.calls: dict[Hashable, list[Tensor]] = {}
 
     def __getitem__(self, block: Hashable) -> Tensor:

@@ -18,9 +18,6 @@ class Residual(nn.Module):
         width: size of the last axis, E.
         dropout: the dropout of the block's output.
         pre_norm: whether the norm comes before the block.
-
-    Attributes:
-        saves_memory: set by `layer.set_recompute`, read by `fast`.
     """
 
     def __init__(self, width: int, dropout: SharedDropout, *, pre_norm: bool) -> None:
@@ -28,7 +25,7 @@ class Residual(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.dropout = dropout
         self.pre_norm = pre_norm
-        self.saves_memory = False
+        self.saves_memory = False  # set by `layer.set_recompute`, read by `fast`
 
     def forward(self, x: Tensor, block: Callable[..., Tensor], **arguments: Any) -> Tensor:
         """Apply `block` to `x`, [..., E], and return the same shape.

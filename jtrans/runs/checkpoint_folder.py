@@ -19,11 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class CheckpointFolder:
-    """The checkpoints of one run, and which of them is the last and the best.
-
-    Attributes:
-        folder: of the run.
-    """
+    """The checkpoints in the folder of a run, and which of them is the last and the best."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -14,11 +14,7 @@ from jtrans.runs.vanished import vanished
 
 
 class EventLog:
-    """The events of one run in log.jsonl.
-
-    Attributes:
-        folder: of the run.
-    """
+    """The events of one run, in log.jsonl in its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

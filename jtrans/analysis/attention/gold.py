@@ -1,4 +1,4 @@
-"""Gold word alignments, read from the formats they are published in.
+"""Gold word alignments in the formats they are published in, and error rates against them.
 
 - Pharaoh: a line per sentence, pairs of word numbers from 0 (or from 1, if told so): ``0-0 1-2``.
   Possible pairs are ``1?2``, ``1p2``, ``1-2/P`` or ``1-2 P``; others are sure.
@@ -15,10 +15,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jtrans.corpora.lines import read_line_file
 from jtrans.errors import CorpusError
+
+if TYPE_CHECKING:
+    from jtrans.decoding.word_alignments import WordAlignment
 
 _PHARAOH = re.compile(r"(\d+|NULL)([-?p])(\d+|NULL)(?:[/:]?([SP]))?", re.ASCII)
 _NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.]+)?", re.ASCII)
@@ -34,6 +37,26 @@ class GoldAlignment:
 
     sure: frozenset[tuple[int, int]]
     possible: frozenset[tuple[int, int]]
+
+
+def error_rates(
+    alignments: Sequence[WordAlignment], gold: Sequence[GoldAlignment | None]
+) -> tuple[float | None, float | None, float | None]:
+    """Return alignment error rate, precision and recall (Och and Ney, 2003); None for no data.
+
+    ``AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)``, precision over possible pairs, recall
+    over sure ones. Sentences without gold are left out.
+    """
+    both = [(set(p), g) for p, g in zip(alignments, gold, strict=True) if g is not None]
+    aligned = sum(len(pairs) for pairs, _ in both)
+    sure = sum(len(reference.sure) for _, reference in both)
+    in_sure = sum(len(pairs & reference.sure) for pairs, reference in both)
+    in_possible = sum(len(pairs & reference.possible) for pairs, reference in both)
+    return (
+        1 - (in_sure + in_possible) / (aligned + sure) if aligned + sure else None,
+        in_possible / aligned if aligned else None,
+        in_sure / sure if sure else None,
+    )
 
 
 class _Link(NamedTuple):

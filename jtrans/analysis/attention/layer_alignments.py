@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.analysis.attention.gold import GoldAlignment, read_gold
-from jtrans.analysis.attention.word_alignments import error_rates
+from jtrans.analysis.attention.gold import GoldAlignment, error_rates, read_gold
 from jtrans.analysis.figures.results import Cell, Table
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study

@@ -99,9 +99,6 @@ class JointState:
         mask: True where a slot belongs to a hypothesis's prefix, [A, beam, slots].
         length: positions read so far.
         blocks: the sentences in blocks, if they are known.
-
-    Attributes:
-        new: the slots of the last columns, [A, beam].
     """
 
     def __init__(
@@ -115,6 +112,7 @@ class JointState:
         self.mask = mask
         self.length = length
         self.blocks = cut(sentences, self.beam) if blocks is None else blocks
+        # the slots of the last columns, [A, beam]
         self.new = torch.empty(len(sentences), self.beam, dtype=torch.int64)
 
     @property

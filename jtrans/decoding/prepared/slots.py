@@ -28,14 +28,11 @@ class Slots:
         positions: R, the sum of the sentences' lengths.
         width: E.
         dtype: of keys and values.
-
-    Attributes:
-        used: no slot from here on was ever written.
     """
 
     def __init__(self, layers: int, positions: int, width: int, dtype: torch.dtype) -> None:
         self.held = [torch.empty(2, 0, positions, width, dtype=dtype) for _ in range(layers)]
-        self.used = 0
+        self.used = 0  # no slot from here on was ever written
 
     @property
     def capacity(self) -> int:

@@ -42,18 +42,10 @@ class Continuations:
 
 
 class Choice:
-    """The choice of continuations: the best of all.
+    """The choice of continuations: the best of all."""
 
-    Args:
-        options: the beam.
-
-    Attributes:
-        groups: into how many groups of the same size the beam is divided.
-        needs_prefix: whether the choice depends on the tokens of the hypotheses so far.
-    """
-
-    groups = 1
-    needs_prefix = False
+    groups = 1  # of the same size, into which the beam is divided
+    needs_prefix = False  # whether the choice depends on the tokens of the hypotheses so far
 
     def __init__(self, options: SearchOptions) -> None:
         self.beam = options.beam

@@ -49,9 +49,6 @@ class TokenRules:
         prefixes: the first tokens of each translation, without ``</s>``, empty where none are
             given; None for no sentence.
         phrases: of each translation; None for no sentence.
-
-    Attributes:
-        required: the required phrases; None without any.
     """
 
     def __init__(
@@ -71,6 +68,7 @@ class TokenRules:
         ]
         phrases = phrases or ()
         continued = next((each.continued for each in phrases if each.continued), frozenset())
+        # None without any
         self.required = phrase_table([each.required for each in phrases], continued, device)
         self._forbidden = phrase_table([each.forbidden for each in phrases], continued, device)
         self._forced = torch.tensor(rows, dtype=torch.int64, device=device)  # [B, longest]

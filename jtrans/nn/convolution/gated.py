@@ -27,9 +27,6 @@ class GatedConvolution(nn.Module):
         causal: the window ends at its position; otherwise it is centred, an even one with one
             position more to the right.
         dropout: the rate at which its input is dropped; it scales the initial weights.
-
-    Attributes:
-        saves_memory: compute windows and gates again in the backward pass, not keep them.
     """
 
     def __init__(
@@ -37,7 +34,7 @@ class GatedConvolution(nn.Module):
     ) -> None:
         super().__init__()
         self.kernel = kernel
-        self.saves_memory = False
+        self.saves_memory = False  # compute windows and gates again in the backward pass
         self.left = kernel - 1 if causal else (kernel - 1) // 2
         # a gate halves its input, so four times the variance of a linear layer
         self.linear = WeightNormLinear(

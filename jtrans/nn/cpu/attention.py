@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 from torch import Tensor, nn
@@ -96,44 +97,25 @@ def source_attention_in_blocks(
     return self_attention_in_blocks(block.attention, x, norm, dropout, bias=bias, keeps=keeps)
 
 
+@dataclass(eq=False)
 class _Attention:
-    """Attention along the third axis.
+    """Attention along the third axis."""
 
-    Args:
-        dtype: of products.
-        w_in: of queries, keys and values, [3E, E].
-        b_in: [3E].
-        w_out: [E, E].
-        b_out: [E].
-        bias: 0 or -inf, broadcasts to [B, A, H, L, L].
-        mask: dropout mask of the weights, broadcasts to [B, A, H, L, L].
-        heads: H.
-        causal: position l attends to 0..l only.
-        keeps: save the weights and the mixed values too; otherwise recompute them.
-    """
+    dtype: torch.dtype  # of products
+    w_in: Tensor  # of queries, keys and values, [3E, E]
+    b_in: Tensor  # [3E]
+    w_out: Tensor  # [E, E]
+    b_out: Tensor  # [E]
+    bias: Tensor | None  # 0 or -inf, broadcasts to [B, A, H, L, L]
+    mask: Tensor | None  # dropout mask of the weights, broadcasts to [B, A, H, L, L]
+    _: KW_ONLY
+    heads: int  # H
+    causal: bool  # position l attends to 0..l only
+    keeps: bool  # save the weights and the mixed values too; otherwise recompute them
 
-    def __init__(
-        self,
-        dtype: torch.dtype,
-        w_in: Tensor,
-        b_in: Tensor,
-        w_out: Tensor,
-        b_out: Tensor,
-        bias: Tensor | None,
-        mask: Tensor | None,
-        *,
-        heads: int,
-        causal: bool,
-        keeps: bool,
-    ) -> None:
-        self.dtype = dtype
-        self.weights = (w_in, b_in, w_out, b_out)
-        self.w_in, self.b_in, self.w_out, self.b_out = (w.to(dtype) for w in self.weights)
-        self.bias = bias
-        self.mask = mask
-        self.heads = heads
-        self.causal = causal
-        self.keeps = keeps
+    def __post_init__(self) -> None:
+        self.weights = (self.w_in, self.b_in, self.w_out, self.b_out)
+        self.w_in, self.b_in, self.w_out, self.b_out = (w.to(self.dtype) for w in self.weights)
         self.saved: deque[Tensor] = deque()
 
     @functools.cached_property

@@ -25,16 +25,11 @@ Part = tuple[slice, slice]  # of the first two axes
 
 
 class Inner(Protocol):
-    """The function f of one forward or backward pass; takes the parts of its input in turn.
+    """The function f of one forward or backward pass; takes the parts of its input in turn."""
 
-    Attributes:
-        dtype: of products.
-        keeps: whether the forward pass saves what the backward pass could recompute.
-        saved: what the forward pass saves of each part; the backward pass takes it from there.
-    """
-
-    dtype: torch.dtype
-    keeps: bool
+    dtype: torch.dtype  # of products
+    keeps: bool  # whether the forward pass saves what the backward pass could recompute
+    # what the forward pass saves of each part; the backward pass takes it from there
     saved: deque[Tensor]
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 from torch import Tensor, nn
@@ -53,36 +54,23 @@ def feed_forward_in_blocks(
     )
 
 
+@dataclass(eq=False)
 class _FeedForward:
-    """``(relu(y W1 + b1) * mask) W2 + b2``.
+    """``(relu(y W1 + b1) * mask) W2 + b2``."""
 
-    Args:
-        dtype: of products.
-        w1: [F, E].
-        b1: [F].
-        w2: [E, F].
-        b2: [E].
-        mask: dropout mask of the hidden layer, broadcasts to [B, ..., F]; one positive value
-            where it is not 0.
-        keeps: save the hidden layer of each part, [n, F]; otherwise recompute it.
-    """
+    dtype: torch.dtype  # of products
+    w1: Tensor  # [F, E]
+    b1: Tensor  # [F]
+    w2: Tensor  # [E, F]
+    b2: Tensor  # [E]
+    # dropout mask of the hidden layer, broadcasts to [B, ..., F]; one positive value where not 0
+    mask: Tensor | None
+    _: KW_ONLY
+    keeps: bool  # save the hidden layer of each part, [n, F]; otherwise recompute it
 
-    def __init__(
-        self,
-        dtype: torch.dtype,
-        w1: Tensor,
-        b1: Tensor,
-        w2: Tensor,
-        b2: Tensor,
-        mask: Tensor | None,
-        *,
-        keeps: bool,
-    ) -> None:
-        self.dtype = dtype
-        self.weights = (w1, b1, w2, b2)
-        self.w1, self.b1, self.w2, self.b2 = (w.to(dtype) for w in self.weights)
-        self.mask = mask
-        self.keeps = keeps
+    def __post_init__(self) -> None:
+        self.weights = (self.w1, self.b1, self.w2, self.b2)
+        self.w1, self.b1, self.w2, self.b2 = (w.to(self.dtype) for w in self.weights)
         self.saved: deque[Tensor] = deque()
 
     @functools.cached_property

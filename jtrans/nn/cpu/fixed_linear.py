@@ -34,13 +34,10 @@ class FixedLinear:
         weight: W, [out, in].
         bias: b, [out].
         dtype: of the product; ``torch.qint8``: of the weights, all else is float32.
-
-    Attributes:
-        dtype: of input and output.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
-        self.dtype = input_type(dtype)
+        self.dtype = input_type(dtype)  # of input and output
         self.weight = weight.detach().to(self.dtype).contiguous()
         self.bias = None if bias is None else bias.detach().to(self.dtype)
         self.is_int8 = dtype == torch.qint8

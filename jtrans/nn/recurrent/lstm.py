@@ -41,9 +41,6 @@ class NormedLstm(nn.Module):
         width: N, features of the state.
         directions: D, 1, or 2 for a forward and a backward LSTM.
         initial: the matrices are drawn from -initial to initial.
-
-    Attributes:
-        saves_memory: compute the gates again in the backward pass; set by `layer.set_recompute`.
     """
 
     def __init__(
@@ -53,6 +50,7 @@ class NormedLstm(nn.Module):
         self.input_width = input_width
         self.width = width
         self.directions = directions
+        # compute the gates again in the backward pass; set by `layer.set_recompute`
         self.saves_memory = False
         self.input = DirectionWeights(directions, input_width, 4 * width, initial)
         self.state = DirectionWeights(directions, width, 4 * width, initial)

@@ -14,13 +14,10 @@ from jtrans.nn.layer import Layer
 
 
 class FirstFault:
-    """Notes the first module whose input or output is not finite, while it is `watching`.
-
-    Attributes:
-        place: the module, such as ``decoder.layers.2.ffn``; None as long as all is finite.
-    """
+    """Notes the first module whose input or output is not finite, while it is `watching`."""
 
     def __init__(self) -> None:
+        # the module, such as ``decoder.layers.2.ffn``; None as long as all is finite
         self.place: str | None = None
 
     @contextlib.contextmanager

@@ -31,14 +31,10 @@ DECAY = 0.98  # of the averages, per measured update
 
 
 class NoiseScale:
-    """Measures every tenth update that has several micro-batches.
-
-    Attributes:
-        averages: of tr(S) and |G|^2, saved with each checkpoint; both begin with 0, which their
-            ratio does not notice.
-    """
+    """Measures every tenth update that has several micro-batches."""
 
     def __init__(self) -> None:
+        # of tr(S) and |G|^2, saved with each checkpoint; their ratio does not notice the first 0
         self.averages = [0.0, 0.0]
         self._is_measuring, self._size = False, 0
         self._sums: list[Tensor] = []  # |c_i|^2 / (n_i / N) of each micro-batch of this rank

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from jtrans.analysis.attention.gold import GoldAlignment, read_gold
+from jtrans.analysis.attention.gold import GoldAlignment, error_rates, read_gold
 from jtrans.analysis.attention.layer_alignments import (
     alignment_tables,
     best_alignment,
     find_gold,
     layer_alignments,
 )
-from jtrans.analysis.attention.word_alignments import error_rates
 from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study
 from jtrans.decoding.word_alignments import from_pharaoh, to_pharaoh

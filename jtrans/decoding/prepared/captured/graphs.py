@@ -59,17 +59,11 @@ def _power_of_2(count: int) -> int:
 
 
 class StaticStep:
-    """A step that reads and writes tensors of its own only, which stay where they are.
+    """A step that reads and writes tensors of its own only, which stay where they are."""
 
-    Attributes:
-        replay: does the step, by a graph if it could be captured.
-        size: the bytes of its buffers.
-        user: the state of the search that uses the buffers at present.
-    """
-
-    replay: Replay
-    size: int = 0
-    user: weakref.ref[Any] | None = None
+    replay: Replay  # does the step, by a graph if it could be captured
+    size: int = 0  # the bytes of its buffers
+    user: weakref.ref[Any] | None = None  # the state of the search that uses the buffers at present
 
     @property
     def is_used(self) -> bool:

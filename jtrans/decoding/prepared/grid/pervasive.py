@@ -59,13 +59,9 @@ class PervasiveRows:
 
 
 class Network(Protocol):
-    """The layers of a network.
+    """The layers of a network."""
 
-    Attributes:
-        held: channels that the convolution of each layer reads.
-    """
-
-    held: list[int]
+    held: list[int]  # channels that the convolution of each layer reads
 
     def __call__(self, x: Tensor, rings: GridRings, is_real: Tensor | None) -> Tensor:
         """Map the new cells.

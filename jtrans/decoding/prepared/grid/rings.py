@@ -24,17 +24,13 @@ class GridRings:
         sentences: A.
         beam: hypotheses of each.
         dtype: of the rows.
-
-    Attributes:
-        length: rows written so far.
-        beam: hypotheses of each sentence.
     """
 
     def __init__(
         self, sizes: Sequence[int], count: int, *, sentences: int, beam: int, dtype: torch.dtype
     ) -> None:
         self.sizes, self.count, self.beam, self.dtype = sizes, count, beam, dtype
-        self.length = 0
+        self.length = 0  # rows written so far
         self._places = torch.empty(sentences * beam, 0, dtype=torch.int64)  # [N, up to R]
         self._rings = self._allocate(sentences)
         self._first = self._firsts(sentences)
