@@ -16,7 +16,14 @@ from typing import Any
 
 from jtrans.cli import console
 from jtrans.cli.main import show_error
-from jtrans.errors import EXIT_CHECK_FAILED, EXIT_FAILED, JtransError, WorkError, usage_error
+from jtrans.errors import (
+    EXIT_CHECK_FAILED,
+    EXIT_FAILED,
+    CheckpointError,
+    JtransError,
+    WorkError,
+    usage_error,
+)
 from jtrans.processors import let_threads_wait
 from scripts.reproduction.catalogue import (
     Experiment,
@@ -132,7 +139,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser().parse_args(given)
     try:
         _check_numbers(chosen)
-        code = _repeat(chosen) if chosen.experiment.endswith(".json") else _reproduce(chosen, given)
+        code = (
+            _repeat(chosen, given)
+            if chosen.experiment.endswith(".json")
+            else _reproduce(chosen, given)
+        )
     except JtransError as error:
         show_error(error, as_json=False)
         code = error.exit_code
@@ -250,12 +261,16 @@ def _train(
             if job.finished(row, seed, experiment.splits) is not None:
                 continue
             if deadline is not None and time.monotonic() > deadline:
+                console.talk("the budget is used up")
                 return failed, 0
             console.talk(f"\n{row.name}, seed {seed}")
             try:
                 with StopSignals() as signals:
                     result = _make(job, experiment, row, seed, signals.are_set, deadline)
-            except WorkError as error:  # diverged, or no memory: the others can go on
+            except (
+                WorkError,
+                CheckpointError,
+            ) as error:  # diverged, no memory, too few validations
                 show_error(error, as_json=False)
                 failed.append(f"{row.name}-{seed}")
                 continue
@@ -309,7 +324,7 @@ def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> No
     write_json(out / f"{experiment.name}.json", as_json(experiment, summaries))
 
 
-def _repeat(chosen: argparse.Namespace) -> int:
+def _repeat(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     """Make the row of a result again and compare the scores; return the exit code."""
     import tomli_w
 
@@ -347,12 +362,16 @@ def _repeat(chosen: argparse.Namespace) -> int:
     write_text(recipe, tomli_w.dumps(known.config))
     row = Row(known.row, str(recipe).replace("{", "{{").replace("}", "}}"))
     experiment = Experiment(known.row, f"{known.row} again", [row], list(known.splits))
-    if not there.is_file():
+    if there.is_file():
+        console.talk(f"{there} is there already: it is compared, and nothing is made again")
+    else:
         job.check_run(row, known.seed)
-    _, code = _train(job, experiment, [row], [known.seed], chosen.budget)
+    failed, code = _train(job, experiment, [row], [known.seed], chosen.budget)
     again = job.finished(row, known.seed, experiment.splits)
     if again is None:
-        return code or EXIT_FAILED
+        console.talk("nothing is compared yet")
+        console.next_step(shlex.join(["python", "-m", "scripts.reproduce", *given]))
+        return code or (EXIT_FAILED if failed else 0)
     replace(again, recipe=known.recipe).write(job.rows_folder)  # it came from a copy of this one
     return _compare(experiment, known, again, list(of_row.values()))
 

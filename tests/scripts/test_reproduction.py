@@ -193,8 +193,13 @@ def test_a_row_made_again_from_its_result_is_compared_with_the_band_of_its_seeds
     done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = done / "rows" / "transformer-small-1.json"
-    assert reproduce(result, *place(data, tmp_path / "again"), "--device", "cpu") == 0
+    line = [result, *place(data, tmp_path / "again"), "--device", "cpu"]
+    assert reproduce(*line, "--budget", 0) == 0
+    assert "nothing is compared yet\nNext: " in capsys.readouterr().err
+    assert reproduce(*line) == 0
     assert "band of 2 seeds" in capsys.readouterr().out
+    assert reproduce(*line) == 0
+    assert "is there already: it is compared, and nothing is made" in capsys.readouterr().err
     again = RowResult.read(tmp_path / "again" / "rows" / result.name)
     known = RowResult.read(result)
     assert again.splits["test"].hypotheses == known.splits["test"].hypotheses
@@ -227,6 +232,31 @@ def test_results_of_another_checkpoint_are_refused(
     line = ["demo", *TASK, *place(data, done), "--seeds", 1, *settings(), "--average", 2]
     assert reproduce(*line) == 2
     assert "--average (its checkpoint is best)" in capsys.readouterr().err
+
+
+def test_a_row_outside_the_band_of_its_seeds_fails(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, score in ((1, 50.0), (2, 50.1)):
+        result = RowResult.read(done / "rows" / f"transformer-small-{seed}.json")
+        result.splits["test"].scores["multi-bleu"] = score
+        result.write(tmp_path)
+    out = tmp_path / "out"
+    assert reproduce(tmp_path / result.file_name, *place(data, out), "--device", "cpu") == 4
+    assert "band of 2 seeds: 48.9 to 51.2" in capsys.readouterr().out
+
+
+def test_a_row_that_cannot_be_averaged_does_not_keep_others_from_being_made(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = "demo/transformer-small"
+    rows = [Row("short", recipe, average=9), Row("plain", recipe)]
+    experiment = Experiment("pair", "One fails", rows, ["test"])
+    monkeypatch.setattr(command, "find_experiment", lambda name, task: experiment)
+    line = ["pair", *TASK, *place(data, tmp_path / "out"), "--seeds", 1, *settings()]
+    assert reproduce(*line) == 1
+    assert "checkpoints of validations, not 9" in capsys.readouterr().err
+    assert [result.row for result in read_results(tmp_path / "out" / "rows")] == ["plain"]
 
 
 def test_a_result_that_does_not_go_with_the_others_is_refused_before_training(
