@@ -105,6 +105,12 @@ class LineFile(_Lines):
     def _block(self, start: int, stop: int) -> list[str]:
         if start >= stop:
             return []
+        if isinstance(self._data, mmap.mmap) and self._data.size() < len(self._data):
+            raise CorpusError(  # the system would kill a process that reads on
+                f"{self.path} became shorter while it was read",
+                hint="run the same command again when nobody writes the file",
+                kind="corpus.changed",
+            )
         begin = int(self._ends[start - 1]) + 1 if start else self._begin
         # in bad lines, which nobody uses, other characters stand in; line ends are never lost
         errors = "replace" if self.bad else "strict"

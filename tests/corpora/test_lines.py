@@ -138,5 +138,14 @@ def test_an_error_in_a_later_piece_names_its_line(
         assert caught.value.kind == kind
 
 
+def test_a_file_that_becomes_shorter_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.de"
+    path.write_bytes(b"ein Hund\n" * 10_000)
+    lines = LineFile(path)
+    path.write_bytes(b"ein Hund\n")
+    with pytest.raises(CorpusError, match="became shorter while it was read"):
+        lines[9_000:]
+
+
 def test_text_with_line_ends_inside_is_put_on_one_line() -> None:
     assert one_line(" a\nb \n c ") == "a b   c"

@@ -28,6 +28,8 @@ _END = b""
 def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
     """Refuse to write to a folder, over a file that is read, or twice to the same one.
 
+    The unfinished lines of an output count (`jtrans.decoding.partial_output`).
+
     Args:
         inputs: files by the options that name them; None and ``-`` are no files.
         outputs: the same of files to write.
@@ -45,9 +47,9 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
                 kind="disk.not-a-folder",
             )
         for other, taken in earlier:
-            if _is_same_file(name, taken):
+            if _is_same_file(name, taken) or (name and _is_same_file(f"{name}.part", taken)):
                 raise JtransError(
-                    f"{other} and {option} name the same file: {name}",
+                    f"{other} and {option} name the same file: {taken}",
                     where=option,
                     hint=f"give {option} another file: it is replaced by the result",
                     kind="command.same-file",
