@@ -133,8 +133,8 @@ def _source_rows(entry: Entry, source: OriginalFile) -> list[list[str]]:
         rows.append(["  from", f"{mirror.url}{size}"])
         checksum = mirror.sha256 or "unknown: the first download records it"
         rows.append(["  sha256", checksum])
-    if here := _downloaded(entry, source):
-        rows.append(["  here", f"{here.path} (sha256 {here.record.sha256})"])
+    if download := _downloaded(entry, source):
+        rows.append(["  here", f"{download.path} (sha256 {download.record.sha256})"])
     return rows
 
 

@@ -45,15 +45,17 @@ def count_gpus(gpus: str, device: str | None, *, instead: str) -> int:
 
     if device not in (None, "auto", "cuda"):
         raise usage_error(f"--gpus {gpus} excludes --device {device}", "leave one of them out")
-    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    available = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if gpus != "all" and not (gpus.isdecimal() and int(gpus) > 0):
         raise usage_error(f"--gpus must be a number or all, not {gpus}", "--gpus all", "--gpus")
-    count = here if gpus == "all" else int(gpus)
-    if not 0 < count <= here:
+    count = available if gpus == "all" else int(gpus)
+    if not 0 < count <= available:
         raise ConfigError(
-            f"this machine has {here} GPUs" if here else "this machine has no GPU",
+            f"this machine has {available} GPUs" if available else "this machine has no GPU",
             where=f"--gpus {gpus}",
-            hint="--gpus all takes those that are there" if here else f"{instead} uses the CPU",
+            hint="--gpus all takes those that are there"
+            if available
+            else f"{instead} uses the CPU",
             kind="config.absent-device",
         )
     return count

@@ -169,7 +169,7 @@ class KeepConfig(ConfigSection):
 
     last: Count = 5
     best: Count = 1
-    # the consecutive validations with the best mean BLEU, so many of them; 0: none
+    # the number of consecutive validations, those with the best mean BLEU; 0: none
     window: Annotated[int, Field(ge=0)] = 0
     # of training: the first checkpoint of every so many hours stays; 0: none for its time
     every_hours: Annotated[float, Field(ge=0.0)] = 0.0
@@ -198,10 +198,10 @@ class InitialWeights(ConfigSection):
             return self
         if self.weights is None:
             raise ValueError(f"into = {self.into!r} needs weights = 'PATTERN' beside it")
-        there, here = self.weights.count("*"), self.into.count("*")
-        if there != here:
+        theirs, ours = self.weights.count("*"), self.into.count("*")
+        if theirs != ours:
             raise ValueError(
-                f"weights = {self.weights!r} has {there} *, but into = {self.into!r} has {here}"
+                f"weights = {self.weights!r} has {theirs} *, but into = {self.into!r} has {ours}"
             )
         return self
 

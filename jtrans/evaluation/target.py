@@ -38,12 +38,12 @@ class TargetLanguage:
 
 
 def find_target(
-    given: str | None, names: Sequence[str], texts: Sequence[Sequence[str]]
+    language: str | None, names: Sequence[str], texts: Sequence[Sequence[str]]
 ) -> TargetLanguage:
     """Return the target language of files of references and hypotheses.
 
     Args:
-        given: by the user; differing scripts only cause a warning.
+        language: chosen by the user, if at all; differing scripts then only cause a warning.
         names: of the files, references first.
         texts: their lines.
 
@@ -51,11 +51,11 @@ def find_target(
         CorpusError: names and scripts contradict each other in what the tokenizer depends on, or
             do not tell Chinese from Japanese.
     """
-    named = {name: language for name in names if (language := language_of_file(name)) is not None}
+    named = {name: code for name in names if (code := language_of_file(name)) is not None}
     scripts = dict(zip(names, map(_script, texts), strict=True))
     script = scripts[names[0]]
-    if given is not None:
-        target = TargetLanguage(given, "--languages")
+    if language is not None:
+        target = TargetLanguage(language, "--languages")
     elif named:
         target = TargetLanguage(next(iter(named.values())), f"name of {next(iter(named))}")
     elif script in _AMBIGUOUS:
@@ -64,8 +64,8 @@ def find_target(
         target = TargetLanguage(_BY_SCRIPT[script], f"{script} characters")
     else:
         target = TargetLanguage("en", "no name tells it")
-    problem = _contradiction(target, {} if given else named, scripts)
-    if problem and given is None:
+    problem = _contradiction(target, {} if language else named, scripts)
+    if problem and language is None:
         raise _refusal(problem)
     return replace(target, warning=problem)
 
@@ -73,7 +73,7 @@ def find_target(
 def _script(lines: Sequence[str]) -> str | None:
     """Return the script of most letters, or that of Chinese characters if most lines have some."""
     lines = [line for line in lines[:_SAMPLE] if line.strip()]
-    chinese = ["".join(found) for line in lines if (found := _HAN.findall(line))]
+    chinese = ["".join(characters) for line in lines if (characters := _HAN.findall(line))]
     return main_script(chinese if 2 * len(chinese) > len(lines) else lines)
 
 

@@ -71,7 +71,7 @@ SAVING = {
 }
 
 _NO_FORMS: dict[Block, Form] = {}
-LARGE = 16_384  # positions of a grid, from which on blocks save memory and cost no time
+LARGE = 16_384  # from this many positions of a grid on, blocks save memory and cost no time
 WIDE = 256  # from this width on, products are most of the work even in bf16
 
 _PLAIN: ContextVar[bool] = ContextVar("plain_forms", default=False)

@@ -1,4 +1,4 @@
-"""What is said when the folder of a run is gone while the run is trained."""
+"""The error for a run whose folder is gone while it is trained."""
 
 from __future__ import annotations
 

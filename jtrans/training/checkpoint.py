@@ -79,10 +79,10 @@ def _load_weights(model: TranslationModel, checkpoint: Checkpoint) -> None:
     if not any(is_sharded(weight) for weight in model.parameters()):
         load_weights(model, checkpoint.weights)
         return
-    here = model.state_dict()
+    ours = model.state_dict()
     try:
         for name, tensor in safetensors.torch.load_file(checkpoint.weights).items():
-            assign(here[name], tensor)
+            assign(ours[name], tensor)
     except (safetensors.SafetensorError, OSError, KeyError, RuntimeError) as error:
         raise damaged(checkpoint.weights, error) from error
 
@@ -155,10 +155,10 @@ def share_state(
     values = ranks.from_first(dataclasses.asdict(state))
     if ranks.is_first:
         return state
-    here = model.state_dict()
+    ours = model.state_dict()
     with torch.no_grad():
         for name, tensor in weights.items():
-            assign(here[name], tensor)
+            assign(ours[name], tensor)
     if average is not None:
         average.restore(_weights_trained(tensors))
     _restore_optimiser(model, optimiser, tensors)

@@ -77,7 +77,7 @@ class _Link(NamedTuple):
         return [None if word in nulls else int(word) - first for word in self.words]
 
     def fits(self, sizes: tuple[int, int], first: int) -> bool:
-        """Return whether a sentence pair of so many words has both words."""
+        """Return whether a sentence pair of these sizes, in words, has both words."""
         pairs = zip(self.numbers(first), sizes, strict=True)
         return all(word is None or 0 <= word < size for word, size in pairs)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-FEW = 2**24  # multiplications, from which on generating code for each shape costs less
+FEW = 2**24  # from this many multiplications on, generating code for each shape costs less
 
 
 @contextlib.contextmanager

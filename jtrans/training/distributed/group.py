@@ -185,9 +185,9 @@ class Group(Ranks):
             return losses
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         if self._used is None:  # the same in all updates, but this rank may have none in this one
-            here = torch.tensor([parameter.grad is not None for parameter in trained]).int()
-            self._call(lambda: dist.all_reduce(here, group=self._control))
-            self._used = (here > 0).tolist()
+            has_gradient = torch.tensor([parameter.grad is not None for parameter in trained]).int()
+            self._call(lambda: dist.all_reduce(has_gradient, group=self._control))
+            self._used = (has_gradient > 0).tolist()
         chosen = [each for each, is_used in zip(trained, self._used, strict=True) if is_used]
         sizes = [parameter.numel() for parameter in chosen]
         flat = chosen[0].new_zeros(sum(sizes) + losses.numel())

@@ -11,7 +11,7 @@ from torch import Tensor
 
 DECAY = 0.995  # of the moving averages
 DEVIATIONS = 4.0  # above the mean
-TRUSTED = 0.75  # weight of the averages from which on they are trusted: after 277 updates
+TRUSTED = 0.75  # the averages are trusted from this weight on: after 277 updates
 SMALLEST_NORM, SMALLEST_VARIANCE = 1e-2, 1e-6
 NO_AVERAGES = [0.0, 0.0, 0.0]  # before the first update
 

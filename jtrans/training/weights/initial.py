@@ -53,7 +53,7 @@ def initialise(
         JtransError: a run that is missing, or has other vocabularies or sizes, or a pattern that
             matches nothing.
     """
-    here = model.state_dict()
+    ours = model.state_dict()
     others: dict[str, _Other] = {}
     sources: dict[str, tuple[str, Tensor]] = {}  # for each name here: its run and its value
     copied = []
@@ -62,7 +62,7 @@ def initialise(
             others[entry.run] = _Other(entry.run, corpus)
         other = others[entry.run]
         for pattern, into in _patterns(entry, model, other).items():
-            pairs = _pair(pattern, into, other, here, model.config)
+            pairs = _pair(pattern, into, other, ours, model.config)
             for name, theirs in pairs.items():
                 if name in sources:
                     raise _refusal(f"{name} is taken from {sources[name][0]} and from {entry.run}")
@@ -70,9 +70,9 @@ def initialise(
             copied.append(CopiedWeights(entry.run, other.checkpoint, pattern, into, len(pairs)))
     with torch.no_grad():
         for name, (_, value) in sources.items():
-            assign(here[name], value)
+            assign(ours[name], value)
     for name, (run, value) in sources.items():
-        if not torch.equal(whole(here[name]).cpu(), value.to(here[name].dtype)):
+        if not torch.equal(whole(ours[name]).cpu(), value.to(ours[name].dtype)):
             raise _refusal(
                 f"{name} shares its matrix with another weight here, but not in {run}",
                 "set model.tie as that run has it",
@@ -235,7 +235,7 @@ def _patterns(entry: InitialWeights, model: TranslationModel, other: _Other) -> 
 
 
 def _pair(
-    pattern: str, into: str, other: _Other, here: Mapping[str, Tensor], config: SystemConfig
+    pattern: str, into: str, other: _Other, ours: Mapping[str, Tensor], config: SystemConfig
 ) -> dict[str, str]:
     """Return for each weight here that matches `into` its counterpart that matches `pattern`.
 
@@ -247,13 +247,13 @@ def _pair(
     if not pairs:
         hint = _nearest(pattern, other.weights)
         raise _refusal(f"no weight of {other.name} matches {pattern!r}", hint)
-    places = [name for name in here if _regex(into).fullmatch(name)]
+    places = [name for name in ours if _regex(into).fullmatch(name)]
     if not places:
-        raise _refusal(f"no weight of this model matches {into!r}", _nearest(into, here))
+        raise _refusal(f"no weight of this model matches {into!r}", _nearest(into, ours))
     if pairs.keys() != set(places):
         raise _unpaired(pairs, places, other.name)
     for name, theirs in pairs.items():
-        shapes = [list(each.shape) for each in (other.weights[theirs], here[name])]
+        shapes = [list(each.shape) for each in (other.weights[theirs], ours[name])]
         if shapes[0] != shapes[1]:
             message = f"{name} is {shapes[0]} in {other.name}, and {shapes[1]} here"
             widths = other.config.model.width, config.width
