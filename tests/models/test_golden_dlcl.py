@@ -19,10 +19,10 @@ from plugins.folders import needs_golden_systems
 from plugins.golden_systems import (
     OUR_ORDER,
     Golden,
+    check_greedy_steps,
     golden_folders,
     in_their_order,
     open_golden,
-    our_ids,
 )
 from torch import Tensor
 
@@ -191,15 +191,4 @@ class Recorded(torch.nn.Module):
 
 
 def test_greedy_steps_are_those_of_the_original(golden: Golden[Dlcl]) -> None:
-    for i, source in enumerate(golden.sources):
-        ids = torch.tensor([source])
-        with torch.inference_mode():
-            state = golden.model.begin(golden.model.encode(ids, ids != 0), 1)
-            token, tokens = torch.tensor([1]), []
-            for t in range(golden.greedy["steps"]):
-                logits = golden.model.project(golden.model.step(token, state))
-                close(in_their_order(logits[0]), golden.expected["incremental_logits"][i, t])
-                logits[:, 0] = -torch.inf  # padding is never chosen
-                token = logits.argmax(-1)
-                tokens.append(int(token))
-        assert tokens == our_ids(golden.greedy["tokens"][i])
+    check_greedy_steps(golden, close)

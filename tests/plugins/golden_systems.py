@@ -86,3 +86,21 @@ def our_ids(ids: list[int]) -> list[int]:
 def in_their_order(logits: Tensor) -> Tensor:
     """Return columns in the original's order, [..., V]."""
     return torch.cat([logits[..., OUR_IDS], logits[..., 4:]], dim=-1)
+
+
+def check_greedy_steps(
+    golden: Golden[Any], close: Callable[[Tensor, NDArray[np.float32]], None]
+) -> None:
+    """Check every step of greedy decoding: the logits by `close`, and the tokens."""
+    for i, source in enumerate(golden.sources):
+        ids = torch.tensor([source])
+        with torch.inference_mode():
+            state = golden.model.begin(golden.model.encode(ids, ids != 0), 1)
+            token, tokens = torch.tensor([1]), []
+            for t in range(golden.greedy["steps"]):
+                logits = golden.model.project(golden.model.step(token, state))
+                close(in_their_order(logits[0]), golden.expected["incremental_logits"][i, t])
+                logits[:, 0] = -torch.inf  # padding is never chosen
+                token = logits.argmax(-1)
+                tokens.append(int(token))
+        assert tokens == our_ids(golden.greedy["tokens"][i])
