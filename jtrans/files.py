@@ -199,7 +199,7 @@ def path_hint(path: Path) -> str:
     return f"check the path: {folder.absolute()} has no file with a similar name"
 
 
-def write_bytes(path: Path, data: bytes | memoryview, *, durable: bool = True) -> None:
+def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write bytes, whole or not at all (see `whole_file`)."""
     with whole_file(path, durable=durable) as temporary:
         temporary.write_bytes(data)

@@ -179,7 +179,7 @@ def write_array(path: Path, array: NDArray[Any]) -> None:
     # np.save to a file would raise an error without errno when the disk is full
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    write_bytes(path, buffer.getbuffer(), durable=False)
+    write_bytes(path, buffer.getvalue(), durable=False)
 
 
 def _is_whole(result: Path) -> bool:
