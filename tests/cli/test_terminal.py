@@ -32,5 +32,6 @@ def test_other_failures_of_a_terminal_are_told(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(OSError, match="Bad file"):
             print("for nobody", file=sys.stderr, flush=True)
         os.dup2(inside, stream.fileno())  # both streams can be closed
+        sys.stderr.close()  # writes what it still holds while there is a file
     os.close(inside)
     os.close(terminal)
