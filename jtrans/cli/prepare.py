@@ -34,7 +34,12 @@ class TextOptions:
     """Options for segmentation and cleaning, named like the fields of `PrepareOptions`."""
 
     segment: str | None = option(
-        "moses, moses-escaped, jieba, unspaced, whitespace, character or auto.", None, "auto", TEXT
+        "What words are: moses, moses-escaped (as in the published IWSLT14), jieba (Chinese), "
+        "unspaced (characters, but words in scripts with spaces; all spaces stay), character, "
+        "whitespace (the text is segmented), or auto, by the language.",
+        None,
+        "auto",
+        TEXT,
     )
     source_segment: str | None = option("The same for the source only.", panel=TEXT)
     target_segment: str | None = option("The same for the target only.", panel=TEXT)
@@ -50,8 +55,12 @@ class TextOptions:
     pipeline: Path | None = option(
         "Reuse the text pipeline of a prepared corpus or a run; learn nothing.", "DIR", panel=TEXT
     )
-    bpe: str | None = option("joint, separate or none.", None, "joint", TEXT)
-    bpe_merges: int | None = option("Merges to learn.", None, "10000", TEXT, min=1)
+    bpe: str | None = option(
+        "joint (merges of both languages together), separate or none.", None, "joint", TEXT
+    )
+    bpe_merges: int | None = option(
+        "Merges to learn, of each side when separate.", None, "10000", TEXT, min=1
+    )
     bpe_min_frequency: int | None = option(
         "Merge only pairs at least this frequent.", None, "2", TEXT, min=1
     )

@@ -205,7 +205,8 @@ def _decoded(line: bytes, number: int) -> str:
     if fault:
         raise CorpusError(
             f"standard input is not UTF-8 text: {fault} in line {number:,}",
-            hint="convert it first: iconv -f UTF-16 -t UTF-8 (or -f ISO-8859-1; Chinese: -f GB18030 or -f BIG5)",
+            hint="convert it first: iconv -f UTF-16 -t UTF-8 (or -f ISO-8859-1; Chinese: "
+            "-f GB18030 or -f BIG5)",
             kind="corpus.not-utf8",
         )
     return text.removesuffix("\n").removesuffix("\r")
