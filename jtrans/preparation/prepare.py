@@ -104,7 +104,9 @@ def _run(preparation: Preparation, result: Path, provenance: Mapping[str, Any]) 
     case = "lowercase" if options.lowercase else "truecase" if options.truecase else "cased"
     named = ", ".join(f"{side.segmenter} {side.language}" for side in request.sides)
     progress.say("Segmenting", _timed(f"{named}, {case}", seconds))
-    if warning := round_trip_warning(request.corpus.splits, request.sides[1]):
+    is_given = request.pipeline is not None
+    warning = round_trip_warning(request.corpus.splits, request.sides[1], is_given=is_given)
+    if warning:
         progress.warn(warning)
     progress.say("Overlap", describe_overlap(selection.overlap))
     preparation.step("cleaning")

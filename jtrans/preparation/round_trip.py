@@ -14,31 +14,41 @@ SAMPLE = 300
 MANY = 0.25
 
 
-def round_trip_warning(splits: Mapping[str, ParallelText], target: TextSide) -> str | None:
+def round_trip_warning(
+    splits: Mapping[str, ParallelText], target: TextSide, *, is_given: bool = False
+) -> str | None:
     """Return a warning if many target lines have other spaces after segmenting and joining.
 
     Case does not count: it was chosen.
+
+    Args:
+        splits: the text.
+        target: how its target is segmented.
+        is_given: whether another corpus decided that.
     """
     bare = target.bare()
-    shares, lost = [], []
+    shares: dict[str, str] = {}
+    lost: list[tuple[str, str]] = []
     for name, text in splits.items():
         lines = [normalise(line) for line in islice(text.target, SAMPLE)]
         pairs = [(line, bare.join(bare.segment(line))) for line in lines]
         changed = [pair for pair in pairs if pair[0].lower() != pair[1].lower()]
         if len(changed) > MANY * len(lines):
-            shares.append(f"{100 * len(changed) / len(lines):.0f} % in {name}")
+            shares[name] = f"{100 * len(changed) / len(lines):.0f} % in {name}"
             lost += changed
     if not lost:
         return None
     before, after = min(lost, key=lambda pair: len(pair[0]))
     # Moses joins what was tokenised, and separates marks that were not
     is_tokenised = target.segmenter.startswith("moses") and after.count(" ") < before.count(" ")
-    advice = (
-        "if the text is tokenised, --target-segment whitespace leaves it as it is"
-        if is_tokenised
-        else "--target-segment unspaced keeps all spaces"
-    )
+    if is_given or "train" not in shares:  # another segmenter would not do for the rest
+        advice = "; if the text is tokenised, detokenise it first: sacremoses detokenize"
+        advice = advice if is_tokenised else ""
+    elif is_tokenised:
+        advice = "; if the text is tokenised, --target-segment whitespace leaves it as it is"
+    else:
+        advice = "; --target-segment unspaced keeps all spaces"
     return (
         f"{target.language} lines change when they are split into words and joined again, as "
-        f"translations are: {before!r} becomes {after!r} ({', '.join(shares)}); {advice}"
+        f"translations are: {before!r} becomes {after!r} ({', '.join(shares.values())}){advice}"
     )

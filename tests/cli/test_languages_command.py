@@ -135,3 +135,26 @@ def test_prepare_warns_of_spaces_that_translations_will_not_have(
     else:
         assert change in warnings[0] and f"--target-segment {advice} " in warnings[0]
         assert "(100 % in train)" in warnings[0]
+
+
+def test_a_tokenised_test_set_of_other_text_is_to_be_detokenised(
+    jtrans: Jtrans, tmp_path: Path
+) -> None:
+    for name, line in (("train", "The dog, number {}."), ("test", "A cat , number {} .")):
+        for language in ("de", "en"):
+            text = "".join(f"{line.format(i)} {language}\n" for i in range(12))
+            (tmp_path / f"{name}.{language}").write_text(text, encoding="utf-8")
+    command = [
+        "prepare",
+        "--train",
+        "train",
+        "--valid-size",
+        "2",
+        "--test",
+        "test",
+        "--bpe",
+        "none",
+    ]
+    result = jtrans(*command, "--languages", "de-en", "--out", "out", "--workers", "1")
+    assert result.code == 0, result.err
+    assert "(100 % in test); if the text is tokenised, detokenise it first" in result.err

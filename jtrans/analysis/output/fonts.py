@@ -35,7 +35,7 @@ def drawing_style(style: Any, families: list[str]) -> Iterator[None]:
     # it would report every family that has no face of exactly the weight asked for
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     # the generic name is for SVG on machines without these families, whose default has serifs
-    fonts = {"font.family": [*families, "sans-serif"], "font.sans-serif": families}
+    fonts: Any = {"font.family": [*families, "sans-serif"], "font.sans-serif": families}
     with matplotlib.rc_context({**style, **fonts}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")
         yield
