@@ -80,6 +80,9 @@ def run_jobs(
         ) from error
     except BaseException:  # Ctrl-C above all: nobody waits for the jobs that have been begun
         is_unwanted.set()
+        # the pool reads the rest of a result for ever that a worker has begun to write when it
+        # ends: with this copy of the pipe closed, reading ends with the last worker
+        pool._result_queue._writer.close()  # type: ignore[attr-defined]
         raise
     finally:
         pool.shutdown(cancel_futures=True)

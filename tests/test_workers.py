@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -94,6 +95,41 @@ except KeyboardInterrupt:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, env=environment(), timeout=60, check=False)
     assert (done.returncode, done.stderr) == (130, b"")
+
+
+def test_a_worker_that_ends_while_it_writes_a_result_stops_nobody() -> None:
+    script = """
+import os, time
+from multiprocessing import connection
+from jtrans.workers import run_jobs
+
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+
+def work(path):
+    if path:
+        wait_for(path + ".first")  # a worker that writes keeps others from it
+
+        def half(self, data, write=os.write):
+            write(self._handle, bytes(data)[: len(data) // 2])
+            open(path, "w").close()
+            time.sleep(300)
+        connection.Connection._send = half
+    return "x" * 1000
+
+path = os.environ["BEGUN"]
+with run_jobs(work, ["", path], workers=2) as results:
+    next(results)
+    open(path + ".first", "w").close()
+    wait_for(path)
+    raise KeyboardInterrupt
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        own = environment(BEGUN=f"{folder}/begun")
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, capture_output=True, env=own, timeout=60, check=False)
+    assert b"KeyboardInterrupt" in done.stderr.splitlines()[-1]
 
 
 def sleep(seconds: float) -> None:
