@@ -10,7 +10,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests r
 import pytest
 from hypothesis import settings
 
-settings.register_profile("jtrans", deadline=None)  # no test times the code
+# The default suite draws the same examples every time, so that a commit passes or fails for what
+# it changes; `pytest --hypothesis-profile=explore` draws new and more ones. No test times the code.
+settings.register_profile("jtrans", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile("jtrans")
 
 
