@@ -21,7 +21,7 @@ from jtrans.decoding.lines.constraints import (
     check_search,
     no_translation,
 )
-from jtrans.decoding.lines.long_lines import joined
+from jtrans.decoding.lines.long_lines import joined, joined_alignment
 from jtrans.decoding.lines.sentences import InputSentence, SentenceReader
 from jtrans.decoding.lines.translation import ScoredLine, Translation
 from jtrans.decoding.options import (
@@ -91,6 +91,8 @@ class Translator:
     extras: TranslationExtras = field(default_factory=TranslationExtras)
     # how later models of an ensemble read the source, if they differ
     other_sources: Sequence[TextSide] = ()
+    # whether lines too long for a grid or several translations are refused, or have none
+    refuses_long: bool = True
 
     @classmethod
     def load(cls, runs: Sequence[Run], decoding: DecodingChoices) -> Translator:
@@ -158,7 +160,10 @@ class Translator:
         flat = [sentence for parts in sentences for sentence in parts]
         translated = iter(self._translated(flat, options, progress))
         results = [[next(translated) for _ in parts] for parts in sentences]
-        return [nbest[0] if len(nbest) == 1 else [self._joined(nbest)] for nbest in results]
+        return [
+            nbests[0] if len(nbests) == 1 else [self._joined(line, parts, nbests)]
+            for line, parts, nbests in zip(lines, sentences, results, strict=True)
+        ]
 
     def teacher_forced_scores(
         self, sources: Sequence[str], targets: Sequence[str], progress: Progress = Silent()
@@ -222,9 +227,8 @@ class Translator:
 
     def _reader(self, options: SearchOptions, progress: Progress) -> SentenceReader:
         asked = {
-            "several translations": options.nbest > 1,
-            "word alignments": self.extras.alignments,
-            "a grid": self.extras.grid,
+            "several translations": self.refuses_long and options.nbest > 1,
+            "a grid": self.refuses_long and self.extras.grid,
         }
         return SentenceReader(
             (self.pipeline.source, *self.other_sources),
@@ -282,9 +286,15 @@ class Translator:
                 progress=progress,
             )
 
-    def _joined(self, parts: Sequence[Sequence[Translation]]) -> Translation:
-        best = [nbest[0] for nbest in parts]
+    def _joined(
+        self, line: str, parts: Sequence[InputSentence], nbests: Sequence[Sequence[Translation]]
+    ) -> Translation:
+        best = [nbest[0] for nbest in nbests]
         whole = joined(best, self.pipeline.target, self.options)
+        if self.extras.alignments:
+            texts = [part.text for part in parts]
+            alignment = joined_alignment(line, texts, best, self.pipeline.source)
+            whole = replace(whole, alignment=alignment)
         if self.extras.mbr:
             return replace(whole, score=sum(each.score for each in best) / len(best))
         return whole

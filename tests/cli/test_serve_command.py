@@ -67,6 +67,7 @@ def post(url: str, body: bytes | str | Any) -> Reply:
 def test_a_program_gets_what_translate_writes(jtrans: Jtrans, make_run: MakeRun) -> None:
     run = make_run()
     lines = [{"source": "hund"}, {"source": ""}, {"source": "ein mann", "prefix": "a", "own": 7}]
+    lines += [{"source": "ein hund . " * 400}]
     with start_process("serve", run, "--port", 0, stderr=subprocess.PIPE) as process:
         watchdog = threading.Timer(120, process.kill)
         watchdog.start()
@@ -86,6 +87,7 @@ def test_a_program_gets_what_translate_writes(jtrans: Jtrans, make_run: MakeRun)
     options = ("--input-format", "jsonl", "--format", "jsonl", "--alignments")
     written = jtrans("translate", run, *options, stdin=stdin).out.splitlines()
     assert several[0] == single[0] == 200
+    assert several[1][3]["translations"][0]["parts"] == 400
     for answer, expected in zip(several[1], map(json.loads, written), strict=True):
         words = answer.pop("source_words")
         for translation in answer["translations"]:

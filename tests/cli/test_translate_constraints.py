@@ -148,6 +148,7 @@ def test_a_line_that_is_too_long_is_translated_in_parts(jtrans: Jtrans, make_run
         "\n", 1
     )
     assert result.out.splitlines()[0] == " ".join([sentence] * 400)
-    refused = jtrans("translate", run, *options, "--alignments-file", "links", stdin=long)
+    joint = make_run("joint", config={"model": JOINT})
+    refused = jtrans("translate", joint, "--format", "jsonl", "--grid", stdin=long)
     assert refused.code == 2
-    assert "cannot be translated in parts with word alignments" in refused.err
+    assert "cannot be translated in parts with a grid" in refused.err

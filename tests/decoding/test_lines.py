@@ -15,7 +15,8 @@ from plugins.random_runs import JOINT, ON_CPU, MakeRun
 
 from jtrans.decoding.lines.attended import LEAST_COVERAGE, coverage
 from jtrans.decoding.lines.constraints import ConstraintEncoder, Constraints, check_room
-from jtrans.decoding.lines.long_lines import cut
+from jtrans.decoding.lines.long_lines import cut, joined_alignment
+from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import SamplingOptions, TranslationExtras
 from jtrans.decoding.translator import Translator
 from jtrans.decoding.word_alignments import attention_to_source, choose_layer
@@ -56,6 +57,49 @@ def test_a_line_is_cut_after_sentences_and_then_at_white_space() -> None:
         "word word word",
         "word word",
     ]
+
+
+def test_the_alignment_of_parts_counts_the_words_of_the_line() -> None:
+    """Moses keeps the full stop of an abbreviation within a line, and not at the end of one."""
+    source = TextSide("en", "moses-escaped")
+    line, parts = "Ask Dr. Who now.", ["Ask Dr.", "Who now."]
+    assert source.segment(parts[0]) + source.segment(parts[1]) != source.segment(line)
+    translations = [
+        Translation("", 0.0, 0.0, [], [], words, alignment)
+        for words, alignment in ((["Fragen", "Dr", "."], "0-0 1-1 2-2"), (["Wen"], "0-0 2-0"))
+    ]
+    assert joined_alignment(line, parts, translations, source) == "0-0 1-1 1-2 2-3 4-3"
+
+
+def test_an_alignment_whose_characters_changed_is_empty() -> None:
+    parts = [Translation("", 0.0, 0.0, [], [], ["a"], "0-0")] * 2
+    side = TextSide("fr", "character")
+    assert joined_alignment("e\u0301", ["e", "\u0301"], parts, side) == ""
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_long_line_has_joined_alignments_and_no_grid(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    extras = TranslationExtras(alignments=True, grid=True)
+    choices = replace(ON_CPU, extras=extras, search={"beam": 2, "nbest": 2})
+    loaded = Translator.load([Run.open(make_run(config={"model": JOINT}))], choices)
+    monkeypatch.setattr(type(loaded.models[0]), "longest", 6)
+    translator = replace(loaded, refuses_long=is_refused)
+    line = "ein hund . ein mann liest ."
+    if is_refused:
+        with pytest.raises(DecodingError, match="in parts with several translations"):
+            translator.translate_nbest([line])
+        return
+    [[whole], short] = translator.translate_nbest([line, "ein hund ."])
+    assert len(short) == 2 and short[0].grid is not None and short[0].parts is None
+    assert whole.grid is None and whole.parts == 2
+    first, second = (
+        best[0] for best in translator.translate_nbest(["ein hund .", "ein mann liest ."])
+    )
+    links = [tuple(map(int, link.split("-"))) for link in (second.alignment or "").split()]
+    later = [f"{i + 3}-{j + len(first.words)}" for i, j in links]
+    assert whole.alignment == " ".join([*(first.alignment or "").split(), *later])
 
 
 def test_phrases_are_segmented_like_targets_and_those_within_others_left_out(

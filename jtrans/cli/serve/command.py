@@ -80,7 +80,8 @@ def serve(
     with TranslationServer(host, port, queue, describe(opened)) as server:
         from jtrans.decoding.engines.open import open_translator
 
-        translator = open_translator(opened, choices)
+        # whoever asks has not chosen what cannot be had of lines in parts, and is told of them
+        translator = replace(open_translator(opened, choices), refuses_long=False)
         if engine == "torch":
             translator = with_attention(translator)
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 
 from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.options import SearchOptions
+from jtrans.decoding.word_alignments import from_pharaoh, to_pharaoh
+from jtrans.text.overlaps import owners
 from jtrans.text.pipeline import TextSide
 
 # after . ! ? and the like, closing quotes and brackets, before white space; East Asian marks
@@ -68,4 +70,40 @@ def joined(parts: Sequence[Translation], side: TextSide, options: SearchOptions)
         tokens=tokens,
         token_log_probs=[value for part in parts for value in part.token_log_probs],
         words=words,
+        parts=len(parts),
     )
+
+
+def joined_alignment(
+    line: str, parts: Sequence[str], translations: Sequence[Translation], source: TextSide
+) -> str:
+    """Return the word alignments of the parts of a line as one, in Pharaoh format.
+
+    It counts the words of the whole line, which may be cut in other places at the ends of parts: a
+    full stop belongs to an abbreviation within a line, and is a word of its own at its end. Words
+    that share characters are the same. It is empty where the parts have other characters than the
+    line (an accent that was cut off its letter).
+
+    Args:
+        line: raw text.
+        parts: of the line, raw text.
+        translations: of each part, with its alignment.
+        source: the source language.
+    """
+    whole, *cut_words = (_folded(source, text) for text in [line, *parts])
+    owned = owners(whole, [word for words in cut_words for word in words])
+    if owned is None:
+        return ""
+    links: set[tuple[int, int]] = set()
+    first_source = first_target = 0
+    for words, translation in zip(cut_words, translations, strict=True):
+        for i, j in from_pharaoh(translation.alignment or ""):
+            links |= {(place, first_target + j) for place in owned[first_source + i]}
+        first_source += len(words)
+        first_target += len(translation.words)
+    return to_pharaoh(sorted(links))
+
+
+def _folded(side: TextSide, text: str) -> list[str]:
+    """Return the words of a text as characters without case, which truecasing may have changed."""
+    return [word.lower() for word in side.surfaces(side.segment(text))]

@@ -22,6 +22,7 @@ class Translation:
         source_tokens: the model's source tokens, ``</s>`` last; None unless the grid is asked for.
         grid: a joint model's weight of each source token when it predicts each token, rounded,
             [T, S]; None unless it is asked for.
+        parts: into how many parts the line was cut; None if it was translated as a whole.
     """
 
     text: str
@@ -33,6 +34,7 @@ class Translation:
     alignment: str | None = None
     source_tokens: Sequence[str] | None = None
     grid: Sequence[Sequence[float]] | None = None
+    parts: int | None = None
 
 
 @dataclass(frozen=True)

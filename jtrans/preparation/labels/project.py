@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from jtrans.corpora.parallel import Gold, Tagged
 from jtrans.data.prepared import IGNORE
 from jtrans.errors import CorpusError
 from jtrans.text.normalise import normalise
+from jtrans.text.overlaps import owners
 from jtrans.text.pipeline import TextPipeline, TextSide
 
 POS_TAGS = (
@@ -75,15 +76,15 @@ def project(
     pieces = [side.split([word]) for word in words]
     size = sum(len(part) for part in pieces) + 1
     labels = {kind: np.full(size, IGNORE, np.int8) for kind in label_names}
-    owners = None if tagged is None else overlaps(tagged.words, side, words)
-    if tagged is None or owners is None:
+    shared = None if tagged is None else overlaps(tagged.words, side, words)
+    if tagged is None or shared is None:
         return labels
     numbers = {
         kind: {name: i for i, name in enumerate(names)} for kind, names in label_names.items()
     }
     entities = number_entities(tagged.entities) if "ner" in labels else []
     piece, last_entity = 0, 0
-    for word, owner, parts in zip(words, owners, pieces, strict=True):
+    for word, owner, parts in zip(words, shared, pieces, strict=True):
         for owned in _piece_owners(word, owner, parts):
             tag = tagged.tags[owned]
             if tag != NO_TAG:
@@ -107,11 +108,7 @@ def overlaps(words: Sequence[str], side: TextSide, others: Sequence[str]) -> lis
     normal = (normalise(word, strip_invisible=side.strip_invisible) for word in words)
     text = [word.replace(" ", "").lower() for word in normal]
     lowered = [other.lower() for other in side.surfaces(others)]
-    if "".join(text) != "".join(lowered):
-        return None
-    owners = [i for i, word in enumerate(text) for _ in word]
-    ends = [0, *accumulate(len(other) for other in lowered)]
-    return [owners[start:end] for start, end in pairwise(ends)]
+    return owners(text, lowered)
 
 
 def number_entities(entities: Sequence[str]) -> list[tuple[int, str]]:

@@ -1,0 +1,20 @@
+"""Words of one text, cut in two ways, that share characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+
+def owners(words: Sequence[str], others: Sequence[str]) -> list[list[int]] | None:
+    """Return in which of `words` each character of each of `others` is.
+
+    Returns:
+        For each of `others`, the positions in `words` of its characters; None where the characters
+        of the two are not the same.
+    """
+    if "".join(words) != "".join(others):
+        return None
+    places = [place for place, word in enumerate(words) for _ in word]
+    ends = [0, *accumulate(map(len, others))]
+    return [places[start:end] for start, end in pairwise(ends)]
