@@ -48,7 +48,9 @@ def train(
         "One run for each seed, one after the other, in RUN/seed-N.", "N,N,..."
     ),
     max_minutes: float | None = option(
-        "Stop after this time: training.max_minutes", shown="the recipe's", panel=START
+        "Most minutes, last validation included: training.max_minutes",
+        shown="the recipe's",
+        panel=START,
     ),
     restart: bool = flag("--restart", "Start over, deleting the run.", START),
     from_: str | None = option(

@@ -56,6 +56,7 @@ class TrainingState:
     processor_seconds: float = 0.0  # of them, those of all threads of the first process
     validated: int = 0  # the update of the last validation
     validated_seconds: float = 0.0  # `seconds` at its end
+    validation_seconds: float = 0.0  # the time it took
     validation: dict[str, float] = field(default_factory=dict)  # its measurements
     # the best validation by `best_metric`: its metric, value and update
     best: dict[str, Any] | None = None

@@ -74,12 +74,13 @@ class Stopping:
 
     def reached(self, state: TrainingState) -> str | None:
         """Return the name of the limit reached, or None."""
-        training, stop = self.training, self.training.stop
+        training, stop, minutes = self.training, self.training.stop, self.training.max_minutes
         if training.max_updates is not None and state.update >= training.max_updates:
             return "max_updates"
         if training.max_epochs is not None and state.epoch >= training.max_epochs:
             return "max_epochs"
-        if training.max_minutes is not None and state.seconds >= 60.0 * training.max_minutes:
+        # training ends with a validation, which is expected to take as long as the last one
+        if minutes is not None and state.seconds + state.validation_seconds >= 60.0 * minutes:
             return "max_minutes"
         if stop is not None and state.stale >= stop.patience:
             return "patience"

@@ -329,7 +329,8 @@ class Trainer:
         """
         self._read()
         self._check_weights()
-        state = self.state
+        self.metrics.elapse()
+        state, begin = self.state, self.state.seconds
         with self._averaged(), self._whole():
             measured = self.ranks.from_first(
                 self.validator(self.model, Reporting(self._validating))
@@ -343,7 +344,7 @@ class Trainer:
         is_best = self.stopping.judge(state, measured)
         state.validation, state.validated = measured, state.update
         row = self.metrics.validation(measured, is_best=is_best, samples=self.validator.samples)
-        state.validated_seconds = state.seconds
+        state.validated_seconds, state.validation_seconds = state.seconds, state.seconds - begin
         self.save()
         self.events.validation(row)
 

@@ -16,6 +16,7 @@ from jtrans.runs import Run
 from jtrans.training import micro_batches as micro_batches_module
 from jtrans.training import trainer as trainer_module
 from jtrans.training.events import Advance, Result, TrainingEvents, Validation
+from jtrans.training.gradient import UpdateGradient
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
 
@@ -255,6 +256,34 @@ def test_training_ends_when_its_time_is_used_up(
     result = train(config, data=corpus.folder, run=tmp_path / "run", events=recorder)
     assert (result.reason, result.update) == ("max_minutes", 1)
     assert [row.update for row in recorder.rows] == [1]
+
+
+def test_the_last_validation_is_within_the_time(
+    corpus: PreparedCorpus, make_config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update takes 1 s here, and a validation 10 s: the second ends after 44 s."""
+    seconds = 0.0
+    accumulate = UpdateGradient.accumulate
+
+    def update(self: UpdateGradient, *parts: Any) -> Any:
+        nonlocal seconds
+        seconds += 1.0
+        return accumulate(self, *parts)
+
+    def validate(*_: Any) -> dict[str, float]:
+        nonlocal seconds
+        seconds += 10.0
+        return {"loss": 1.0, "perplexity": 1.0}
+
+    monkeypatch.setattr("jtrans.training.distributed.ranks.Ranks.now", lambda self: seconds)
+    monkeypatch.setattr(UpdateGradient, "accumulate", update)
+    monkeypatch.setattr("jtrans.training.validation.Validator.teacher_forced", validate)
+    limits = {"max_updates": None, "validate_every": 12, "validate_sentences": 0}
+    for minutes, updates in ((1.0, 30), (1.2, 32)):  # continued with room for two updates more
+        config = make_config(**limits, max_minutes=minutes)
+        result = train(config, data=corpus.folder, run=tmp_path / "run")
+        assert (result.reason, result.update) == ("max_minutes", updates)
+        assert result.seconds == 60.0 * minutes
 
 
 def test_a_finished_run_stays_as_it_is(
