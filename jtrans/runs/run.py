@@ -63,7 +63,7 @@ class Run(CheckpointFolder, EventLog):
                 "another process has just created the run",
                 where=str(folder),
                 hint="once it has ended, the same command continues the run; or choose another "
-                "--run",
+                "folder",
                 kind="run.locked",
             ) from error
         return cls(folder)
@@ -189,7 +189,7 @@ class Run(CheckpointFolder, EventLog):
             return JtransError(
                 f"the run is in use by {owner}",
                 where=str(self.folder),
-                hint="wait for it, stop it, or choose another --run; if it has certainly ended, "
+                hint="wait for it, stop it, or choose another folder; if it has certainly ended, "
                 f"delete {self.folder / 'lock'}",
                 kind="run.locked",
             )

@@ -228,9 +228,9 @@ def find_existing(folder: Path, *, restart: bool = False) -> Run | None:
         return Run(folder) if restart else Run.open(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            f"{folder} already exists and is not a run",
-            where="--run",
-            hint="choose another folder: --run runs/NAME",
+            "the folder already exists and is not a run",
+            where=str(folder),
+            hint="choose another folder, or move what it holds elsewhere",
             kind="run.not-a-run",
         )
     return None

@@ -22,6 +22,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import ConfigError
 from jtrans.evaluation.significance import PairedResult
 from jtrans.models.zoo import build_model, system_configs
+from jtrans.runs import Run
 from scripts.reproduction import command
 from scripts.reproduction.catalogue import (
     Experiment,
@@ -372,6 +373,18 @@ def test_a_run_begun_with_other_settings_does_not_go_on(
     said = capsys.readouterr().err
     assert change.partition("=")[0] in said and "choose another --out" in said
     assert not (out / "rows").exists()
+
+
+def test_a_folder_of_another_process_is_refused_without_options_of_other_commands(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(done / "runs", out / "runs")
+    line = ["demo", *TASK, *place(data, out), "--seeds", "1", *settings()]
+    with Run.open(out / "runs" / "transformer-small-1").lock():
+        assert reproduce(*line, "--rows", "transformer-small") == 2
+    said = capsys.readouterr().err
+    assert "in use by" in said and "choose another folder" in said and "--run" not in said
 
 
 def test_equal_time_and_equal_updates_replace_every_limit_of_the_recipe() -> None:
