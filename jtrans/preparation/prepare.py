@@ -31,7 +31,7 @@ from jtrans.preparation.round_trip import round_trip_warning
 from jtrans.preparation.segment import segment_corpus
 from jtrans.preparation.select import PairSelection, describe_overlap, select_pairs
 from jtrans.preparation.shards import ShardPart
-from jtrans.preparation.statistics import Statistics, describe
+from jtrans.preparation.statistics import Statistics, by_side, describe
 from jtrans.preparation.work_folder import WorkFolder
 from jtrans.processors import available_cpus
 from jtrans.progress import Progress, Silent
@@ -102,13 +102,13 @@ def _run(preparation: Preparation, result: Path, provenance: Mapping[str, Any]) 
     selection = select_pairs(shards, request, progress)
     options = request.options
     case = "lowercase" if options.lowercase else "truecase" if options.truecase else "cased"
-    named = ", ".join(f"{side.segmenter} {side.language}" for side in request.sides)
+    named = ", ".join(dict.fromkeys(f"{side.segmenter} {side.language}" for side in request.sides))
     progress.say("Segmenting", _timed(f"{named}, {case}", seconds))
     is_given = request.pipeline is not None
     warning = round_trip_warning(request.corpus.splits, request.sides[1], is_given=is_given)
     if warning:
         progress.warn(warning)
-    progress.say("Overlap", describe_overlap(selection.overlap))
+    progress.say("Overlap", describe_overlap(selection.overlap, request.corpus.languages))
     preparation.step("cleaning")
     pipeline, types = _learn(preparation, selection.splits["train"])
     preparation.step("learning")
@@ -152,19 +152,19 @@ def _learn(
         ]
         if not merges:
             learned = "none, whole words"
-        elif request.options.bpe == "joint":
+        elif request.options.bpe == "joint" and merges[0][0] != merges[-1][0]:
             learned = f"{merges[0][1]:,} joint merges learned"
         else:
-            counts = " · ".join(f"{language} {count:,}" for language, count in merges)
+            counts = by_side(f"{language} {count:,}" for language, count in merges)
             learned = f"{counts} merges learned"
         progress.say("BPE", _timed(learned, time.monotonic() - started))
     source, target = pipeline.source, pipeline.target
-    sizes = [len(side.vocabulary) for side in (source, target)]
+    is_joint = request.options.vocabulary == "joint" and source.language != target.language
     progress.say(
         "Vocabulary",
-        f"{sizes[0]:,} joint"
-        if request.options.vocabulary == "joint"
-        else f"{source.language} {sizes[0]:,} · {target.language} {sizes[1]:,}",
+        f"{len(source.vocabulary):,} joint"
+        if is_joint
+        else by_side(f"{side.language} {len(side.vocabulary):,}" for side in (source, target)),
     )
     return pipeline, types
 

@@ -215,12 +215,16 @@ def _count_overlap(
     return {name: split.counts() for name, split in held_out.items()}
 
 
-def describe_overlap(overlap: Mapping[str, Mapping[str, int]]) -> str:
+def describe_overlap(overlap: Mapping[str, Mapping[str, int]], languages: tuple[str, str]) -> str:
     """Return the counts of `PairSelection.overlap` as a line to show."""
-    return "in train before cleaning: " + " · ".join(
-        f"{name} {split['source']:,} sources, {split['target']:,} targets, {split['pair']:,} pairs"
+    units = {"source": "sources", "target": "targets", "pair": "pairs"}
+    if languages[0] == languages[1]:
+        units = {"pair": "sentences"}  # source and target are the same text
+    counts = (
+        f"{name} " + ", ".join(f"{split[unit]:,} {plural}" for unit, plural in units.items())
         for name, split in overlap.items()
     )
+    return f"in train before cleaning: {' · '.join(counts)}"
 
 
 def _report(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,17 +108,24 @@ def describe(
     size = joint_size(train)
     different = [f" ({count:,} different)" for count in types] if types else ["", ""]
     tokens = f"source {train.tokens['source']:,} tokens · target {train.tokens['target']:,}"
+    if languages[0] == languages[1]:
+        tokens = f"{train.tokens['source']:,} tokens"
     return {
-        "Words": " · ".join(
+        "Words": by_side(
             f"{names[side]} {train.words[side]:,}{text}"
             for side, text in zip(SIDES, different, strict=True)
         ),
         "Encoding": f"{tokens} · {unknown}" if unknown else tokens,
-        "Lengths": " · ".join(f"{names[side]} {_shares(train.lengths[side])}" for side in SIDES),
+        "Lengths": by_side(f"{names[side]} {_shares(train.lengths[side])}" for side in SIDES),
         "Joint size": f"mean S {size['mean_source']:.1f} · T {size['mean_target']:.1f} · "
         f"sum of S x T {_short(size['sum'])} "
         f"({size['sum'] / train.tokens['target']:.1f} per target token)",
     }
+
+
+def by_side(texts: Iterable[str]) -> str:
+    """Join what is said of each side; it is said once where both are the same text."""
+    return " · ".join(dict.fromkeys(texts))
 
 
 def _shares(counts: Sequence[int]) -> str:

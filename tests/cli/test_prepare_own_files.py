@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -341,6 +342,10 @@ def test_tagged_sentences_are_prepared_as_source_and_target(jtrans: Jtrans) -> N
     result = jtrans("prepare", *files, "--languages", "de", *options)
     assert result.code == 0, result.err
     assert "Labels       pos from the corpus itself: train 30 of 30 · valid 1 of 1" in result.err
+    for line in result.err.splitlines():  # source and target are the same: nothing is said twice
+        parts = re.split(r" {2,}| · |, ", line)
+        assert len(set(parts)) == len(parts), line
+    assert "Overlap      in train before cleaning: valid 0 sentences\n" in result.err
     assert pairs_of("valid") == [("Ball sieht", "Ball sieht")]
     corpus = prepared()
     names, labels = corpus.label_names["pos"], corpus.pairs("train").labels["pos"][0]
