@@ -352,6 +352,23 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
 # Names
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["training.max_epochs", "training.learning_rate", "training.validate_every", "model.width"],
+)
+def test_a_truth_value_is_no_number(key: str) -> None:
+    error = error_of(DEMO, f"{key}=true")
+    assert error.message == "true is not a value of this setting"
+    assert error.where == f"{key}, from --set"
+
+
+def test_a_run_in_place_of_a_recipe_gets_the_command_that_continues_it(write: Any) -> None:
+    folder = write("", "config.toml").parent
+    error = error_of(folder)
+    assert error.hint is not None
+    assert f"jtrans train {folder}/config.toml --run {folder}" in error.hint
+
+
 def test_an_unknown_recipe_gets_the_nearest_one() -> None:
     error = error_of("demo/reformer-fats")
     assert error.kind == "config.unknown-recipe"

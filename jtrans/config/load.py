@@ -58,6 +58,12 @@ def find_config(name: str) -> Path:
     recipe = RECIPES / f"{name}.toml"
     if name in recipe_names():
         return recipe
+    if (path / "config.toml").is_file():
+        raise ConfigError(
+            f"{name} is a run, not a recipe",
+            hint=f"its settings are in a file: jtrans train {path}/config.toml --run {path}",
+            kind="config.unknown-recipe",
+        )
     raise ConfigError(
         f"no such recipe: {name}",
         hint=name_hint(name, recipe_names(), "jtrans recipes lists them"),

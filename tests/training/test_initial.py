@@ -310,6 +310,17 @@ def test_a_run_to_take_all_from_excludes_patterns(
     assert caught.value.hint == "leave out --from, or add --set training.init_from=[]"
 
 
+def test_a_run_of_other_sizes_to_take_all_from_is_refused_with_the_sizes(
+    source: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    config = make_config(model={"decoder_layers": 2, "dropout": 0.0})
+    with pytest.raises(ConfigError) as caught:
+        train(config, data=corpus.folder, run=tmp_path / "new", initial=Run.open(source))
+    assert caught.value.message.endswith(": model.decoder_layers is 1 there, 2 here")
+    assert caught.value.kind == "run.other-size"
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize(
     ("init_from", "message"),
     [

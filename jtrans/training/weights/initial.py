@@ -23,6 +23,7 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.runs import RUNS, WEIGHTS, Checkpoint, Run, find_run
 from jtrans.training.checkpoint import load_optimiser
+from jtrans.training.setup.continuing import different_settings
 from jtrans.training.weights.shards import assign, whole
 
 INIT_FROM, FREEZE = "training.init_from", "training.freeze"
@@ -153,8 +154,8 @@ def load_initial(
     """Start from the best weights of another run of the same system, and return its checkpoint.
 
     Raises:
-        ConfigError: `training.init_from` names weights, too.
-        CheckpointError: it has other vocabularies, or a model of another size.
+        ConfigError: `training.init_from` names weights, too, or the model is of another size.
+        CheckpointError: it has other vocabularies.
     """
     if config.training.init_from:
         raise ConfigError(
@@ -166,7 +167,22 @@ def load_initial(
     check_vocabularies(initial, corpus, "--from")
     checkpoint = initial.checkpoint("best")
     checkpoint.verify(WEIGHTS)
-    load_weights(model, checkpoint.weights)
+    try:
+        load_weights(model, checkpoint.weights)
+    except CheckpointError as error:
+        sizes = [
+            f"{key} is {old} there, {new} here"
+            for key, (old, new) in different_settings(initial, config).items()
+            if key.startswith("model.") and not key.endswith("dropout")
+        ]
+        if error.kind != "checkpoint.shape" or not sizes:
+            raise
+        raise ConfigError(
+            f"the weights of {initial.folder} are of another model: {'; '.join(sizes)}",
+            where="--from",
+            hint=f"make the sizes equal, or name the weights that both have in {INIT_FROM}",
+            kind="run.other-size",
+        ) from error
     return checkpoint
 
 
