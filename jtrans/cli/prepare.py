@@ -83,6 +83,12 @@ class TextOptions:
     spell: bool | None = flag(
         "--spell/--no-spell", "Split unknown BPE pieces into smaller known ones.", TEXT, "spell"
     )
+    narrow: bool | None = flag(
+        "--narrow/--keep-wide",
+        "Full-width letters, digits and signs become ASCII, Chinese punctuation stays.",
+        TEXT,
+        "narrow for Chinese, unless most of its letters are wide",
+    )
     max_length: int | None = option(
         "Longest side of a pair, in words.", None, "175", CLEANING, min=1
     )

@@ -1,4 +1,4 @@
-"""Warnings about text that does not match its languages: swapped sides, another script."""
+"""What is seen of the languages in a sample: swapped sides, another script, full-width letters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.progress import Progress
-from jtrans.text.language import is_wrong_script, look_swapped
+from jtrans.text.language import base_language, is_wrong_script, look_swapped
+from jtrans.text.widths import is_mostly_wide
 
 SAMPLE = 1000
 LONGEST = 1000
@@ -45,6 +46,17 @@ def check_languages(corpus: Corpus, progress: Progress) -> None:
             )
             continue
         _check_script(name, samples, corpus.languages, progress)
+
+
+def is_to_be_narrow(corpus: Corpus) -> bool:
+    """Return whether full-width letters are to become narrow where nobody has chosen.
+
+    They are where a language is Chinese, whose text today has nearly none, so that models cannot
+    learn them; not where it has more of them than others, in which references are written, too.
+    """
+    samples = zip(corpus.languages, _sample(corpus.splits["train"]), strict=True)
+    chinese = [lines for language, lines in samples if base_language(language) == "zh"]
+    return bool(chinese) and not any(map(is_mostly_wide, chinese))
 
 
 def _sample(text: ParallelText) -> Samples:

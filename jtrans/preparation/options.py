@@ -26,6 +26,7 @@ PIPELINE_OPTIONS = (
     "strip_invisible",
     "protect",
     "spell",
+    "narrow",
 )
 
 
@@ -63,6 +64,8 @@ class PrepareOptions(ConfigSection):
         strip_invisible: whether characters that cannot be seen are removed.
         protect: whether addresses, times, ``C++`` and emoji sequences stay in one piece.
         spell: whether BPE pieces outside the vocabulary are split into smaller ones that are in it.
+        narrow: whether full-width Latin letters, digits and signs become ASCII (`text.widths`);
+            None: where a language is Chinese, unless its text has most of them in full width.
         max_length, max_ratio, deduplicate, drop_leaked, drop_identical, drop_wrong_script: the
             `jtrans.preparation.clean.Rules` of training pairs; `drop_leaked` is "pair", "source",
             "target", or False to keep pairs that are in valid or test.
@@ -89,6 +92,7 @@ class PrepareOptions(ConfigSection):
     strip_invisible: bool = True
     protect: bool = True
     spell: bool = True
+    narrow: bool | None = None
     max_length: Count = 175
     max_ratio: Annotated[float, Field(ge=1.0)] = 3.0
     deduplicate: bool = True

@@ -19,7 +19,7 @@ from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info, text_files
 from jtrans.errors import ConfigError, CorpusError, usage_error
 from jtrans.files import disk_errors, lines_digest, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
-from jtrans.preparation.languages import check_languages
+from jtrans.preparation.languages import check_languages, is_to_be_narrow
 from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
 from jtrans.preparation.work_folder import check_place
 from jtrans.progress import Progress
@@ -70,6 +70,8 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     _check_text(corpus, ("train",) if taken else ("train", "valid"))
     _check_split_names(corpus)
     _check_skipped(corpus, progress)
+    if options.narrow is None:
+        options = options.model_copy(update={"narrow": is_to_be_narrow(corpus)})
     pipeline = _load_pipeline(options.pipeline, corpus.languages)
     dictionary = None if pipeline else _read_dictionary(options.jieba_dictionary)
     sides = (
@@ -214,6 +216,7 @@ def _make_sides(
             strip_invisible=options.strip_invisible,
             protect=options.protect,
             spell=options.spell and options.bpe != "none",
+            narrow=bool(options.narrow),
         )
         for language, segmenter in zip(
             languages, (options.source_segment, options.target_segment), strict=True

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from itertools import islice
 
 from jtrans.corpora.parallel import ParallelText
-from jtrans.text.normalise import normalise
 from jtrans.text.pipeline import TextSide
 
 SAMPLE = 300
@@ -30,7 +29,7 @@ def round_trip_warning(
     shares: dict[str, str] = {}
     lost: list[tuple[str, str]] = []
     for name, text in splits.items():
-        lines = [normalise(line) for line in islice(text.target, SAMPLE)]
+        lines = [bare.normalise(line) for line in islice(text.target, SAMPLE)]
         pairs = [(line, bare.join(bare.segment(line))) for line in lines]
         changed = [pair for pair in pairs if pair[0].lower() != pair[1].lower()]
         if len(changed) > MANY * len(lines):

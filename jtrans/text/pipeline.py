@@ -26,6 +26,7 @@ from jtrans.text.normalise import normalise
 from jtrans.text.segment import Segmenter, make_segmenter, resolve_segmenter, units_per_word
 from jtrans.text.truecase import Truecaser
 from jtrans.text.vocabulary import EOS, PAD, Vocabulary
+from jtrans.text.widths import narrowed
 
 FORMAT = 1
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -41,8 +42,9 @@ _OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
     "strip_invisible": (bool, type(None)),
     "protect": (bool, type(None)),
     "spell": (bool, type(None)),
+    "narrow": (bool, type(None)),
 }
-_FLAGS = ("strip_invisible", "protect", "spell")
+_FLAGS = ("strip_invisible", "protect", "spell", "narrow")
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class TextSide:
     protect: bool = False  # whether addresses, times and the like stay in one piece
     # whether BPE pieces that are not in the vocabulary are split into smaller ones
     spell: bool = False
+    # whether full-width letters, digits and signs become ASCII (`widths`)
+    narrow: bool = False
 
     def __post_init__(self) -> None:
         name = resolve_segmenter(self.segmenter, self.language)
@@ -92,8 +96,13 @@ class TextSide:
         """Split a raw line into words, before BPE."""
         segmenter = self._segmenter
         if segmenter.is_for_raw_text:
-            line = normalise(line, strip_invisible=self.strip_invisible)
+            line = self.normalise(line)
         return self.recase(segmenter.segment(line))
+
+    def normalise(self, line: str) -> str:
+        """Return a raw line without differences in spelling that have no meaning."""
+        line = narrowed(line, self.language) if self.narrow else line
+        return normalise(line, strip_invisible=self.strip_invisible)
 
     def recase(self, words: list[str]) -> list[str]:
         """Lower-case or truecase segmented words, as configured."""
@@ -181,6 +190,7 @@ class TextSide:
             strip_invisible=bool(value.get("strip_invisible")),
             protect=bool(value.get("protect")),
             spell=bool(value.get("spell")),
+            narrow=bool(value.get("narrow")),
         )
 
     @cached_property

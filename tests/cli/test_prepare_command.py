@@ -107,7 +107,7 @@ def test_every_option_reaches_the_corpus(jtrans: Jtrans, files: Path, tmp_path: 
         "--min-count": "2", "--max-length": "90", "--max-ratio": "9.5",
     }  # fmt: skip
     flags = ["--lowercase", "--no-deduplicate", "--keep-leaked", "--keep-identical"]
-    flags += ["--keep-wrong-script", "--no-spell", "--no-protect", "--keep-invisible"]
+    flags += ["--keep-wrong-script", "--no-spell", "--no-protect", "--keep-invisible", "--narrow"]
     result = jtrans(*OWN, *OUT, *[part for pair in given.items() for part in pair], *flags)
     assert result.code == 0, result.err
     assert info_of(tmp_path / "prepared/mine")["options"] == {
@@ -117,7 +117,7 @@ def test_every_option_reaches_the_corpus(jtrans: Jtrans, files: Path, tmp_path: 
         "bpe": "separate", "bpe_merges": 7, "bpe_min_frequency": 3, "vocabulary": "joint",
         "min_count": 2, "spell": False, "protect": False, "strip_invisible": False,
         "max_length": 90, "max_ratio": 9.5, "deduplicate": False,
-        "drop_leaked": False,
+        "drop_leaked": False, "narrow": True,
     }  # fmt: skip
 
 

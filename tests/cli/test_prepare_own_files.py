@@ -271,7 +271,7 @@ def test_a_corpus_prepared_when_fewer_options_existed_is_recognised(jtrans: Jtra
     plain = ["--keep-invisible", "--no-protect", "--no-spell"]
     assert jtrans(*OWN, *plain).code == 0
     info = json.loads(Path("out/corpus.json").read_bytes())
-    for name in ("strip_invisible", "protect", "spell"):
+    for name in ("strip_invisible", "protect", "spell", "narrow"):
         del info["options"][name]
     info["options"]["drop_leaked"] = True
     for name in ("provenance", "overlap", "files"):

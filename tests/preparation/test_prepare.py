@@ -19,6 +19,7 @@ from jtrans.errors import ConfigError, CorpusError
 from jtrans.preparation import learn as learning
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
+from jtrans.preparation.request import make_request
 from jtrans.text.vocabulary import SPECIALS, UNK
 
 SMALL = PrepareOptions(bpe_merges=30)
@@ -394,6 +395,28 @@ def test_a_side_in_another_script_is_warned_of(tmp_path: Path) -> None:
     options = PrepareOptions(bpe_merges=30, source_segment="moses", drop_wrong_script=False)
     prepare(corpus, tmp_path / "out", options=options, workers=1, progress=listener)
     assert "100 % of the zh lines of train have no letter" in listener.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("languages", "wide", "given", "is_narrow"),
+    [
+        (("zh", "en"), "１", None, True),
+        (("en", "yue"), "１", None, True),
+        (("zh", "en"), "１２３４", None, False),  # most are wide
+        (("zh", "en"), "１", False, False),
+        (("zh", "en"), "１２３４", True, True),
+        (("ja", "en"), "１", None, False),
+        (("de", "en"), "１", None, False),
+    ],
+)
+def test_full_width_letters_become_narrow_where_chinese_has_few_of_them(
+    languages: tuple[str, str], wide: str, given: bool | None, is_narrow: bool
+) -> None:
+    text = ParallelText([f"有ab{wide}个"], [f"有ab{wide}个"])
+    corpus = Corpus("mine", languages, {"train": text, "valid": text})
+    request = make_request(corpus, PrepareOptions(narrow=given), Listener())
+    assert request.options.narrow is is_narrow
+    assert [side.narrow for side in request.sides] == [is_narrow] * 2
 
 
 def test_truecased_words_begin_small_and_come_back_with_a_capital(tmp_path: Path) -> None:

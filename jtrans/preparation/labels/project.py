@@ -19,7 +19,6 @@ from jtrans.corpora.formats.conllu import NO_TAG
 from jtrans.corpora.parallel import Gold, Tagged
 from jtrans.data.prepared import IGNORE
 from jtrans.errors import CorpusError
-from jtrans.text.normalise import normalise
 from jtrans.text.overlaps import owners
 from jtrans.text.pipeline import TextPipeline, TextSide
 
@@ -105,8 +104,7 @@ def overlaps(words: Sequence[str], side: TextSide, others: Sequence[str]) -> lis
         For each of `others`, the positions in `words` of its characters; None where the characters
         of the two, ignoring case, are not the same.
     """
-    normal = (normalise(word, strip_invisible=side.strip_invisible) for word in words)
-    text = [word.replace(" ", "").lower() for word in normal]
+    text = [side.normalise(word).replace(" ", "").lower() for word in words]
     lowered = [other.lower() for other in side.surfaces(others)]
     return owners(text, lowered)
 
