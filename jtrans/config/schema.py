@@ -44,7 +44,8 @@ class ConfigSection(BaseModel):
     @classmethod
     def _check_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
         annotation = cls.model_fields[str(info.field_name)].annotation
-        if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
+        possible = annotation, *get_args(annotation)
+        if isinstance(value, bool) and not any(each is bool or each is value for each in possible):
             # pydantic would read 1 and 0
             raise ValueError(f"{str(value).lower()} is not a value of this setting")
         return value
