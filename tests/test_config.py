@@ -358,7 +358,7 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
 )
 def test_a_truth_value_is_no_number(key: str) -> None:
     error = error_of(DEMO, f"{key}=true")
-    assert error.message == "true is not a value of this setting"
+    assert error.message == "true is not a number"
     assert error.where == f"{key}, from --set"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -13,7 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializeAsAny,
-    ValidationInfo,
+    ValidatorFunctionWrapHandler,
     field_validator,
     model_validator,
 )
@@ -40,15 +40,13 @@ class ConfigSection(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    @field_validator("*", mode="before")
+    @field_validator("*", mode="wrap")
     @classmethod
-    def _check_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
-        annotation = cls.model_fields[str(info.field_name)].annotation
-        possible = annotation, *get_args(annotation)
-        if isinstance(value, bool) and not any(each is bool or each is value for each in possible):
-            # pydantic would read 1 and 0
-            raise ValueError(f"{str(value).lower()} is not a value of this setting")
-        return value
+    def _check_truth_value(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        result = read(value)
+        if isinstance(value, bool) and type(result) in (int, float):  # pydantic reads 1 and 0
+            raise ValueError(f"{str(value).lower()} is not a number")
+        return result
 
 
 class SystemConfig(ConfigSection):
