@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.work_folder import is_done, mark_done
 from jtrans.text import bpe
 from jtrans.text.pipeline import TextPipeline
+from jtrans.text.spacing import learn_spaces
 from jtrans.text.truecase import Truecaser, first_words
 from jtrans.text.vocabulary import Vocabulary
 from jtrans.text.word_counts import write_word_counts
@@ -25,6 +27,7 @@ from jtrans.workers import run_jobs
 Counts = tuple[Counter[str], Counter[str]]
 # Word types a worker splits into pieces at a time.
 TYPES_AT_ONCE = 20_000
+SAMPLE = 50_000  # lines, for the spaces of Chinese text
 
 
 def learn_pipeline(
@@ -52,7 +55,21 @@ def learn_pipeline(
             preparation.request.sides, learned, strict=True
         )
     )
+    target = replace(target, spaces=_learn_spaces(preparation, parts))
     return TextPipeline(source, target), (len(counts[0]), len(counts[1]))
+
+
+def _learn_spaces(preparation: Preparation, parts: Sequence[ShardPart]) -> tuple[str, ...]:
+    """Learn from a sample where output has spaces that its segmenter does not keep."""
+    side, raw = preparation.request.sides[1], preparation.request.corpus.splits["train"].target
+    if side.segmenter != "jieba":
+        return ()
+    step = max(1, sum(int(part.mask.sum()) for part in parts) // SAMPLE)
+    pairs = (
+        pair for part in parts for pair in zip(part.choose(raw), part.words_lines(1), strict=True)
+    )
+    sample = islice(pairs, 0, None, step)
+    return learn_spaces((side.normalise(line), words.split(" ")) for line, words in sample)
 
 
 def _build_vocabularies(

@@ -104,13 +104,13 @@ def _run(preparation: Preparation, result: Path, provenance: Mapping[str, Any]) 
     case = "lowercase" if options.lowercase else "truecase" if options.truecase else "cased"
     named = ", ".join(dict.fromkeys(f"{side.segmenter} {side.language}" for side in request.sides))
     progress.say("Segmenting", _timed(f"{named}, {case}", seconds))
-    is_given = request.pipeline is not None
-    warning = round_trip_warning(request.corpus.splits, request.sides[1], is_given=is_given)
-    if warning:
-        progress.warn(warning)
     progress.say("Overlap", describe_overlap(selection.overlap, request.corpus.languages))
     preparation.step("cleaning")
     pipeline, types = _learn(preparation, selection.splits["train"])
+    is_given = request.pipeline is not None
+    warning = round_trip_warning(request.corpus.splits, pipeline.target, is_given=is_given)
+    if warning:
+        progress.warn(warning)
     preparation.step("learning")
     labelling = _labelling(request)
     statistics = encode_splits(preparation, selection.splits, pipeline, labelling)

@@ -22,15 +22,14 @@ def round_trip_warning(
 
     Args:
         splits: the text.
-        target: how its target is segmented.
+        target: how its target is segmented, and joined.
         is_given: whether another corpus decided that.
     """
-    bare = target.bare()
     shares: dict[str, str] = {}
     lost: list[tuple[str, str]] = []
     for name, text in splits.items():
-        lines = [bare.normalise(line) for line in islice(text.target, SAMPLE)]
-        pairs = [(line, bare.join(bare.segment(line))) for line in lines]
+        lines = [target.normalise(line) for line in islice(text.target, SAMPLE)]
+        pairs = [(line, target.join(target.segment(line))) for line in lines]
         changed = [pair for pair in pairs if pair[0].lower() != pair[1].lower()]
         if len(changed) > MANY * len(lines):
             shares[name] = f"{100 * len(changed) / len(lines):.0f} % in {name}"

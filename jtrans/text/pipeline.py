@@ -43,6 +43,7 @@ _OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
     "protect": (bool, type(None)),
     "spell": (bool, type(None)),
     "narrow": (bool, type(None)),
+    "spaces": (list, type(None)),
 }
 _FLAGS = ("strip_invisible", "protect", "spell", "narrow")
 
@@ -74,6 +75,8 @@ class TextSide:
     spell: bool = False
     # whether full-width letters, digits and signs become ASCII (`widths`)
     narrow: bool = False
+    # where jieba writes spaces (`spacing`)
+    spaces: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         name = resolve_segmenter(self.segmenter, self.language)
@@ -90,7 +93,7 @@ class TextSide:
 
     def bare(self) -> TextSide:
         """Return the side as it was before anything was learned."""
-        return replace(self, codes=None, vocabulary=Vocabulary.build({}), truecaser=None)
+        return replace(self, codes=None, vocabulary=Vocabulary.build({}), truecaser=None, spaces=())
 
     def segment(self, line: str) -> list[str]:
         """Split a raw line into words, before BPE."""
@@ -165,6 +168,8 @@ class TextSide:
             value["truecase"] = self.truecaser.small
         if self.dictionary is not None:
             value["dictionary"] = self.dictionary
+        if self.spaces:
+            value["spaces"] = list(self.spaces)
         return value | {name: True for name in _FLAGS if getattr(self, name)}
 
     @classmethod
@@ -191,11 +196,14 @@ class TextSide:
             protect=bool(value.get("protect")),
             spell=bool(value.get("spell")),
             narrow=bool(value.get("narrow")),
+            spaces=tuple(map(str, value.get("spaces") or ())),
         )
 
     @cached_property
     def _segmenter(self) -> Segmenter:
-        return make_segmenter(self.segmenter, self.language, self.dictionary, protect=self.protect)
+        return make_segmenter(
+            self.segmenter, self.language, self.dictionary, self.spaces, protect=self.protect
+        )
 
     @cached_property
     def _bpe(self) -> Bpe | None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import functools
 import logging
 import re
-import unicodedata
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar
 
 import regex
@@ -23,23 +22,31 @@ from jtrans.text.detokenise import Repairs
 from jtrans.text.language import base_language, language_script
 from jtrans.text.moses import CachedMoses
 from jtrans.text.protect import PROTECTED, SPACED, UNSPACED, hide, show
+from jtrans.text.spacing import border, is_spaced
 
 
 class Segmenter(ABC):
     """Splits lines of one language into words.
 
     `is_for_raw_text` says whether lines should be normalised first; `dictionary` holds extra
-    words for jieba; other segmenters ignore it. With `protect`, addresses, times and the like stay
-    in one piece (`jtrans.text.protect`).
+    words for jieba, `spaces` the borders at which it writes one (`jtrans.text.spacing`); other
+    segmenters ignore both. With `protect`, addresses, times and the like stay in one piece
+    (`jtrans.text.protect`).
     """
 
     is_for_raw_text: ClassVar[bool] = True
 
     def __init__(
-        self, language: str, dictionary: str | None = None, *, protect: bool = False
+        self,
+        language: str,
+        dictionary: str | None = None,
+        spaces: Collection[str] = (),
+        *,
+        protect: bool = False,
     ) -> None:
         self.language = base_language(language)
         self.dictionary = dictionary
+        self.spaces = frozenset(spaces)
         self.protect = protect
 
     @abstractmethod
@@ -111,15 +118,16 @@ class MosesEscaped(Moses):
 class Jieba(Segmenter):
     """Chinese words (jieba); letters and digits of other scripts stay together.
 
-    Not restored: spaces next to a Chinese character or to punctuation (Chinese has none).
-    Spaces between two words or numbers of a script that uses spaces are, and those between a
-    protected string (``C++``) and such a word. Traditional characters and Cantonese are segmented,
-    too, some of their words into single characters: jieba's dictionary is mostly simplified.
+    Spaces between two words or numbers of a script that uses spaces are restored, and those
+    between a protected string (``C++``) and such a word. Beside a Chinese character or punctuation
+    there is a space if it is the rule in the training text (`spaces`). Traditional characters and
+    Cantonese are segmented, too, some of their words into single characters: jieba's dictionary is
+    mostly simplified.
     """
 
-    def __init__(self, language: str, dictionary: str | None = None, **more: bool) -> None:
-        super().__init__(language, dictionary, **more)
-        self._cut = _jieba_tokenizer(dictionary).lcut
+    def __init__(self, *arguments: Any, **flags: Any) -> None:
+        super().__init__(*arguments, **flags)
+        self._cut = _jieba_tokenizer(self.dictionary).lcut
 
     def segment(self, line: str) -> list[str]:
         """Split a line into words."""
@@ -136,11 +144,12 @@ class Jieba(Segmenter):
         return words
 
     def join(self, words: Sequence[str]) -> str:
-        """Join words, with spaces only between two words that are not Chinese."""
+        """Join words, with spaces between two that are not Chinese, and where it is the rule."""
         line = previous = ""
         for word in words:
-            if previous and word and self._has_space(previous, word):
-                line += " "
+            if previous and word:
+                is_usual = self._has_space(previous, word) or border(previous, word) in self.spaces
+                line += " " if is_usual else ""
             line += word
             previous = word or previous
         return line
@@ -157,12 +166,12 @@ class Jieba(Segmenter):
         """Return whether there is a space between two words."""
         if self.protect:
             return self._is_word(left, -1) and self._is_word(right, 0)
-        return _is_spaced(left[-1]) and _is_spaced(right[0])
+        return is_spaced(left[-1]) and is_spaced(right[0])
 
     def _is_word(self, word: str, position: int) -> bool:
-        if _is_spaced(word[position]):
+        if is_spaced(word[position]):
             return True
-        return word[0] in "#@_" or (_is_spaced(word[0]) and bool(PROTECTED.fullmatch(word)))
+        return word[0] in "#@_" or (is_spaced(word[0]) and bool(PROTECTED.fullmatch(word)))
 
 
 class Whitespace(Segmenter):
@@ -288,7 +297,12 @@ def units_per_word(segmenter: str, language: str) -> int:
 
 
 def make_segmenter(
-    name: str, language: str, dictionary: str | None = None, *, protect: bool = False
+    name: str,
+    language: str,
+    dictionary: str | None = None,
+    spaces: Collection[str] = (),
+    *,
+    protect: bool = False,
 ) -> Segmenter:
     """Build a segmenter by name ("auto" included).
 
@@ -296,20 +310,14 @@ def make_segmenter(
         name: a name of `SEGMENTERS`.
         language: ISO code.
         dictionary: extra words for jieba, as the text of a user dictionary.
+        spaces: where jieba writes a space, as from `jtrans.text.spacing`.
         protect: whether addresses, times and the like stay in one piece.
 
     Raises:
         ConfigError: there is no such segmenter, or the dictionary has a malformed line.
     """
-    return SEGMENTERS[resolve_segmenter(name, language)](language, dictionary, protect=protect)
-
-
-def _is_spaced(character: str) -> bool:
-    """Return whether a character belongs to a script with spaces between words."""
-    if character.isascii():
-        return character.isalnum()
-    wide = unicodedata.east_asian_width(character) in ("W", "F")
-    return not wide and (character.isalnum() or unicodedata.category(character)[0] == "M")
+    segmenter = SEGMENTERS[resolve_segmenter(name, language)]
+    return segmenter(language, dictionary, spaces, protect=protect)
 
 
 def _import_jieba() -> Any:

@@ -397,6 +397,23 @@ def test_a_side_in_another_script_is_warned_of(tmp_path: Path) -> None:
     assert "100 % of the zh lines of train have no letter" in listener.warnings[0]
 
 
+def test_translations_into_chinese_have_the_spaces_of_the_training_text(tmp_path: Path) -> None:
+    lines = [f"我用 Python {number} 写{mark}" for number in range(9) for mark in ("。", "吗？")]
+    english = [f"I write Python {number} ." for number in range(18)]
+    options = PrepareOptions(bpe="none", drop_leaked=False)
+    pipelines = []
+    for languages, sides in ((("en", "zh"), (english, lines)), (("zh", "en"), (lines, english))):
+        text = ParallelText(*sides)
+        corpus = Corpus("mine", languages, {"train": text, "valid": text})
+        prepared = prepare(corpus, tmp_path / languages[0], options=options, workers=1)
+        pipelines.append(prepared.pipeline)
+    target = pipelines[0].target
+    assert target.spaces == ("a字", "字a")
+    assert target.decode(target.encode(lines[0])) == lines[0]
+    others = [pipelines[0].source, pipelines[1].source, pipelines[1].target]
+    assert not any(side.spaces for side in others)  # these are never joined
+
+
 @pytest.mark.parametrize(
     ("languages", "wide", "given", "is_narrow"),
     [
