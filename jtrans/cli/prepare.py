@@ -21,7 +21,8 @@ from jtrans.errors import usage_error
 if TYPE_CHECKING:
     from jtrans.data.prepared import PreparedCorpus
 
-DEMO, TAGGER = "demo/reformer-fast", "ud-en/transformer-pp"
+DEMO, DEMO_CORPUS = "demo/reformer-fast", "grammar-de-en"
+TAGGER = "ud-en/transformer-pp"
 TEXT, CLEANING = "Segmentation", "Cleaning of the training data"
 
 
@@ -219,7 +220,7 @@ def prepare(
         command=_command(),
         **{option: value for option, value in chosen.items() if value is not None},
     )
-    _show(prepared, name, as_json=as_json)
+    _show(prepared, as_json=as_json)
 
 
 def _is_prepared(path: str) -> bool:
@@ -272,13 +273,13 @@ def _command() -> str:
     )
 
 
-def _show(prepared: PreparedCorpus, name: str | None = None, *, as_json: bool) -> None:
+def _show(prepared: PreparedCorpus, *, as_json: bool) -> None:
     if as_json:
         console.print_json({"folder": str(prepared.folder), **prepared.info})
-    console.next_step(shlex.join(["jtrans", "train", *_train_arguments(prepared, name)]))
+    console.next_step(shlex.join(["jtrans", "train", *_train_arguments(prepared)]))
 
 
-def _train_arguments(prepared: PreparedCorpus, name: str | None) -> list[str]:
+def _train_arguments(prepared: PreparedCorpus) -> list[str]:
     """Return the arguments of a training that fits a corpus."""
     from jtrans.config import recipe_names
     from jtrans.runs import Run
@@ -288,8 +289,12 @@ def _train_arguments(prepared: PreparedCorpus, name: str | None) -> list[str]:
     if origin is not None and Run.exists(Path(origin)):  # its vocabularies are of use to that run
         config = str(Path(origin) / "config.toml")
         return [config, *data, f"runs/{prepared.name}", "--from", origin]
-    # the recipes of a named corpus are in a folder of its name; those of demo/ fit any corpus
-    recipes = [recipe for recipe in recipe_names() if recipe.startswith(f"{name}/")]
+    # the recipes of a corpus are in a folder of its name; those of demo/ fit any corpus
+    recipes = [recipe for recipe in recipe_names() if recipe.startswith(f"{prepared.name}/")]
     usual = TAGGER if prepared.languages[0] == prepared.languages[1] else DEMO
     recipe = min(recipes, key=lambda each: not each.endswith("/reformer-fast"), default=usual)
-    return [recipe, *data, f"runs/{prepared.name}-{recipe.partition('/')[2]}"]
+    group, _, system = recipe.partition("/")
+    corpus = DEMO_CORPUS if recipe == DEMO else group
+    if prepared.folder == Path("data/prepared") / corpus:  # where `jtrans train` looks for it
+        return [recipe]
+    return [recipe, *data, f"runs/{prepared.name}-{system}"]

@@ -402,7 +402,11 @@ def test_a_corpus_of_the_catalogue_comes_with_its_own_defaults(
 @pytest.mark.parametrize(
     ("recipes", "expected"),
     [
-        (["demo/transformer"], "demo/reformer-fast"),
+        (
+            ["demo/transformer"],
+            "demo/reformer-fast --data data/prepared/tiny-de-en "
+            "--run runs/tiny-de-en-reformer-fast",
+        ),
         (["tiny-de-en/transformer", "tiny-de-en-x/a"], "tiny-de-en/transformer"),
         (["tiny-de-en/reformer-base", "tiny-de-en/reformer-fast"], "tiny-de-en/reformer-fast"),
     ],
@@ -412,11 +416,13 @@ def test_the_next_command_names_a_recipe_of_the_corpus(
 ) -> None:
     monkeypatch.setattr("jtrans.config.recipe_names", lambda: recipes)
     following = jtrans("prepare", tiny).err.splitlines()[-1]
-    system = expected.partition("/")[2]
-    assert following == (
-        f"Next: jtrans train {expected} --data data/prepared/tiny-de-en "
-        f"--run runs/tiny-de-en-{system}"
-    )
+    assert following == f"Next: jtrans train {expected}"
+
+
+@pytest.mark.usefixtures("files")
+def test_own_text_in_the_folder_of_a_recipe_is_trained_with_it(jtrans: Jtrans) -> None:
+    result = jtrans(*OWN, "--out", "data/prepared/multi30k-de-en")
+    assert result.err.splitlines()[-1] == "Next: jtrans train multi30k-de-en/reformer-fast"
 
 
 def test_an_unknown_corpus_gets_the_nearest_name(jtrans: Jtrans, tiny: str) -> None:
