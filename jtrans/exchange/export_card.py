@@ -42,8 +42,8 @@ With CTranslate2 alone, from tokens to tokens (it adds `</s>` to the source by i
 """
 
 _ONNX = """\
-`translate_onnx.py` translates with onnxruntime and numpy alone, greedily, lines of words separated
-by spaces as in training:
+`translate_onnx.py` translates with onnxruntime and numpy alone, greedily. Its input is segmented as
+in training (`pipeline.json`), with spaces between words and punctuation:
 
     pip install onnxruntime
     python translate_onnx.py < words.{source} > words.{target}

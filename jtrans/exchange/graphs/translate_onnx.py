@@ -1,6 +1,7 @@
 """Translate with an exported model and onnxruntime alone: python translate_onnx.py < in > out.
 
-Lines of words, separated by spaces as in training. Greedy: the most probable token each time.
+Lines of words, separated by spaces as in training; they are lower-cased if they were in training.
+Greedy: the most probable token each time.
 """
 
 import hashlib
@@ -24,6 +25,7 @@ tokens = {side: pipeline[side]["vocabulary"]["tokens"] for side in ("source", "t
 ids = {token: number for number, token in enumerate(tokens["source"])}
 codes = [tuple(line.split()) for line in (pipeline["source"]["codes"] or "").splitlines()]
 ranks = {pair: rank for rank, pair in enumerate(codes)}
+halves = {"".join(pair): pair for pair in reversed(codes) if pipeline["source"].get("spell")}
 names = [tensor["name"] for tensor in facts["state"]]
 changing = [tensor["name"] for tensor in facts["state"] if tensor["changes"]]
 start, step = (onnxruntime.InferenceSession(folder / f"{x}.onnx") for x in ("start", "step"))
@@ -35,10 +37,21 @@ def split(word: str) -> list[str]:
     while pairs := [(ranks[p], i) for i, p in enumerate(pairwise(pieces)) if p in ranks]:
         place = min(pairs)[1]
         pieces[place : place + 2] = ["".join(pieces[place : place + 2])]
-    return [f"{piece}@@" for piece in pieces[:-1]] + [pieces[-1].removesuffix("</w>")]
+    *first, last = pieces
+    return [known for piece in first for known in spell(piece)] + spell(last, is_last=True)
+
+
+def spell(piece: str, *, is_last: bool = False) -> list[str]:
+    """Undo merges of a piece that is not in the vocabulary."""
+    token = piece.removesuffix("</w>") if is_last else f"{piece}@@"
+    if token in ids or piece not in halves:
+        return [token]
+    first, second = halves[piece]
+    return spell(first) + spell(second, is_last=is_last)
 
 
 for line in sys.stdin:
+    line = line.lower() if pipeline["source"]["lowercase"] else line
     source = [ids.get(piece, UNK) for word in line.split() for piece in split(word)] + [EOS]
     log_probs, *values = start.run(None, {"source": np.array([source])})
     state = dict(zip(names, values, strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from plugins.random_runs import MakeRun
+from plugins.random_runs import TARGET_WORDS, MakeRun
 
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translator, load_model
@@ -22,7 +22,8 @@ from jtrans.exchange.graphs.sessions import Graphs
 from jtrans.models.zoo import SYSTEMS
 from jtrans.progress import Silent
 from jtrans.runs import Run
-from jtrans.text.vocabulary import EOS
+from jtrans.text.pipeline import TextPipeline, TextSide
+from jtrans.text.vocabulary import EOS, Vocabulary
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -129,6 +130,31 @@ def test_the_example_needs_nothing_of_ours(
     given = capsys.readouterr().out.splitlines()
     choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+51"})
     assert given == Translator.load([run], choices).translate(LINES)
+
+
+def test_the_example_reads_words_as_the_pipeline_does(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = TextSide(
+        "de",
+        segmenter="whitespace",
+        lowercase=True,
+        codes="#version: 0.2\nh u\nhu n\nhun d</w>\n",
+        vocabulary=Vocabulary.build(dict.fromkeys(["hu@@", "n@@", "d", "e@@"], 9)),
+        spell=True,
+    )
+    target = TextSide(
+        "en", segmenter="whitespace", vocabulary=Vocabulary.build(dict.fromkeys(TARGET_WORDS, 9))
+    )
+    config = {"model": {"system": "convs2s", **TRACED["convs2s"]}}
+    run = Run.open(make_run("run", config=config, pipeline=TextPipeline(source, target)))
+    assert run.pipeline.source.pieces("Hund") == ["hu@@", "n@@", "d"]
+    example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Hund\nHUND Hundehund\n"))
+    runpy.run_path(str(example), run_name="__main__")
+    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+51"})
+    given = capsys.readouterr().out.splitlines()
+    assert given == Translator.load([run], choices).translate(["Hund", "HUND Hundehund"])
 
 
 def test_the_example_refuses_graphs_that_were_changed(
