@@ -342,7 +342,7 @@ def _show(measured: PrepareMeasurement) -> None:
     console.print_table(columns, rows, right=columns[1:])
     console.talk(
         f"{measured.pairs:,} pairs · {value['pairs_per_second']:,} pairs/s · "
-        f"{measured.workers} workers · peak memory at most {measured.peak_mib:,} MiB"
+        f"workers: {measured.workers} · peak memory at most {measured.peak_mib:,} MiB"
     )
 
 

@@ -224,7 +224,7 @@ def _show_plan(plan: ScalingPlan, device: str | None, *, as_json: bool) -> None:
     head = ["model", *layer_counts(plan.config), "F", "parameters", "memory", "an epoch"]
     head.append("to the first limit")
     console.print_table(head, rows, right=head[1:])
-    console.talk(f"each with {len(plan.seeds)} seed(s); nothing was trained or written")
+    console.talk(f"seeds: {', '.join(map(str, plan.seeds))}; nothing was trained or written")
 
 
 def _scale_recipe(

@@ -187,7 +187,10 @@ def _ngrams(study: Study, first: Subject, other: Subject, shown: int, ending: st
         for ngram in ranked[:shown]:
             if sign * (share[ngram] - 0.5) <= 0:
                 break
-            numbers: list[Cell] = [_tidy(counts[ngram]) for counts in matches]
+            numbers: list[Cell] = [
+                counts[ngram] if len(subject.members) > 1 else int(counts[ngram])
+                for subject, counts in zip((first, other), matches, strict=True)
+            ]
             rows.append([system.name, " ".join(ngram), *numbers, expected[ngram], share[ngram]])
     columns = ["better", "n-gram", f"matches {first.name}", f"matches {other.name}"]
     columns += ["in references", f"share of {other.name}"]
@@ -222,7 +225,3 @@ def _limits(references: Sequence[Sequence[str]]) -> Counter[Ngram]:
 
 def _all_ngrams(words: Sequence[str]) -> Counter[Ngram]:
     return Counter(chain(*(ngrams(words, order) for order in range(1, MAX_ORDER + 1))))
-
-
-def _tidy(number: float) -> float | int:
-    return int(number) if number == int(number) else number

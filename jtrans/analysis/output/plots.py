@@ -175,7 +175,8 @@ def _bars(axes: Axes, figure: Figure) -> None:
             axes.annotate(NO_DATA, (row, 0), xycoords=("data", "axes fraction"), ha="center")
             continue
         face = "white" if is_few(figure, 0) else ink
-        axes.plot([row], [value], color=ink, marker="o", markersize=7, markerfacecolor=face)
+        marker = MARKERS[series.index % len(MARKERS)]
+        axes.plot([row], [value], color=ink, marker=marker, markersize=7, markerfacecolor=face)
         axes.annotate(
             f"{value:.{figure.digits}f}",
             (row, value),

@@ -119,7 +119,7 @@ def scores_table(data: ReportData) -> Table:
 
 
 def _curves(data: ReportData) -> list[Markup]:
-    titles = {"BLEU": "validation BLEU", "loss": "validation loss"}
+    titles = {"BLEU": "validation BLEU", "loss": "validation loss (nats per token)"}
     return [
         Markup(draw_curves(curves, "updates", titles[name], f"{titles[name]} by update"))
         for name, curves in data.curves.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from jtrans.analysis.figures.bins import Binning
 from jtrans.analysis.figures.compare import compare_tables, ngram_matches
+from jtrans.analysis.output.tables import shown_table
 from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
@@ -98,6 +100,20 @@ def test_ngrams_are_ranked_by_their_share_of_matches(files: Study) -> None:
         assert share == pytest.approx((perfect[words] + 1) / (spoiled[words] + wanted + 2))  # type: ignore[operator]
     every = {n: (perfect[n] + 1) / (spoiled[n] + perfect[n] + 2) for n in perfect}
     assert table.rows[0][5] == max(every.values())
+
+
+def test_matches_of_several_seeds_are_means_with_equal_digits(
+    corpus: PreparedCorpus, run_on: Callable[..., Run], files: Study
+) -> None:
+    runs = [
+        run_on(corpus, f"seed-{seed}", weights_seed=seed, config={"training": {"seed": seed}})
+        for seed in (1, 2)
+    ]
+    file = files.subjects[-1].members[0]
+    study = load_study(runs, "test", ON_CPU)
+    study.subjects.append(replace(files.subjects[-1], members=[file], index=1))
+    rows = shown_table(compare_tables(study, shown=3)[2])[1]
+    assert all(row[2].endswith((".0", ".5")) and row[3].isdecimal() for row in rows)
 
 
 def test_one_system_cannot_be_compared(corpus: PreparedCorpus, run_on: Callable[..., Run]) -> None:
