@@ -182,6 +182,11 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def as_text(name: str) -> str:
+    """Return a file's name as text that can be written; bytes that are not UTF-8 are escaped."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def path_hint(path: Path) -> str:
     """Return a hint for a file that cannot be opened, such as the nearest name in its folder."""
     folder = path.parent

@@ -55,6 +55,16 @@ def add_checkpoint(run: Run, update: int) -> None:
 # Making and opening
 
 
+def test_a_name_that_is_not_utf8_is_refused(make_run: Any) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    with pytest.raises(CheckpointError, match="not UTF-8"):
+        make_run(name)
+    assert not Path("runs").exists()
+    folder = make_run("moved").folder
+    with pytest.raises(CheckpointError, match="not UTF-8"):
+        Run.open(folder.rename(folder.with_name(name)))
+
+
 def test_a_new_run_can_be_opened_with_all_that_was_put_in(
     make_run: Any, config: Config, pipeline: TextPipeline
 ) -> None:

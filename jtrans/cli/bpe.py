@@ -23,7 +23,7 @@ bpe = command_group(
 def learn(
     merges: int = option("Number of merges to learn.", default=..., min=1),
     inputs: list[Path] = option(
-        "UTF-8 text with spaces between words; repeat it for joint BPE.",
+        "UTF-8 text with spaces between words, .gz and .xz too; repeat it for joint BPE.",
         "FILE",
         default=...,
         names=["--input"],

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.errors import CorpusError, JtransError, did_you_mean, name_hint
-from jtrans.files import file_digest, read_json, read_lines
+from jtrans.files import as_text, file_digest, read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.word_counts import read_word_counts
 
@@ -153,7 +153,7 @@ class PreparedCorpus:
     @property
     def name(self) -> str:
         """The corpus's name."""
-        return str(self.info["name"])
+        return as_text(str(self.info["name"]))
 
     @property
     def languages(self) -> tuple[str, str]:

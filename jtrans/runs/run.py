@@ -48,8 +48,9 @@ class Run(CheckpointFolder, EventLog):
             replace: an existing run, whose lock the caller holds.
 
         Raises:
-            JtransError: another process has created the run meanwhile.
+            JtransError: another process has created the run meanwhile, or its name is not UTF-8.
         """
+        _check_name(folder)
         try:
             with whole_folder(Path(os.path.realpath(folder)), replace=replace) as temporary:
                 write_text(temporary / "config.toml", config.to_toml())
@@ -78,8 +79,9 @@ class Run(CheckpointFolder, EventLog):
         """Open an existing run.
 
         Raises:
-            CheckpointError: there is none, or it has another format.
+            CheckpointError: there is none, or it has another format, or its name is not UTF-8.
         """
+        _check_name(folder)
         if not cls.exists(folder):
             raise CheckpointError(
                 f"no run in {folder}",
@@ -197,3 +199,15 @@ class Run(CheckpointFolder, EventLog):
         path = self.folder / "lock.json"
         with exclusive(path, busy, watch_seconds=WATCH_SECONDS):
             yield
+
+
+def _check_name(folder: Path) -> None:
+    """Refuse a name that is not UTF-8: safetensors could not read the weights."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as error:
+        raise CheckpointError(
+            f"the name of the run's folder is not UTF-8: {folder}",
+            hint="rename it; if it is UTF-8, and only the locale is not, set PYTHONUTF8=1",
+            kind="run.name",
+        ) from error

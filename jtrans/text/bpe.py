@@ -5,14 +5,17 @@ Every piece of a word but the last ends in ``@@``.
 
 from __future__ import annotations
 
+import gzip
 import io
+import lzma
+import zlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from random import Random
-from typing import IO
+from typing import IO, Any
 
 from jtrans.errors import CorpusError
 from jtrans.files import path_hint
@@ -104,20 +107,20 @@ def read_codes(path: Path) -> str:
 
 
 def _file_lines(path: Path) -> Iterator[str]:
-    """Yield the `text_lines` of a file.
+    """Yield the `text_lines` of a file, which may be packed (.gz, .xz).
 
     Raises:
-        CorpusError: it is missing, a folder, not readable, or not UTF-8.
+        CorpusError: it is missing, a folder, not readable, damaged, or not UTF-8.
     """
+    openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
     try:
-        handle = path.open("rb")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        with openers.get(path.suffix, open)(path, "rb") as handle:
+            yield from text_lines(handle, str(path))
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise CorpusError(
             f"cannot read {path}: {reason}", hint=path_hint(path), kind="corpus.missing"
         ) from error
-    with handle:
-        yield from text_lines(handle, str(path))
 
 
 def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:

@@ -176,3 +176,32 @@ def test_pieces_and_escapes_in_a_file_are_refused_unless_told(
     assert "other.en:1" in result.err
     assert "--as-is" in result.err
     assert jtrans(*options, "--as-is").code == 0
+
+
+@pytest.mark.usefixtures("placeholder_pictures")
+def test_a_file_whose_name_is_not_utf8_is_shown_by_an_escaped_name(
+    jtrans: Jtrans, runs: list[Path]
+) -> None:
+    file = Path(os.fsdecode(b"caf\xe9.en"))
+    file.write_text("a dog\n" * 12, encoding="utf-8")
+    result = jtrans("analyze", "report", runs[0], "--hyp", file)
+    assert result.code == 0, result.err
+    assert r"caf\xe9.en" in (runs[0] / "reports/report.html").read_text("utf-8")
+
+
+def test_another_number_of_lines_in_a_file_is_refused(jtrans: Jtrans, runs: list[Path]) -> None:
+    Path("other.en").write_text("a dog\n" * 12 + "\n", encoding="utf-8")
+    result = jtrans("analyze", "length", runs[0], "--hyp", "other.en")
+    assert result.code == 2
+    assert "13 translations, but test has 12 lines (other.en)" in result.err
+    assert "delete" not in result.err
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_computed(
+    jtrans: Jtrans, runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_, **__: False)
+    result = jtrans("analyze", "length", runs[0])
+    assert (result.code, result.out) == (2, "")
+    assert "hint: --out DIR" in result.err
+    assert not (runs[0] / "translations").exists()

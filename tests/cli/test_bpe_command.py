@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -72,11 +73,24 @@ def test_learning_fewer_merges_than_asked_for_is_said(
     assert result.out == ""
 
 
+@pytest.mark.parametrize("packing", ["gzip", "lzma"])
+def test_packed_text_gives_the_merges_of_plain_text(
+    jtrans: Jtrans, tmp_path: Path, texts: tuple[Path, Path], packing: str
+) -> None:
+    packed = tmp_path / f"packed.{'gz' if packing == 'gzip' else 'xz'}"
+    packed.write_bytes(importlib.import_module(packing).compress(texts[0].read_bytes()))
+    for text in (texts[0], packed):
+        codes = text.with_suffix(".codes")
+        assert jtrans("bpe", "learn", "--merges", 5, "--input", text, "--output", codes).code == 0
+    assert packed.with_suffix(".codes").read_bytes() == texts[0].with_suffix(".codes").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz", "text.xz"])
 @pytest.mark.parametrize("content", [None, b"H\xe4user\n", "haus haus".encode("utf-16"), b"", b"a"])
 def test_unusable_input_is_refused_and_nothing_is_written(
-    jtrans: Jtrans, tmp_path: Path, content: bytes | None
+    jtrans: Jtrans, tmp_path: Path, content: bytes | None, name: str
 ) -> None:
-    text, codes = tmp_path / "text", tmp_path / "codes"
+    text, codes = tmp_path / name, tmp_path / "codes"
     if content is not None:
         text.write_bytes(content)
     result = jtrans("bpe", "learn", "--merges", 5, "--input", text, "--output", codes)

@@ -142,9 +142,10 @@ def _position(option: str, token: str, labels: Sequence[str]) -> int:
     if token.isdecimal() and 1 <= int(token) <= len(labels):
         return int(token) - 1
     plain = [label.removesuffix("@@") for label in labels]
-    for candidates in (list(labels), plain):
-        if token in candidates:
-            return candidates.index(token)
+    folded = [label.casefold() for label in plain]
+    for wanted, candidates in (token, list(labels)), (token, plain), (token.casefold(), folded):
+        if wanted in candidates:
+            return candidates.index(wanted)
     numbered = " ".join(f"{number}:{label}" for number, label in enumerate(labels, start=1))
     raise DecodingError(
         f"there is no token {token!r}",

@@ -16,6 +16,7 @@ from jtrans.decoding.options import DecodingChoices
 from jtrans.errors import ConfigError, CorpusError
 from jtrans.evaluation.leftovers import check_plain_text
 from jtrans.evaluation.names import distinct_names, group_names
+from jtrans.files import as_text
 from jtrans.models.zoo import system_configs
 from jtrans.progress import Progress, Silent
 from jtrans.runs import Run
@@ -143,7 +144,9 @@ def system_names(runs: Sequence[Run], files: Sequence[Path] = ()) -> list[str]:
     Raises:
         ConfigError: a run or a file is given twice.
     """
-    names = [*(run.name for run in runs), *(path.name for path in files)]
+    names = [
+        as_text(name) for name in (*(run.name for run in runs), *(path.name for path in files))
+    ]
     return distinct_names(names, [*(run.folder for run in runs), *files])
 
 

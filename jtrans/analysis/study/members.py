@@ -177,7 +177,7 @@ class Member:
             translation = SplitTranslation.make(self.translator, source, self.progress)
             cached.write(vars(translation), self.progress)
         for lines in (translation.lines, translation.words):
-            _check_lines(lines, self.text, f"{self.name}: translations/")
+            _check_lines(lines, self.text, str(cached.path), "delete this file and run again")
         return translation
 
     def _score_references(self) -> dict[str, Any]:
@@ -213,7 +213,8 @@ class FileMember:
     def __init__(self, name: str, path: Path, text: SplitText, words: StudyWords) -> None:
         self.name = name
         self.hypotheses = list(read_line_file(path))
-        _check_lines(self.hypotheses, text, str(path))
+        hint = "line n must translate source line n; empty lines count, at the end too"
+        _check_lines(self.hypotheses, text, str(path), hint)
         self.words = words
 
     @cached_property
@@ -226,12 +227,12 @@ class FileMember:
         return [words.split(line) for line in self.hypotheses]
 
 
-def _check_lines(lines: Sequence[Any], text: SplitText, where: str) -> None:
+def _check_lines(lines: Sequence[Any], text: SplitText, where: str, hint: str) -> None:
     """Refuse hypotheses that are not one per source line."""
     if len(lines) != len(text.source_lines):
         raise CorpusError(
             f"{len(lines):,} translations, but {text.split} has {len(text.source_lines):,} lines",
             where=where,
-            hint="line n must translate source line n; delete a damaged file and run again",
+            hint=hint,
             kind="corpus.line-counts",
         )

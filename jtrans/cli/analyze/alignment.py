@@ -42,7 +42,7 @@ def alignment(
         layer_alignments,
     )
 
-    systems = study.load()
+    systems = study.load(output)
     gold_alignments = find_gold(systems, gold, gold_base)
     tables = alignment_tables(systems, gold_alignments, layer=layer)
     members = [member for subject in systems.with_model for member in subject.run_members]

@@ -32,5 +32,5 @@ def labels(
     """
     from jtrans.analysis.attention.source_labels import label_figures
 
-    systems = study.load()
+    systems = study.load(output)
     show("labels", systems, label_figures(systems, gold, gold_base), output)

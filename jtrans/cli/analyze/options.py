@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
+from jtrans.errors import ConfigError
 
 if TYPE_CHECKING:
     from jtrans.analysis.figures.bins import Binning
@@ -66,8 +68,12 @@ class StudyOptions:
     device: str | None = DEVICE
     precision: str = PRECISION
 
-    def load(self) -> Study:
-        """Load the study; models are loaded only when they are needed."""
+    def load(self, output: OutputOptions) -> Study:
+        """Load the study; models are loaded only when they are needed.
+
+        Raises:
+            ConfigError: the results could not be written.
+        """
         from jtrans.analysis.study.load import load_study
         from jtrans.runs import find_run
 
@@ -78,7 +84,7 @@ class StudyOptions:
             device=self.device,
             precision=self.precision,
         )
-        return load_study(
+        study = load_study(
             [find_run(name) for name in self.runs],
             self.split,
             decoding.choices(),
@@ -88,6 +94,12 @@ class StudyOptions:
             as_is=self.as_is,
             progress=console.TerminalProgress(),
         )
+        folder = output.folder(study)
+        existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+        if not os.access(existing, os.W_OK):
+            message = f"no permission to write {folder}"
+            raise ConfigError(message, hint="--out DIR names another folder", kind="disk.read-only")
+        return study
 
 
 @option_group

@@ -32,7 +32,7 @@ def report(
     """
     from jtrans.analysis.report.report import as_json, write_report
 
-    systems = study.load()
+    systems = study.load(output)
     page, data = write_report(systems, output.folder(systems), console.TerminalProgress())
     if output.as_json:
         console.print_json({"page": page.as_posix(), **as_json(data)})

@@ -206,6 +206,7 @@ def test_tokens_are_chosen_by_number_or_text(joint: Run) -> None:
     explanation = Explanation(["Hu@@", "nd", "</s>"], ["Dog", "</s>"], [])
     selection = ViewSelection(source_token="Hu", target_token="2")
     assert selection.cell(explanation) == (1, 0)
+    assert ViewSelection(source_token="hu", target_token="DOG").cell(explanation) == (0, 0)
     with pytest.raises(DecodingError, match="'Katze'") as caught:
         ViewSelection(source_token="Katze").cell(explanation)
     assert "1:Hu@@ 2:nd" in str(caught.value.hint)
