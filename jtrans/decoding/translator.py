@@ -170,16 +170,18 @@ class Translator:
     ) -> list[ScoredLine]:
         """Return the model's log-probabilities of given translations of raw lines, token by token.
 
-        If source and translation are both empty, there are no tokens.
+        If source and translation are both empty, there are no tokens. Lines that are too long are
+        cut, with a warning: the tokens are those of what is left.
 
         Raises:
             DecodingError: there are several models.
         """
         if len(self.models) > 1:
             raise DecodingError("given translations are scored by one model, not an ensemble")
+        source, target = self.pipeline.source, self.pipeline.target
         pairs = [
-            (self._encode(source, progress), self.pipeline.target.encode(target))
-            for source, target in zip(sources, targets, strict=True)
+            (self._encode(source, line, progress), self._encode(target, given, progress))
+            for line, given in zip(sources, targets, strict=True)
         ]
         full = [index for index, pair in enumerate(pairs) if max(map(len, pair)) > 1]
         scores = teacher_forced_scores(
@@ -191,7 +193,7 @@ class Translator:
         )
         result = [ScoredLine([], []) for _ in pairs]
         for index, scored in zip(full, scores, strict=True):
-            tokens = list(map(self.pipeline.target.vocabulary.token, pairs[index][1]))
+            tokens = list(map(target.vocabulary.token, pairs[index][1]))
             result[index] = ScoredLine(tokens, scored.log_probs)
         return result
 
@@ -205,9 +207,9 @@ class Translator:
         """The models as the search uses them."""
         return [prepared(model, self.precision) for model in self.models]
 
-    def _encode(self, line: str, progress: Progress) -> list[int]:
+    def _encode(self, side: TextSide, line: str, progress: Progress) -> list[int]:
         """Return the ids of a line to score, cut if it is too long."""
-        ids = self.pipeline.source.encode(line)
+        ids = side.encode(line)
         if len(ids) <= self._longest:
             return ids
         progress.warn(
@@ -217,7 +219,7 @@ class Translator:
 
     @property
     def _longest(self) -> int:
-        """The most tokens of a source sentence, ``</s>`` counted."""
+        """The most tokens of a sentence to read, ``</s>`` counted."""
         longest = (each.longest for each in self._limited)
         return min(LONGEST_SOURCE, *(each or LONGEST_SOURCE for each in longest))
 

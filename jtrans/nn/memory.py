@@ -54,8 +54,8 @@ def require_memory(size: int, device: torch.device, purpose: str) -> None:
 
 
 def gigabytes(size: int) -> str:
-    """Return a number of bytes as text."""
-    return f"{size / 1e9:,.1f} GB"
+    """Return a number of bytes as text, little ones in megabytes."""
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.0f} MB"
 
 
 def available_memory(root: Path = Path("/")) -> int | None:

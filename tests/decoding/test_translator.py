@@ -144,6 +144,9 @@ def test_a_line_to_be_scored_is_cut_with_a_warning(
     assert [scored] == translator.teacher_forced_scores(["hund hund hund"], ["a dog"])
     [warning] = listener.warnings
     assert "5 tokens was cut to 3" in warning
+    [scored] = translator.teacher_forced_scores(["hund"], ["a dog a dog a"], listener)
+    assert [scored] == translator.teacher_forced_scores(["hund"], ["a dog a"])
+    assert scored.tokens == ["a", "dog", "a", "</s>"] and len(listener.warnings) == 2
 
 
 def test_progress_counts_sentences(translator: Translator) -> None:

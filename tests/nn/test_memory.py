@@ -108,6 +108,13 @@ def test_a_refused_request_is_described_in_gigabytes(monkeypatch: pytest.MonkeyP
     assert text == f"{2**62 / 1e9:,.1f} GB were needed at once, 3.0 GB are available"
 
 
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 MB"), (38_400_000, "38 MB"), (10**8, "0.1 GB"), (3 * GB, "3.0 GB")]
+)
+def test_little_memory_is_given_in_megabytes(size: int, text: str) -> None:
+    assert memory.gigabytes(size) == text
+
+
 def test_only_large_requests_on_a_cpu_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     little(monkeypatch, 2 * GB)
     memory.require_memory(GB, CPU, "weights")
