@@ -37,7 +37,6 @@ from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.parallel import Corpus, ParallelText, join_texts
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import prepare
-from jtrans.text.normalise import normalise
 from jtrans.text.pipeline import TextSide
 from jtrans.text.vocabulary import UNK
 
@@ -118,6 +117,7 @@ def main() -> None:
             "not_restored": [
                 "characters that are not in the training text (lines with <unk> are left out)",
                 "control characters, kinds of white space, doubled spaces, decomposed characters",
+                "full-width letters, digits and signs in Chinese",
                 "exact, not but_for_spaces: spaces around punctuation, all spaces in Chinese",
             ],
             "rows": [asdict(result) for result in results],
@@ -150,7 +150,7 @@ def journey(name: str, side: TextSide, lines: list[str]) -> Result:
     pairs = list(zip(known, back, strict=True))
     counts = (
         sum(a == b for a, b in pairs),
-        sum(without_spaces(a, side.language) == without_spaces(b, side.language) for a, b in pairs),
+        sum(without_spaces(a, side) == without_spaces(b, side) for a, b in pairs),
         sum(side.decode(side.encode(line)) == line for line in back),
     )
     exact, but_for_spaces, stable = (round(100 * count / len(known), 2) for count in counts)
@@ -160,10 +160,10 @@ def journey(name: str, side: TextSide, lines: list[str]) -> Result:
     )  # fmt: skip
 
 
-def without_spaces(line: str, language: str) -> str:
+def without_spaces(line: str, side: TextSide) -> str:
     """Remove spaces that no pipeline can restore: within Chinese and at punctuation."""
-    line = normalise(line)
-    if language == "zh":
+    line = side.normalise(line)
+    if side.language == "zh":
         return line.replace(" ", "")
     return re.sub(r"\s*([^\w\s]+|_)\s*", r"\1", line)
 
