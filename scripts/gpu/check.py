@@ -23,9 +23,12 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from scripts.gpu.timing import Scale
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, below and later
@@ -33,12 +36,11 @@ if not torch.cuda.is_available():
 Row = dict[str, Any]
 
 
-def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], list[Row]]]:
+def sections(scale: Scale) -> dict[str, Callable[[], list[Row]]]:
     """Return the parts of the check by title, in order."""
     from scripts.gpu import captured, correctness, devices, questions, speed
-    from scripts.gpu.timing import Scale, machine_rates
+    from scripts.gpu.timing import machine_rates
 
-    scale = Scale.of(device, quick=quick)
     # ceilings, measured first; used by what follows
     rates: Row = {"matmul_flops": float("nan"), "copy_bytes": float("nan")}
 
@@ -79,6 +81,8 @@ def sections(device: torch.device, *, quick: bool) -> dict[str, Callable[[], lis
 
 def run(device: torch.device, chosen: argparse.Namespace) -> Row:
     """Run the parts, writing the result after each; failures are part of the result."""
+    from scripts.gpu.timing import Scale
+
     result: Row = {
         **describe_machine(device),
         "seconds": 0.0,
@@ -88,7 +92,8 @@ def run(device: torch.device, chosen: argparse.Namespace) -> Row:
     }
     result["parts"] = {}
     beginning = time.perf_counter()
-    for title, part in sections(device, quick=chosen.quick).items():
+    scale = Scale.of(device, quick=chosen.quick, tiny=chosen.tiny)
+    for title, part in sections(scale).items():
         if chosen.only is not None and chosen.only not in title:
             continue
         start = time.perf_counter()
@@ -159,6 +164,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", type=Path, help="write everything to this file")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes, as without a GPU")
     parser.add_argument(
         "--minutes", type=float, default=8.0, help="begin no part after this (default: 8)"
     )

@@ -46,7 +46,7 @@ def test_a_failing_part_is_reported_and_the_next_one_runs(
         raise RuntimeError("no such kernel")
 
     parts = {"first": fail, "second": lambda: [{"figure": 1.0}]}
-    monkeypatch.setattr(check, "sections", lambda device, quick: parts)
+    monkeypatch.setattr(check, "sections", lambda scale: parts)
     monkeypatch.setattr(sys, "argv", ["check.py"])
     assert check.main() == 1
     out = capsys.readouterr().out
@@ -57,7 +57,7 @@ def test_a_wrong_number_ends_in_code_4(
     check: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts = {"correctness": lambda: [{"check": "logits", "error": float("nan"), "ok": False}]}
-    monkeypatch.setattr(check, "sections", lambda device, quick: parts)
+    monkeypatch.setattr(check, "sections", lambda scale: parts)
     monkeypatch.setattr(sys, "argv", ["check.py"])
     assert check.main() == 4
     assert "wrong: logits" in capsys.readouterr().out
@@ -66,7 +66,7 @@ def test_a_wrong_number_ends_in_code_4(
 def test_parts_beyond_the_time_are_named_as_skipped(
     check: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(check, "sections", lambda device, quick: {"late": list})
+    monkeypatch.setattr(check, "sections", lambda scale: {"late": list})
     monkeypatch.setattr(sys, "argv", ["check.py", "--minutes", "-1"])
     assert check.main() == 0
     assert "skipped: late" in capsys.readouterr().out

@@ -1,0 +1,103 @@
+"""What jtrans does on a GPU only, on a pretended one (`plugins/pretended_gpu`)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from plugins.command_line import environment, run_process
+from plugins.pretended_gpu import run as pretended_gpu
+from plugins.random_runs import JOINT, WORDS, MakeRun
+
+from jtrans.data.prepared import PreparedCorpus
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("g++") is None, reason="needs g++ on Linux"
+)
+
+
+class OnGpu(Protocol):
+    """Runs a module on the pretended GPU; returns what it printed and what happened there."""
+
+    def __call__(self, module: str, *arguments: object) -> tuple[str, dict[str, int]]: ...
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return pretended_gpu.build(tmp_path_factory.mktemp("gpu"))
+
+
+@pytest.fixture
+def on_gpu(library: Path, tmp_path: Path) -> OnGpu:
+    def run(module: str, *arguments: object) -> tuple[str, dict[str, int]]:
+        report = tmp_path / "report.json"
+        done = subprocess.run(
+            [sys.executable, pretended_gpu.HERE, report, module, *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=environment(PRETENDED_GPU=str(library)),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout, json.loads(report.read_text(encoding="utf-8"))
+
+    return run
+
+
+@pytest.mark.parametrize("model", [None, JOINT])
+def test_captured_steps_translate_as_the_cpu_does(
+    model: dict[str, Any] | None, on_gpu: OnGpu, make_run: MakeRun, tmp_path: Path
+) -> None:
+    run = make_run(config={"model": model} if model else None)
+    text = tmp_path / "text"
+    lines = [" ".join(WORDS[first : first + 4]) for first in range(4)]
+    text.write_text("".join(f"{line}\n" for line in lines * 2), encoding="utf-8")
+    command = ["translate", run, "-i", text, "--format", "jsonl", "--batch-tokens", 5]
+    command += ["--precision", "fp32"]
+    out, happened = on_gpu("jtrans", *command, "--device", "cuda")
+    assert happened["captures"] >= 1 and happened["replays"] > happened["captures"]
+    expected = run_process(*command, "--device", "cpu").out
+    for line, of_cpu in zip(out.splitlines(), expected.splitlines(), strict=True):
+        ours, theirs = (json.loads(text)["translations"][0] for text in (line, of_cpu))
+        assert ours["tokens"] == theirs["tokens"]
+        assert ours["score"] == pytest.approx(theirs["score"], abs=1e-5)
+
+
+def test_updates_are_those_of_the_cpu_and_hardly_wait(
+    on_gpu: OnGpu, corpus: PreparedCorpus, tmp_path: Path
+) -> None:
+    settings = {"compile": "off", "batch_tokens": 60, "validate_sentences": 0}
+    settings |= {"micro_batch_tokens": 60, "micro_batch_overhead": 200}
+    sizes = {"width": 16, "ffn_width": 32, "heads": 2, "dropout": 0, "attention_dropout": 0}
+    more = [f"training.{key}={value}" for key, value in settings.items()]
+    more += [f"model.{key}={value}" for key, value in sizes.items()]
+    command = ["train", "demo/transformer", "--data", corpus.folder, "--precision", "fp32"]
+    command += [part for setting in more for part in ("--set", setting)]
+
+    def train(device: str, updates: int) -> tuple[float, int]:
+        run = tmp_path / f"{device}-{updates}"
+        limits = ["--set", f"training.max_updates={updates}", "--run", run, "--device", device]
+        if device == "cpu":
+            assert run_process(*command, *limits).code == 0
+            happened = {"waits": 0}
+        else:
+            happened = on_gpu("jtrans", *command, *limits)[1]
+        logged = (run / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        losses = [event["valid_loss"] for event in map(json.loads, logged) if "valid_loss" in event]
+        return losses[-1], happened["waits"]
+
+    (loss, waits), (expected, _) = train("cuda", 6), train("cpu", 6)
+    assert loss == pytest.approx(expected, abs=1e-5)
+    assert train("cuda", 12)[1] == waits  # none of an update's
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["devices", "dropout", "captured"])
+def test_parts_of_the_check_of_gpus(part: str, on_gpu: OnGpu) -> None:
+    out, _ = on_gpu("scripts.gpu.check", "--tiny", "--only", part)
+    assert "correctness" in out and "wrong: nothing" in out
