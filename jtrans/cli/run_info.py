@@ -142,6 +142,7 @@ def _curves(values: Mapping[str, Any]) -> list[list[str]]:
         ("train loss", "nll", values["curve"], 2),
         ("valid loss", "valid_loss", validations, 2),
         ("valid BLEU", "bleu", validations, 1),
+        ("valid chrF", "chrf", validations, 1),
     ):
         points = [each[name] for each in events if isinstance(each.get(name), int | float)]
         if len(points) > 1:

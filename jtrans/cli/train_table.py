@@ -124,6 +124,7 @@ class TrainTable(TrainingEvents):
         window = validation.window
         best_window = "*" if validation.is_best_window else ""
         notes = f"   window {window:.2f} {best_window}" if window is not None else ""
+        notes += f"   chrF {validation.chrf:.1f}" if validation.chrf is not None else ""
         notes += "".join(f"   {kind} {share:.1%}" for kind, share in validation.accuracy.items())
         notes += f"   dropped {validation.dropped:,}" if validation.dropped else ""
         notes += f"   skipped {validation.skipped:,}" if validation.skipped else ""

@@ -28,7 +28,7 @@ def read_dictionary(path: Path) -> Vocabulary:
         CheckpointError: the file is missing, empty, not UTF-8, or has a malformed line.
     """
     try:
-        text = path.read_text(encoding="utf-8")  # universal newlines, as fairseq reads it
+        text = path.read_text(encoding="utf-8-sig")  # universal newlines, as fairseq reads it
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise _fault(f"cannot read the dictionary: {reason}", path, path_hint(path)) from error

@@ -65,6 +65,7 @@ class Validation:
     is_best_window: bool = False  # so far
     accuracy: dict[str, float] = field(default_factory=dict)  # of the labels of the source, by kind
     samples: tuple[SampleTranslation, ...] = ()  # of the same sentences in every validation
+    chrf: float | None = None  # where it decides about checkpoints or stopping
 
     def to_json(self) -> dict[str, Any]:
         """Return the validation as plain values; without samples where there are none."""

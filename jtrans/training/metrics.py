@@ -197,6 +197,7 @@ class Metrics:
                 if name.endswith("_accuracy")
             },
             samples=tuple(samples),
+            chrf=measured.get("chrf"),
         )
         values = row.to_json()
         del values["update"]  # `log` adds it

@@ -28,7 +28,7 @@ from jtrans.training.events import Result, Start, TrainingEvents
 from jtrans.training.feeding.size import largest_size
 from jtrans.training.setup.build import make_trainer
 from jtrans.training.setup.checks import check_labels
-from jtrans.training.setup.continuing import compare, identity
+from jtrans.training.setup.continuing import check_initial, compare, identity
 from jtrans.training.tensorboard import TensorBoard, check_installed
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import with_sizes
@@ -155,6 +155,8 @@ class _Session:
             resolve_device(self.device).type,
             continued.config(system_configs()) if continued else None,
         )
+        if continued:
+            check_initial(continued, self.initial)
         recorded = continued.info if continued else {}
         return _Plan(
             config=config,

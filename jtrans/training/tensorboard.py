@@ -30,6 +30,7 @@ CURVES: dict[str, dict[str, str]] = {
         "valid_loss": "valid/loss",
         "perplexity": "valid/perplexity",
         "bleu": "valid/bleu",
+        "chrf": "valid/chrf",
         "window": "valid/window",
     },
 }

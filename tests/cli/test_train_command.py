@@ -64,6 +64,16 @@ def test_training_ends_with_a_row_a_summary_and_the_next_command(
     assert lines[-1] == "Next: jtrans translate runs/first"
 
 
+def test_chrf_is_shown_and_logged_where_it_decides(workplace: Path, jtrans: Jtrans) -> None:
+    command = ("train", "tiny.toml", "--data", "data", "--run", "run")
+    settings = ("training.best_metric=valid-chrf", "training.validate_every=3")
+    done = jtrans(*command, *(word for each in settings for word in ("--set", each)))
+    logged = [row["chrf"] for row in Run(Path("run")).events() if row["event"] == "validation"]
+    assert re.findall(r"  chrF (\S+)", done.err) == [f"{chrf:.1f}" for chrf in logged]
+    assert len(logged) == 2 and f"best valid chrf {max(logged):.3f}" in done.err
+    assert "valid chrF" in jtrans("info", "run").out
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -13,7 +13,7 @@ from jtrans.errors import CheckpointError
 from jtrans.exchange.fairseq_dictionary import read_dictionary, reorder_rows
 
 SYMBOLS = st.text(
-    st.characters(blacklist_categories=["Cs"], blacklist_characters="\r\n"), min_size=1
+    st.characters(blacklist_categories=["Cs"], blacklist_characters="\r\n\ufeff"), min_size=1
 )
 
 
@@ -31,9 +31,10 @@ def test_ids_follow_the_file_after_four_specials(
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", ""], ids=["unix", "windows", "none at the end"])
-def test_line_ends_of_any_system_are_read(ending: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_line_ends_of_any_system_are_read(ending: str, encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "dict.txt"
-    path.write_bytes(("a 2" + (ending or "\n") + "b 1" + ending).encode())
+    path.write_bytes(("a 2" + (ending or "\n") + "b 1" + ending).encode(encoding))
     assert read_dictionary(path).tokens[4:] == ["a", "b"]
 
 

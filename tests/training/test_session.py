@@ -9,6 +9,7 @@ import pytest
 import torch
 from plugins.folders import contents
 from plugins.small_corpus import make_corpus, tiny_config
+from plugins.training_runs import CrashError, CrashingEvents
 
 from jtrans.config import build_config
 from jtrans.data.prepared import PreparedCorpus
@@ -417,17 +418,21 @@ def test_from_a_run_with_other_vocabularies_is_refused(
     assert not (tmp_path / "new").exists()
 
 
-def test_from_a_model_of_another_size_is_refused(
+def test_a_run_continues_from_the_run_that_it_began_with(
     run: Path, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
 ) -> None:
-    refusal(
-        CheckpointError,
-        tmp_path / "new",
-        config=make_config(model={"width": 32}),
-        data=corpus.folder,
-        initial=Run(run),
-    )
-    assert not (tmp_path / "new").exists()
+    begun, other = tmp_path / "begun", shutil.copytree(run, tmp_path / "other")
+    chosen: dict[str, Any] = {"config": make_config(), "data": corpus.folder}
+    with pytest.raises(CrashError):
+        train(**chosen, run=begun, initial=Run(run), events=CrashingEvents(1))
+    assert not Run(begun).checkpoints()
+    for initial in (None, Run(other)):
+        error = refusal(ConfigError, begun, **chosen, initial=initial)
+        assert str(run) in f"{error.message} {error.hint}"
+    train(**chosen, run=begun, initial=Run(run))
+    refusal(ConfigError, begun, **chosen, initial=Run(other))
+    assert not train(**chosen, run=begun).trained
+    assert "without --from" in refusal(ConfigError, run, **chosen, initial=Run(begun)).message
 
 
 def test_an_empty_folder_is_free_for_a_run(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from jtrans.config import Config
@@ -64,6 +65,31 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         if key.startswith("training."):
             changes.append(f"{key} {_shown(old)} -> {_shown(new)}")
     return tuple(changes)
+
+
+def check_initial(run: Run, initial: Run | None) -> None:
+    """Check that `run` continues with the run whose weights it began with, or needs it no longer.
+
+    Raises:
+        ConfigError: it began with another one, or with none.
+    """
+    began = run.info.get("from")
+    if initial is None:
+        if not began or run.checkpoints():
+            return
+        hint = f"--from {began}"
+    else:
+        folder = initial.folder.resolve()
+        # by its name, too: the path may be of another working folder
+        if began and (Path(began).resolve() == folder or Path(began).name == folder.name):
+            return
+        hint = "leave out --from to continue it" if not began else f"--from {began} continues it"
+    raise ConfigError(
+        f"the run began {f'with the weights of {began}' if began else 'without --from'}",
+        where=str(run.folder),
+        hint=f"{hint}; --restart starts over, --run OTHER is a new run",
+        kind="config.fixed-key",
+    )
 
 
 def different_settings(run: Run, config: Config) -> dict[str, tuple[Any, Any]]:
