@@ -33,7 +33,7 @@ SEARCH_PRECISIONS = (*PRECISIONS, "int8")
 COMPLETIONS: dict[str | None, Callable[..., list[str]]] = {
     "RUN": completion.runs,
     "RECIPE|CONFIG.toml": completion.recipes,
-    "best|last|average|STEP": completion.checkpoints,
+    "best|last|STEP|NAME": completion.checkpoints,
 }
 Group = TypeVar("Group")
 
@@ -95,7 +95,8 @@ def device_option(panel: str | None = None) -> Any:
     return option("auto, cpu, cuda or mps.", None, "auto", panel)
 
 
-CHECKPOINT = option("Checkpoint to use.", "best|last|average|STEP", panel=SEARCH, default="best")
+_CHECKPOINT_HELP = "Checkpoint to use; NAME: of jtrans average."
+CHECKPOINT = option(_CHECKPOINT_HELP, "best|last|STEP|NAME", panel=SEARCH, default="best")
 BEAM = option("Beam size.", None, "the run's, 5", SEARCH)
 BATCH_TOKENS = option("Source tokens in a batch.", None, "1024 or more", MACHINE, min=1)
 PRECISION = option("auto, fp32 or bf16.", panel=MACHINE, default="auto")

@@ -5,7 +5,7 @@ too (a hierarchical bootstrap), sees only two thirds of the variance of three ru
 tails. Instead, the deviations on the drawn test sets get a t-distributed term with the standard
 error of the means over seeds and the degrees of freedom of Welch (1947) and Satterthwaite (1946).
 What runs have of their own in each sentence is in the deviations already and is subtracted, as in a
-crossed design of runs and sentences (Owen, 2007). docs/systems.md 10.6 has the formulas.
+crossed design of runs and sentences (Owen, 2007). docs/systems.md 10.5 has the formulas.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,17 +32,15 @@ from jtrans.decoding.word_alignments import (
 )
 from jtrans.errors import ConfigError, CorpusError, name_hint
 
-if TYPE_CHECKING:
-    pass
-
 NOTE = (
     "Word alignments (links) from the weights of each layer, averaged over heads (Reduction: over "
     "features), with the reference as decoder input. Row: the position that predicts the word, or "
     "the one that has just read it."
 )
 BEST_NOTE = (
-    "The layer and row with the lowest alignment error rate (AER) of each system, chosen on these "
-    "gold alignments, and so somewhat too good; the last column says out of how many."
+    "The layer and row with the lowest alignment error rate (AER) of all runs of a system, chosen "
+    "on these gold alignments, and so somewhat too good; the last column says out of how many. "
+    "Row: predicting a word, or reading it as the last one."
 )
 
 
@@ -87,7 +85,7 @@ def alignment_tables(
             for system_rows in rows
             if system_rows
         ]
-        title = "Best layer and row, chosen on this gold"
+        title = "Best layer and row, chosen on these gold alignments"
         scored = sum(sentence is not None for sentence in gold)
         note = BEST_NOTE + study.text.only_first
         if scored < len(gold):

@@ -1,6 +1,6 @@
 """Accuracy and F-measure by training frequency (Figure 4, right).
 
-docs/systems.md 11.3, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
+docs/systems.md 11.2, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
 2019) defines it. Words are counted when a corpus is prepared; tokens have counts in the vocabulary.
 Both use one reference, as compare-mt does: the first, if a split has several.
 """

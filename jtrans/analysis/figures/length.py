@@ -1,6 +1,6 @@
 """Length ratio, and translation quality by source length (Figure 3 of the paper).
 
-docs/systems.md 11.4 and 11.5. The sentence score is that of the reference scripts, smoothed and
+docs/systems.md 11.3 and 11.4. The sentence score is that of the reference scripts, smoothed and
 on its own scale; corpus BLEU of each bin complements it. All three use all references of a split.
 """
 

@@ -1,6 +1,6 @@
 """How often the correct next token is the most probable, by target position (Figure 4, left).
 
-docs/systems.md 11.2. The reference definition counts BPE subwords and ``</s>``, and its late bins
+docs/systems.md 11.1. The reference definition counts BPE subwords and ``</s>``, and its late bins
 contain only long sentences; the two other figures count words and divide sentences into fifths.
 If a split has several references, only the first is scored.
 """

@@ -194,7 +194,7 @@ def test_every_layer_is_measured_and_the_best_reported(study: Study, tmp_path: P
     gold = find_gold(study, path)
     best, layers = alignment_tables(study, gold)
     assert {row[1] for row in layers.rows} == {"decoder.0.cross", "joint.0.source", "reduction"}
-    assert best.title.endswith("chosen on this gold")
+    assert best.title.endswith("chosen on these gold alignments")
     for subject, row in zip(study.subjects, best.rows, strict=True):
         rates = [other[4] for other in layers.rows if other[0] == subject.name]
         assert row[4] == min(rates)  # type: ignore[type-var]
