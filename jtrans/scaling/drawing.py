@@ -1,4 +1,4 @@
-"""The picture of a scaling: gradients with their spread, and P along their direction."""
+"""The picture of a scaling: gradients with their spread, and the parameters along them."""
 
 from __future__ import annotations
 
@@ -76,4 +76,4 @@ def _curve(axes: Axes, result: ScalingResult) -> None:
     axes.legend(loc="lower right", frameon=False, fontsize=8, handletextpad=0.2)
     axes.set_xlabel("step size a along the gradients")
     axes.set_ylabel("parameters of the layers / base")
-    axes.set_title("P along the direction", color=INK)
+    axes.set_title("Parameters along the gradients", color=INK)

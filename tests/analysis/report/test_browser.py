@@ -66,6 +66,13 @@ READER = """
   part("grid").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }));
   part("grid").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true }));
   seen.keys = readout();
+  const box = part("grid").parentElement;
+  box.style.width = "150px";
+  for (let n = 0; n < 9; n++) part("grid").dispatchEvent(
+    new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  const end = part("grid").querySelector(".cell.chosen").getBoundingClientRect().right;
+  seen.beyond = end - box.getBoundingClientRect().right;
+  box.style.width = "";
   seen.views = Array.from(part("view").options, (option) => option.value);
   seen.each = {};
   document.querySelectorAll("[data-system]").forEach((button) => {
@@ -128,6 +135,7 @@ def test_the_explorer_answers_to_a_hover_without_errors_however_wide_the_window(
     assert seen["inside"] != seen["corner"]
     assert seen["left"] == seen["start"]
     assert seen["keys"] == seen["corner"]
+    assert seen["beyond"] <= 0  # the grid scrolls along with the chosen cell
     assert {kind for kind, _ in seen["row"]} == {"source"}
     assert sum(weight**2 for _, weight in seen["row"]) == pytest.approx(1.0, abs=0.05)
     assert [kind for kind, _ in seen["column"]] == [

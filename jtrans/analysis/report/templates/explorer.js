@@ -287,6 +287,16 @@
       state.column = Math.min(state.column, shown.columns.length - 1);
       drawTable(shown);
       paint(state.row, state.column);
+      reveal();
+    }
+
+    /* scrolls a grid that is wider than the page to the chosen cell */
+    function reveal() {
+      const box = table.parentElement;
+      const cell = table.querySelector(".cell.chosen");
+      const start = cell.offsetLeft, end = start + cell.offsetWidth;
+      const covered = table.querySelector(".side").offsetWidth; // it stays in view
+      box.scrollLeft = Math.max(end - box.clientWidth, Math.min(box.scrollLeft, start - covered));
     }
 
     function choose(row, column) {
@@ -296,7 +306,9 @@
       const shape = axesOf(state.view);
       const isSlice = shape === ALONG_SOURCE ? former[1] !== state.column
         : shape === ALONG_TARGET && former[0] !== state.row;
-      if (isSlice) draw(); else paint(state.row, state.column);
+      if (isSlice) { draw(); return; }
+      paint(state.row, state.column);
+      reveal();
     }
 
     function place(event) {
