@@ -69,7 +69,7 @@ def _list(*, as_json: bool) -> None:
             f"Speed of training and decoding at the size of {speeds['recipes']}, the Transformer's "
             f"is 1; {speeds['machine']}, {speeds['date']}"
         )
-    console.next_step(f"jtrans models {systems[-1]['name']}")
+    console.next_step("jtrans models reformer-fast")
 
 
 def _show(system: dict[str, Any], options: list[dict[str, Any]], *, as_json: bool) -> None:

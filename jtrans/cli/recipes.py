@@ -145,7 +145,7 @@ def _list(*, as_json: bool) -> None:
         columns.append("verified")
         rows = [[*row, scores] for row, scores in zip(rows, verified, strict=True)]
     console.print_table(columns, rows)
-    console.next_step(f"jtrans recipes {rows[0][0]}")
+    console.next_step("jtrans recipes demo/reformer-fast")
 
 
 def _copy(name: str, destination: Path) -> Path:

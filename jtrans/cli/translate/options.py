@@ -189,7 +189,7 @@ class AlignmentOptions:
     )
     grid: bool = flag(
         "--grid",
-        "Add the weights of a joint system's source and target positions to --format jsonl.",
+        "Joint systems: add the weight of each source token in each prediction to --format jsonl.",
         ATTENTION,
     )
     alignment_layer: str | None = option(
