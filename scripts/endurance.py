@@ -132,7 +132,8 @@ def main() -> None:
     print(f"{done:,} updates, growth since the second quarter: {changes}")
     if faults:
         print(f"growing: {', '.join(faults)}")
-    command = f"python -m scripts.endurance --updates {chosen.updates}"
+    data = chosen.data.name
+    command = f"python -m scripts.endurance --data {data} --updates {chosen.updates}"
     rows = [vars(each) for each in samples]
     result = {"updates": done, "growth": changes, "growing": faults, "rows": rows}
     write(chosen.json, command=command, model=TINY, training=TRAINING, **result)
