@@ -10,15 +10,23 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+import torch
 from plugins.command_line import environment, run_process
 from plugins.pretended_gpu import run as pretended_gpu
 from plugins.random_runs import JOINT, WORDS, MakeRun
 
 from jtrans.data.prepared import PreparedCorpus
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("g++") is None, reason="needs g++ on Linux"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        sys.platform != "linux" or shutil.which("g++") is None, reason="needs g++ on Linux"
+    ),
+    pytest.mark.skipif(
+        tuple(map(int, torch.__version__.split(".")[:2])) < (2, 11),
+        reason="older versions of torch ask the GPU itself more questions",
+    ),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there"),
+]
 
 
 class OnGpu(Protocol):

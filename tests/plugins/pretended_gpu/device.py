@@ -265,6 +265,7 @@ REPLACED: dict[str, Any] = {
     "Event": Idle,
     "current_stream": Idle,
     "stream": lambda stream: contextlib.nullcontext(),
+    "is_current_stream_capturing": lambda: state.graph is not None,
     "CUDAGraph": Graph,
     "graph": capture,
 }

@@ -19,6 +19,8 @@ struct Hooks final : at::CUDAHooksInterface {
   bool hasPrimaryContext(DeviceIndex) const override { return true; }
   DeviceIndex deviceCount() const override { return 1; }
   DeviceIndex getCurrentDevice() const override { return 0; }
+  long versionCuDNN() const override { return 0; }
+  long versionRuntimeCuDNN() const { return 0; }  // of newer versions
 };
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
@@ -39,14 +41,17 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 };
 
 const Guard guard;
-[[maybe_unused]] const bool is_registered = [] {
-  auto& place = c10::impl::device_guard_impl_registry[static_cast<size_t>(c10::DeviceType::CUDA)];
-  place.store(&guard);
-  return true;
-}();
 
 }  // namespace
 
+// Where torch is built for CUDA, its own are registered later: ours have the higher priority.
 namespace at {
-C10_REGISTER_TYPED_CLASS(CUDAHooksRegistry, "CUDAHooks", Hooks)
+C10_REGISTER_TYPED_CLASS_WITH_PRIORITY(
+    CUDAHooksRegistry, "CUDAHooks", c10::REGISTRY_PREFERRED, Hooks)
 }  // namespace at
+
+// The last guard that is stored counts, so this is called when torch is loaded.
+extern "C" void register_guard() {
+  const auto place = static_cast<size_t>(c10::DeviceType::CUDA);
+  c10::impl::device_guard_impl_registry[place].store(&guard);
+}

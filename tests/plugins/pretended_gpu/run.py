@@ -43,11 +43,11 @@ def build(folder: Path) -> Path:
     return library
 
 
-def load(library: Path) -> None:
+def load(library: Path) -> ctypes.CDLL:
     """Load the library before torch asks whether there is a GPU."""
     for name in ("libc10.so", "libtorch_cpu.so"):
         ctypes.CDLL(str(torch_folder() / "lib" / name), ctypes.RTLD_GLOBAL)
-    ctypes.CDLL(str(library))
+    return ctypes.CDLL(str(library))
 
 
 def main() -> None:
@@ -56,9 +56,10 @@ def main() -> None:
     sys.path[:1] = PATHS  # in place of this file's folder
     sys.argv = [module, *arguments]
     os.environ["TRITON_INTERPRET"] = "1"
-    load(Path(os.environ["PRETENDED_GPU"]))
+    library = load(Path(os.environ["PRETENDED_GPU"]))
     from plugins.pretended_gpu import device
 
+    library.register_guard()
     device.pretend()
     try:
         with device.PretendedGpu():
