@@ -24,6 +24,7 @@ DATA = "data"  # the prepared corpus in the folder of a quickstart
 # Recipe, and its share of the time. The models have the same size; an epoch of the joint one took
 # 3.5 times as long on two cores; these shares give both about as many. Time and epochs are shown.
 RECIPES = {"demo/transformer-small": 0.17, "demo/reformer-fast": 0.63}
+ENOUGH_EPOCHS = 2  # before them the systems write loops of frequent words
 EXAMPLES = 3
 
 
@@ -101,6 +102,9 @@ def quickstart(
         report.print()
         print("BLEU and chrF2 compare with a reference, 0 to 100: higher is better.")
         _print(examples)
+        if any(system.epochs < ENOUGH_EPOCHS for system in conditions):
+            print("\nThese systems saw too little of the text to translate well; to continue:")
+            print(f"jtrans quickstart --out {shlex.quote(str(out))} --minutes {4 * minutes:g}")
         print(f"\nAll figures and an attention explorer: {page}")
     _say_next(runs)
 
