@@ -403,6 +403,7 @@ def test_a_check_needs_another_precision(jtrans: Jtrans, make_run: MakeRun, prec
     ("options", "message"),
     [
         (["--output", "SOURCE"], "--input and --output name the same file"),
+        (["--output", "out.gz"], "hint: --output out, and pack it afterwards"),
         (["--prefix", "out.part", "--output", "out"], "--prefix and --output name the same file"),
         (["--output", "new", "--alignments-file", "./new"], "--output and --alignments-file name"),
         (["--prefix", "SOURCE", "--alignments-file", "SOURCE"], "name the same file"),

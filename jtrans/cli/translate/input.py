@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import queue
 import re
+import shlex
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jtrans.cli.translate.lines import until_refused
+from jtrans.corpora.packed import without_packing
 from jtrans.errors import CorpusError, JtransError
 
 # Sorting by length pays within a chunk, and output comes after each chunk.
@@ -26,7 +28,7 @@ _END = b""
 
 
 def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
-    """Refuse to write to a folder, over a file that is read, or twice to the same one.
+    """Refuse to write to a folder, text as .gz, over a file that is read, or twice to the same one.
 
     The unfinished lines of an output count (`jtrans.decoding.partial_output`).
 
@@ -35,7 +37,7 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
         outputs: the same of files to write.
 
     Raises:
-        JtransError: an option names a folder, or two options name the same file.
+        JtransError: an option names a folder or a packed file, or two options name the same file.
     """
     earlier = [*inputs.items()]
     for option, name in outputs.items():
@@ -45,6 +47,13 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
                 where=option,
                 hint="choose another path",
                 kind="disk.not-a-folder",
+            )
+        if name is not None and (plain := without_packing(name)) != name:
+            raise JtransError(
+                f"the output is plain text, and {name} would be read as packed",
+                where=option,
+                hint=f"{option} {shlex.quote(plain)}, and pack it afterwards",
+                kind="command.packed-output",
             )
         for other, taken in earlier:
             if _is_same_file(name, taken) or (name and _is_same_file(f"{name}.part", taken)):
