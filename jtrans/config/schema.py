@@ -266,6 +266,11 @@ class TrainingConfig(ConfigSection):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1  # the range that all generators accept
 
     @property
+    def deciding_metrics(self) -> tuple[str, ...]:
+        """The metrics that decide about checkpoints and about stopping."""
+        return (self.best_metric, *([self.stop.metric] if self.stop else []))
+
+    @property
     def minutes_between_validations(self) -> float | None:
         """The time of `validate_every`, None where it is not a time."""
         every = self.validate_every

@@ -58,6 +58,8 @@ class CheckpointFolder:
             if (folder / "old").is_dir() and not target.exists():
                 (folder / "old").rename(target)
             shutil.rmtree(folder, ignore_errors=True)
+        for file in self.checkpoints_folder.glob(f".{POINTERS}.*"):
+            file.unlink(missing_ok=True)
 
     def pointers(self) -> dict[str, Any]:
         """Return the names of the checkpoints `last` and `best`, and the best value.

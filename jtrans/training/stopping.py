@@ -52,8 +52,7 @@ class Stopping:
                 hint="--set training.max_minutes=20 (or max_epochs, max_updates, stop)",
                 kind="config.no-limit",
             )
-        metrics = [training.best_metric, training.stop.metric if training.stop else None]
-        translated = [metric for metric in metrics if metric in OF_TRANSLATIONS]
+        translated = [each for each in training.deciding_metrics if each in OF_TRANSLATIONS]
         if translated and not training.validate_sentences:
             raise ConfigError(
                 f"the metric {translated[0]} needs translations, but "
@@ -107,6 +106,8 @@ class Stopping:
                 state.stop_best, state.stale = value, 0
             else:
                 state.stale += 1
+        else:
+            state.stop_best, state.stale = None, 0  # switched on later, it begins anew
         return is_best
 
     def total_updates(self, state: TrainingState, updates_per_epoch: int) -> int | None:

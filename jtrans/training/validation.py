@@ -70,8 +70,7 @@ class Validator:
             config
         )  # also refuses options that the run could never translate with
         self.precision = precision
-        decisive = {training.best_metric, training.stop.metric if training.stop else None}
-        self.scores = ["bleu", *(["chrf"] if "valid-chrf" in decisive else [])]
+        self.scores = ["bleu", *(["chrf"] if "valid-chrf" in training.deciding_metrics else [])]
         sampler = BatchSampler(
             self.pairs.source.lengths,
             self.pairs.target.lengths,

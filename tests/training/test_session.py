@@ -159,6 +159,23 @@ def test_settings_that_make_another_run_are_refused(
     assert error.hint is not None and "--restart" in error.hint
 
 
+@pytest.mark.parametrize("metric", ["valid-bleu", "valid-chrf", "valid-loss"])
+@pytest.mark.parametrize("key", ["validate_sentences", "validate_beam"])
+def test_translations_that_are_compared_stay_those_of_the_same_sentences(
+    metric: str, key: str, corpus: PreparedCorpus, make_config: Any, tmp_path: Path
+) -> None:
+    stop, run = {"stop": {"metric": metric}}, tmp_path / "run"
+    train(make_config(max_updates=2, **stop), data=corpus.folder, run=run)
+    changed = make_config(max_updates=4, **{key: 3}, **stop)
+    if metric == "valid-loss":
+        assert train(changed, data=corpus.folder, run=run).update == 4
+        return
+    error = refusal(ConfigError, run, config=changed, data=corpus.folder)
+    assert error.message.startswith(f"training.{key}")
+    without_stop = make_config(max_updates=4, **{key: 3})
+    assert train(without_stop, data=corpus.folder, run=run).update == 4
+
+
 class Changes(TrainingEvents):
     """Records the settings that change when a run continues."""
 
@@ -355,8 +372,10 @@ def test_what_a_crash_left_while_writing_is_removed(
     leftover = Run(run).checkpoints_folder / ".step-00000004.x1.tmp"
     leftover.mkdir()
     (leftover / "model.safetensors").write_bytes(b"half")
+    pointers = leftover.with_name(".pointers.json.12.tmp")
+    pointers.write_bytes(b"{")
     train(make_config(max_updates=4), data=corpus.folder, run=run)
-    assert not leftover.exists()
+    assert not leftover.exists() and not pointers.exists()
 
 
 def test_from_starts_with_the_weights_of_another_run(

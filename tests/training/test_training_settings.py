@@ -15,9 +15,12 @@ from jtrans.runs import Run
 from jtrans.training import trainer as trainer_module
 from jtrans.training.distributed import ranks as ranks_module
 from jtrans.training.events import TrainingEvents
+from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.optimisation.step import Step
 from jtrans.training.session import train
 from jtrans.training.setup.build import make_trainer
+from jtrans.training.state import TrainingState
+from jtrans.training.stopping import Stopping
 from jtrans.training.trainer import Trainer
 
 RNMT = {"name": "rnmt", "replicas": 4, "warmup": 2, "decay_start": 16, "decay_end": 48}
@@ -257,3 +260,12 @@ def test_another_name_in_a_file_replaces_the_whole_section(tmp_path: Path) -> No
     training = load_config(str(path), system_configs()).training
     assert training.optimiser.betas is None and training.optimiser.momentum == 0.99
     assert (training.schedule.warmup, training.schedule.replicas) == (500, 2)
+
+
+def test_early_stopping_that_is_switched_off_and_on_counts_anew(make_config: Any) -> None:
+    state = TrainingState()
+    for metric, chrf in (("valid-chrf", 50.0), ("valid-chrf", 40.0), (None, 45.0)):
+        training = make_config(stop={"metric": metric} if metric else None, max_epochs=9).training
+        stopping = Stopping(training, Schedule.from_config(training, 16))
+        stopping.judge(state, {"loss": 2.0, "bleu": 30.0, "chrf": chrf})
+    assert (state.stop_best, state.stale) == (None, 0)

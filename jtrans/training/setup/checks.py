@@ -66,9 +66,8 @@ def check_metrics(model: TranslationModel, config: Config, corpus: PreparedCorpu
     Raises:
         ConfigError: the model does not learn such labels, or the valid split has none.
     """
-    training = config.training
-    for metric in (training.best_metric, training.stop.metric if training.stop else None):
-        kind = (metric or "").removeprefix("valid-")
+    for metric in config.training.deciding_metrics:
+        kind = metric.removeprefix("valid-")
         if kind not in ("pos", "ner"):
             continue
         if kind not in model.auxiliary_weights or kind not in corpus.pairs("valid").labels:

@@ -11,6 +11,7 @@ from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CheckpointError, ConfigError
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
+from jtrans.training.stopping import OF_TRANSLATIONS
 
 # Settings that cannot change within a run: another value would make it a different run, or
 # invalidate the position in the epoch where it stopped.
@@ -30,6 +31,8 @@ FIXED = (
     "training.freeze",
     "model",
 )
+# the same where the scores of translations decide about checkpoints or stopping
+OF_TEXT_SCORES = ("training.validate_sentences", "training.validate_beam")
 
 
 def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]:
@@ -58,9 +61,15 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
             hint=f"--data {run.info.get('data', 'DIR')} continues it; --restart starts over",
             kind="run.other-corpus",
         )
+    trainings = run.config(system_configs()).training, config.training
+    is_decided_by_text = any(
+        all(metric in training.deciding_metrics for training in trainings)
+        for metric in OF_TRANSLATIONS
+    )
+    fixed_keys = FIXED + OF_TEXT_SCORES if is_decided_by_text else FIXED
     changes = []
     for key, (old, new) in different_settings(run, config).items():
-        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in FIXED):
+        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in fixed_keys):
             _check_fixed(run, key, old, new)
         if key.startswith("training."):
             changes.append(f"{key} {_shown(old)} -> {_shown(new)}")
