@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import os
 import shlex
 import sys
 import time
@@ -144,12 +145,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if chosen.experiment.endswith(".json")
             else _reproduce(chosen, given)
         )
+        sys.stdout.flush()
     except JtransError as error:
         show_error(error, as_json=False)
         code = error.exit_code
     except KeyboardInterrupt:
         print("interrupted; the same command continues", file=sys.stderr)
         code = 130
+    except BrokenPipeError:  # the reader of the table has quit (head, less)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     raise SystemExit(code)
 
 
@@ -309,6 +314,7 @@ def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> No
     if not summaries:
         console.talk("no row is finished")
         return
+    write_json(out / f"{experiment.name}.json", as_json(experiment, summaries))
     head, rows = table(experiment, summaries)
     print(experiment.title)
     console.print_table(head, rows, right=head[1:])
@@ -321,7 +327,6 @@ def _show(experiment: Experiment, results: Sequence[RowResult], out: Path) -> No
             band = summary.expected(split, experiment.name)
             if band is not None:
                 print(f"[expect] of {summary.row.recipe}: {split} = {band}")
-    write_json(out / f"{experiment.name}.json", as_json(experiment, summaries))
 
 
 def _repeat(chosen: argparse.Namespace, given: Sequence[str]) -> int:

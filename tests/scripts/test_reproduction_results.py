@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,16 @@ def reproduce(*arguments: object) -> int:
     with pytest.raises(SystemExit) as left:
         command.main([str(argument) for argument in arguments])
     return int(left.value.code or 0)
+
+
+def test_a_reader_that_quits_is_no_error(out: Path) -> None:
+    words = [sys.executable, "-m", "scripts.reproduce", *DEMO, "--out", str(out), "--table"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, cwd=ROOT, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (out / "demo.json").is_file()
 
 
 def edited(change: Change, path: Path) -> Path:
