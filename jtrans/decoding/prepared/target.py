@@ -226,6 +226,6 @@ def attention_type(products: torch.dtype, device: torch.device) -> torch.dtype:
 
 def weights_of(scores: Tensor) -> Tensor:
     """Return the softmax of scores over the last axis, computed in float32 at least."""
-    if scores.dtype in (torch.float32, torch.float64):
-        return torch.softmax(scores, -1)
+    if scores.is_cuda or scores.dtype in (torch.float32, torch.float64):
+        return torch.softmax(scores, -1)  # a GPU's kernel computes in float32, whatever it reads
     return torch.softmax(scores, -1, dtype=torch.float32).to(scores.dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -85,11 +86,12 @@ class StaticJointStep(SlotStep[JointSource]):
     def layers_of(self, vectors: Tensor) -> Tensor:
         """Return the hidden states of embedded tokens, [B, beam, E] -> [B * beam, E]."""
         weights, source = self.weights, self.source
+        bias = source.bias[:, None, None].to(self.held[0].dtype)  # [B, 1, 1, S]
         first = source.first_layer[:, None] + weights.first.of_target(vectors)[:, :, None]
         x = self._grid(vectors)  # [B, beam, S, E]
         qkv = weights.first.finish(first.flatten(0, 2), x.flatten(0, 2))
         x = weights.through_layers(
-            *(x.flatten(0, 2), qkv), self._along_target, self._along_source
+            *(x.flatten(0, 2), qkv), self._along_target, partial(self._along_source, bias)
         ).view(x.shape)
         z = x if weights.reduction.norm is None else weights.reduction.norm(x)
         reduced: Tensor = weights.model.reduction(z, source.bias)  # [B, beam, E]
@@ -108,13 +110,13 @@ class StaticJointStep(SlotStep[JointSource]):
         parts = self._by_head(qkv).permute(3, 0, 2, 4, 1, 5)  # [3, B, S, H, beam, D]
         return self.attend_to_slots(layer, parts).permute(0, 3, 1, 2, 4).reshape(len(qkv), -1)
 
-    def _along_source(self, qkv: Tensor) -> Tensor:
+    def _along_source(self, bias: Tensor, qkv: Tensor) -> Tensor:
         """Return what each row mixes of its column, [rows, 3E] -> [rows, E]."""
         parts = self._by_head(qkv).permute(3, 0, 1, 4, 2, 5)  # [3, B, beam, H, S, D]
         B, beam, H, S, D = parts.shape[1:]
         q, k, v = parts.reshape(3, -1, S, D)
         scores = torch.bmm(q, k.mT).view(B, beam * H, S, S)
-        scores = scores + self.source.bias[:, None, None].to(scores.dtype)
+        scores += bias
         mixed = torch.bmm(weights_of(scores).flatten(0, 1), v).view(B, beam, H, S, D)
         return mixed.transpose(2, 3).reshape(len(qkv), -1)
 
