@@ -152,7 +152,7 @@ class _Search:
     def _finish(self, best: Continuations) -> None:
         """Record the hypotheses that end at this step and mark the sentences that are done."""
         k = self.options.beam
-        ends = (best.token[:, :k] == EOS) & best.total[:, :k].isfinite() & ~self.done[:, None]
+        ends = (best.token[:, :k] == EOS) & (best.total[:, :k] > -math.inf) & ~self.done[:, None]
         if self.options.stopping == "count":
             # the original code takes the first k to end, in order of rank
             by_group = ends.view(ends.shape[0], self.choice.groups, -1)

@@ -28,7 +28,7 @@ def next_log_probs(models: Sequence[Searchable], states: Sequence[State], token:
     """
     each = [
         # measured: on a CPU the full log-softmax is faster than torch.logsumexp
-        torch.log_softmax(model.project(model.step(token, state)).float(), dim=-1)
+        torch.log_softmax(model.project(model.step(token, state)), dim=-1, dtype=torch.float32)
         for model, state in zip(models, states, strict=True)
     ]
     if len(each) == 1:
