@@ -150,7 +150,7 @@ def test_the_explorer_answers_to_a_hover_without_errors_however_wide_the_window(
     assert narrow["overflow"] <= 0  # it does not scroll sideways
 
 
-# Runs in a window as wide as a phone or a desktop: what is too wide, touches, or cannot be read.
+# Runs in a window as wide as a phone, a tablet or a desktop: what is too wide, touches, or is pale.
 MEASURE = """
 <script>
 addEventListener("load", () => {
@@ -246,7 +246,7 @@ def test_no_word_script_or_name_widens_the_page_or_hides_a_number(
     for number, scheme in enumerate([(), ("--force-dark-mode",)]):
         folder = tmp_path / str(number)
         folder.mkdir()
-        both, log = _browse(text, (390, 1200), folder, *scheme)
+        both, log = _browse(text, (390, 730, 1200), folder, *scheme)
         assert "CONSOLE" not in log
         for width, seen in both.items():
             assert seen["width"] == width
