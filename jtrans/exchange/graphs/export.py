@@ -106,6 +106,8 @@ def trace(model: TranslationModel, vocabulary: int, folder: Path) -> list[StateT
         ):
             warnings.simplefilter("ignore")
             return _trace(model, vocabulary, folder)
+    except OSError:
+        raise
     except Exception as error:  # systems of others may fail in any way
         raise _refusal(model, str(error).strip().partition("\n")[0]) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import runpy
 import sys
@@ -15,7 +16,7 @@ from plugins.random_runs import TARGET_WORDS, MakeRun
 
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translator, load_model
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, WorkError
 from jtrans.exchange.graphs.check import check_onnx
 from jtrans.exchange.graphs.export import compare, export_to_onnx
 from jtrans.exchange.graphs.sessions import Graphs
@@ -100,6 +101,18 @@ def test_a_model_that_cannot_be_traced_is_refused_in_one_line(
     assert "\n" not in refused.value.message
     assert capsys.readouterr().out == ""
     assert not (run.folder / "out").exists()
+
+
+def test_a_full_disk_is_no_fault_of_the_model(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run = make(make_run, "transformer", TRACED["transformer"])
+    monkeypatch.setattr(torch.onnx, "export", fill)
+    with pytest.raises(WorkError, match="the disk is full"):
+        export_to_onnx(run, run.folder / "out")
 
 
 def test_hypotheses_are_selected_along_their_axis(make_run: MakeRun) -> None:
