@@ -146,9 +146,11 @@ def test_wsd_is_constant_until_its_cooldown() -> None:
 
 @pytest.mark.parametrize("name", ["cosine", "wsd"])
 def test_without_an_end_of_its_own_a_schedule_ends_with_the_updates(name: str) -> None:
-    values = {"schedule": {"name": name, "warmup": 10}, "max_updates": 200}
+    values = {"schedule": {"name": name, "warmup": 10}, "max_updates": 100_000}
     schedule = Schedule.from_config(TrainingConfig.model_validate(values), 64)
-    assert not schedule.is_exhausted(199) and schedule.is_exhausted(200)
+    assert schedule.rate(99_950) < schedule.rate(99_000) / 4
+    assert not any(map(schedule.is_exhausted, (5, 99_950, 99_999, 100_000)))
+    assert schedule.is_exhausted(100_001)
 
 
 @pytest.mark.parametrize(

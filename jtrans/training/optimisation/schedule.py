@@ -100,8 +100,10 @@ class Schedule:
         return float(min(1.0 + update * (n - 1) / warmup, n, n * (2.0 * n) ** exponent))
 
     def is_exhausted(self, update: int, drops: int = 0) -> bool:
-        """Return whether the rate of `update` has fallen below the floor after the warm-up."""
+        """Return whether the rate of `update` has fallen below the floor for good."""
         warmup = 0 if self.config.name in ("constant", "plateau") else self.config.warmup
         if self.config.name == "rnmt":
             warmup *= self.config.replicas or 1
+        if self.config.name in ("cosine", "wsd"):
+            warmup = self.config.updates or 0  # their last rates are tiny, and are meant to be
         return update > warmup and self.rate(update, drops) < self.config.floor
