@@ -212,7 +212,8 @@ def train(
 
     Args:
         recipe: a name of `jtrans recipes`, a TOML file, or its sections as a mapping.
-        data: folder of the prepared corpus; by default that of the recipe's corpus.
+        data: folder of the prepared corpus; by default that of the run, if it exists, or of the
+            recipe's corpus.
         run: folder of the run; by default ``runs/RECIPE``.
         set: settings to change, such as ``{"model.width": 256}``.
         device: "auto", "cpu", "cuda" or "mps".
@@ -234,10 +235,11 @@ def train(
     from jtrans.training.session import train as train_run
 
     config = load_recipe(recipe, set)
+    folder = Path(run) if run else default_run(recipe)
     return train_run(
         config,
-        data=Path(data) if data else default_data(config),
-        run=Path(run) if run else default_run(recipe),
+        data=Path(data) if data else default_data(config, None if restart else folder),
+        run=folder,
         device=device,
         restart=restart,
         initial=find_run(str(initial)) if initial else None,
@@ -265,13 +267,19 @@ def load_recipe(
     return build_config(values, system_configs(), where="the recipe given")
 
 
-def default_data(config: Config) -> Path:
-    """Return the default folder of a recipe's prepared corpus.
+def default_data(config: Config, continued: Path | None = None) -> Path:
+    """Return the folder of the data that a run continues with, or of a recipe's prepared corpus.
 
     Raises:
         ConfigError: the recipe names no corpus.
         CorpusError: it names a corpus of the catalogue that is not prepared yet.
     """
+    from jtrans.runs import Run
+
+    if continued is not None and Run.exists(continued):
+        recorded = Run(continued).info.get("data")
+        if recorded and Path(recorded).is_dir():
+            return Path(recorded)
     if config.data.corpus is None:
         raise usage_error(
             "the recipe names no corpus",

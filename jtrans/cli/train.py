@@ -40,7 +40,7 @@ REASONS = {
 
 def train(
     recipe: str = argument("RECIPE|CONFIG.toml", "A name from `jtrans recipes`, or a file."),
-    data: Path | None = data_option(shown="data/prepared/CORPUS"),
+    data: Path | None = data_option(shown="the run's own, or data/prepared/CORPUS"),
     run: Path | None = option("Folder of the run.", "DIR", "runs/RECIPE"),
     set_: list[str] | None = SETTINGS,
     seed: int | None = option("Seed of all randomness: training.seed", shown="the recipe's"),
@@ -99,8 +99,8 @@ def train(
         "training.deterministic": deterministic or None,
     }
     config = load_config(recipe, system_configs(), overrides=set_ or (), options=options)
-    data = data or default_data(config)
     run = run or default_run(recipe)
+    data = data or default_data(config, None if restart else run)
     if keep_optimiser and from_ is None:
         raise usage_error("--keep-optimiser needs --from", "--from RUN names the run to start from")
     place, count = place_of_process(), ranks.count_processes(processes, gpus, device)

@@ -64,6 +64,15 @@ def test_training_ends_with_a_row_a_summary_and_the_next_command(
     assert lines[-1] == "Next: jtrans translate runs/first"
 
 
+def test_a_run_continues_with_its_own_data(workplace: Path, jtrans: Jtrans) -> None:
+    assert jtrans("train", "tiny.toml", "--data", "data", "--run", "run").code == 0
+    command = ("train", "run/config.toml", "--run", "run", "--set", "training.max_updates=8")
+    continued = jtrans(*command)
+    assert continued.code == 0 and "continues at update 6" in continued.err
+    restarted = jtrans(*command, "--restart")
+    assert restarted.code == 2 and "--data DIR" in restarted.err
+
+
 def test_chrf_is_shown_and_logged_where_it_decides(workplace: Path, jtrans: Jtrans) -> None:
     command = ("train", "tiny.toml", "--data", "data", "--run", "run")
     settings = ("training.best_metric=valid-chrf", "training.validate_every=3")
