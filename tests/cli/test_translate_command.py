@@ -170,7 +170,7 @@ def test_bad_input_is_refused_and_nothing_is_written(
         ([], b"sch\xf6n", "byte 0xf6 in line 4"),
         ([], b"hund\0", "zero byte in line 4"),
         (["--workers", "2"], b"sch\xf6n", "byte 0xf6 in line 4"),
-        (["--alignments-file", "links"], b"hund " * 1100, "line 4 has 1,100 tokens"),
+        (["--n-best", "2"], b"hund " * 1100, "line 4 has 1,100 tokens"),
         (["--workers", "2", "--n-best", "2"], b"hund " * 1100, "line 4 has 1,100 tokens"),
     ],
 )
