@@ -109,8 +109,9 @@ MARKED = "Call *dog* with ``{}`` first."
         ("en", TOKENISED, ("--target-segment", "whitespace"), None, None),
         ("en", MARKED, (), "becomes 'Call * dog * with", "unspaced"),
         ("en", MARKED, ("--target-segment", "unspaced"), None, None),
-        ("zh", "我在 Python {} 里看见狗。", (), "becomes '我在Python 0里看见狗。'", "unspaced"),
-        ("zh", "我在 Python {} 里看见狗。", ("--target-segment", "unspaced"), None, None),
+        ("zh", "我在 Python 里看见{}狗。", (), "becomes '我在Python里看见0狗。'", "unspaced"),
+        ("zh", "我在 Python 里看见{}狗。", ("--target-segment", "unspaced"), None, None),
+        ("zh", "我在 Python {} 里看见狗。", (), None, None),  # the spaces are the rule
         ("zh", "我在Python {}里看见狗。", (), None, None),
     ],
 )
