@@ -3,9 +3,9 @@
     python tests/plugins/pretended_gpu/run.py REPORT jtrans translate RUN --device cuda
     python tests/plugins/pretended_gpu/run.py REPORT scripts.gpu.check --tiny --only captured
 
-So all that jtrans does on a GPU only can be tested without one, but for its Triton kernels: the
-devices of tensors, what makes the CPU wait, captured steps. REPORT receives what happened, counted,
-as JSON; the variable PRETENDED_GPU names the library that `build` makes.
+So what jtrans does on a GPU only can be tested without one, but for torch.compile and the Triton
+kernels: the devices of tensors, what makes the CPU wait, captured steps. REPORT receives what
+happened, counted, as JSON; the variable PRETENDED_GPU names the library that `build` makes.
 """
 
 from __future__ import annotations
