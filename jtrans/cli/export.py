@@ -23,8 +23,7 @@ from jtrans.cli.options import (
 from jtrans.errors import EXIT_CHECK_FAILED, usage_error
 
 if TYPE_CHECKING:
-    from jtrans.decoding.comparison import ExportCheck
-    from jtrans.decoding.options import DecodingChoices
+    from jtrans.exchange.check import ExportCheck
     from jtrans.exports import Export
     from jtrans.runs import Run
 
@@ -91,7 +90,9 @@ def export(
     _describe(exported)
     result = None
     if text is not None:
-        result = _check(opened, exported, choices, text)
+        from jtrans.exchange.check import check_export
+
+        result = check_export(opened, exported, choices, *text, console.TerminalProgress())
     if as_json:
         checked = {"check": result.to_json()} if result else {}
         console.print_json({"export": str(exported.folder), **exported.facts, **checked})
@@ -104,8 +105,10 @@ def export(
         else f"python {shlex.quote(str(folder / 'translate_onnx.py'))} < FILE"
     )
     if result and not result.comparison.is_held:
-        lost, allowed = result.comparison.lost, result.comparison.may_lose
-        console.warn(f"the export loses {lost:.2f} BLEU on {split}, more than {allowed}")
+        from jtrans.decoding.comparison import MOST_LOST
+
+        lost = result.comparison.lost
+        console.warn(f"the export loses {lost:.2f} BLEU on {split}, more than {MOST_LOST}")
         raise typer.Exit(EXIT_CHECK_FAILED)
 
 
@@ -117,16 +120,6 @@ def _make(run: Run, program: str, folder: Path, checkpoint: str, quantize: str |
     from jtrans.exchange.graphs.export import export_to_onnx
 
     return export_to_onnx(run, folder, checkpoint=checkpoint)
-
-
-def _check(run: Run, export: Export, choices: DecodingChoices, text: SplitLines) -> ExportCheck:
-    if export.program == "ctranslate2":
-        from jtrans.exchange.check_ctranslate2 import check_ctranslate2
-
-        return check_ctranslate2(run, export, choices, *text, console.TerminalProgress())
-    from jtrans.exchange.graphs.check import check_onnx
-
-    return check_onnx(run, export, choices, *text, console.TerminalProgress())
 
 
 def _text(run: Run, split: str, data: Path | None) -> SplitLines:

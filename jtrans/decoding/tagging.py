@@ -145,17 +145,13 @@ def require_labels(run: Run) -> dict[str, list[str]]:
         return run.label_names
     system = run.config(system_configs()).model.system
     able = tagging_systems()
-    has_heads = system in able
-    raise ConfigError(
-        f"{run.name} was trained without labels, so it cannot tag"
-        if has_heads
-        else f"{run.name} cannot tag: the system {system} has no tagging heads",
-        where=str(run.folder),
-        hint="train it on a corpus prepared with --labels"
-        if has_heads
-        else f"systems that tag: {', '.join(able) or 'none'}",
-        kind="config.no-tags",
-    )
+    if system in able:
+        message = f"{run.name} was trained without labels, so it cannot tag"
+        hint = "train it on a corpus prepared with --labels"
+    else:
+        message = f"{run.name} cannot tag: the system {system} has no tagging heads"
+        hint = f"systems that tag: {', '.join(able) or 'none'}"
+    raise ConfigError(message, where=str(run.folder), hint=hint, kind="config.no-tags")
 
 
 def tagging_systems() -> list[str]:

@@ -15,7 +15,6 @@ import torch
 
 from jtrans.errors import ConfigError, name_hint
 from jtrans.nn.cpu import matmul_backend
-from jtrans.nn.cpu.fixed_linear import has_int8
 from jtrans.nn.cpu.malloc import keep_freed_memory
 from jtrans.nn.gpu.operator import missing_triton
 
@@ -83,7 +82,7 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     Raises:
         ConfigError: ``int8`` on another device than a CPU, or without kernels for it.
     """
-    if precision == "int8" and (device.type != "cpu" or not has_int8()):
+    if precision == "int8" and (device.type != "cpu" or not _has_int8()):
         reason = "this torch has no kernels for it" if device.type == "cpu" else f"not on {device}"
         raise ConfigError(
             f"weights in int8 are for searching on a CPU: {reason}",
@@ -96,6 +95,10 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     return "bf16" if device.type == "cuda" and has_fast_bf16(device) else "fp32"
 
 
+def _has_int8() -> bool:
+    return torch.backends.quantized.engine != "none"
+
+
 def has_fast_bf16(device: torch.device) -> bool:
     """Return whether the device has instructions for bf16."""
     if device.type == "cuda":
@@ -103,10 +106,15 @@ def has_fast_bf16(device: torch.device) -> bool:
         with contextlib.nullcontext() if device.index is None else torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
-        ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
-        capabilities = ask()  # missing in older versions of torch
+        capabilities = cpu_capabilities()
         return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
     return False
+
+
+def cpu_capabilities() -> dict[str, Any]:
+    """Return which instructions the CPU has, by torch's names; none where torch is too old."""
+    ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
+    return ask()
 
 
 def autocast(device: torch.device, precision: str) -> contextlib.AbstractContextManager[object]:

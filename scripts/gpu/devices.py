@@ -18,9 +18,9 @@ from torch import Tensor
 
 from jtrans.decoding import batched_search
 from jtrans.decoding.batched_search import translate_ids
-from jtrans.decoding.half_precision import with_bf16_products
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.choose import prepared
+from jtrans.decoding.prepared.converted import with_bf16_products
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.phrases import Phrases
 from jtrans.errors import WorkError

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jtrans.decoding.batched_search import translate_ids
-from jtrans.decoding.half_precision import HalfPrecision, with_bf16_products
+from jtrans.decoding.prepared.converted import HalfPrecision, with_bf16_products
 from jtrans.decoding.translator import Translator
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, system_configs

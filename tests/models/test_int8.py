@@ -11,7 +11,7 @@ from torch import Tensor
 from jtrans.data.batch import Batch
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.choose import prepared
-from jtrans.decoding.prepared.int8 import with_int8_weights
+from jtrans.decoding.prepared.converted import with_int8_weights
 from jtrans.errors import ConfigError
 from jtrans.models.base import TranslationModel
 

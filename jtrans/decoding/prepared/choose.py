@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from jtrans.decoding.half_precision import HalfPrecision
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.captured.joint import GraphReformer
 from jtrans.decoding.prepared.captured.transformer import GraphTransformer
-from jtrans.decoding.prepared.convs2s import prepare_convs2s
-from jtrans.decoding.prepared.grid.pervasive import prepare_pervasive
-from jtrans.decoding.prepared.int8 import with_int8_weights
-from jtrans.decoding.prepared.joint import prepare_reformer
+from jtrans.decoding.prepared.converted import HalfPrecision, with_int8_weights
+from jtrans.decoding.prepared.convs2s import PreparedConvS2S
+from jtrans.decoding.prepared.grid.pervasive import PreparedPervasive
+from jtrans.decoding.prepared.joint import PreparedReformer
 from jtrans.decoding.prepared.rnmt import prepare_rnmt
 from jtrans.decoding.prepared.transformer import (
     PreparedTransformer,
@@ -29,18 +28,30 @@ from jtrans.models.rnmt import RnmtPlus
 from jtrans.models.transformer import Transformer
 from jtrans.models.transformer_pp import TransformerPlusPlus
 
+Prepare = Callable[[Any, str], Searchable | None]
+
+
+def on_cpu(form: Callable[[Any, str], Searchable]) -> Prepare:
+    """Return what prepares a form that exists on a CPU only."""
+
+    def prepare(model: TranslationModel, precision: str) -> Searchable | None:
+        return form(model, precision) if model.device.type == "cpu" else None
+
+    return prepare
+
+
 # By exact class, as a subclass of another package may compute something else: what prepares a
 # model of the class for a precision, or returns None for settings without a prepared form.
-FORMS: dict[type[TranslationModel], Callable[[Any, str], Searchable | None]] = {
-    Reformer: prepare_reformer,
-    ReformerFast: prepare_reformer,
+FORMS: dict[type[TranslationModel], Prepare] = {
+    Reformer: on_cpu(PreparedReformer),
+    ReformerFast: on_cpu(PreparedReformer),
     Transformer: prepare_transformer,
     Dlcl: prepare_transformer,
     Hybrid: prepare_rnmt,
     RnmtPlus: prepare_rnmt,
     TransformerPlusPlus: prepare_transformer_pp,
-    ConvS2S: prepare_convs2s,
-    Pervasive: prepare_pervasive,
+    ConvS2S: on_cpu(PreparedConvS2S),
+    Pervasive: on_cpu(PreparedPervasive),
 }
 
 
@@ -59,8 +70,8 @@ def prepared(
     if graphs and prepare is not None and model.device.type == "cuda":
         if isinstance(form, PreparedTransformer):
             return GraphTransformer(form)
-        if prepare is prepare_reformer and precision != "int8":
-            return GraphReformer(cast(Reformer, model), precision)
+        if isinstance(model, Reformer) and precision != "int8":
+            return GraphReformer(model, precision)
     if form is not None:
         return form
     if precision == "int8":

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jtrans.decoding.prepared.base import encoded
+from jtrans.decoding.prepared.fixed_linear import fixed_linear, product_type
 from jtrans.decoding.prepared.target import (
     at_least_read,
     attention_type,
@@ -38,7 +39,6 @@ from jtrans.models.convs2s import (
     R,
 )
 from jtrans.nn.convolution.weight_norm import WeightNormLinear
-from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 
 
@@ -104,12 +104,11 @@ class ConvolutionWeights:
         self.gate = (R if attention is not None else 1.0) / added
         rows = torch.ones_like(bias)
         rows[:C] = self.gate
-        self.convolution = FixedLinear(weight * rows[:, None], bias * rows, dtype)
-        self.is_added = shortcut is not None
+        self.convolution = fixed_linear(weight * rows[:, None], bias * rows, dtype)
         self.shortcut = None
         if shortcut is not None and shortcut.projection is not None:
             weight, bias = _linear(shortcut.projection)
-            self.shortcut = FixedLinear(weight, bias / added, dtype)
+            self.shortcut = fixed_linear(weight, bias / added, dtype)
         self.attention = None
         if attention is not None:
             query, query_bias = _linear(attention.query)
@@ -136,7 +135,7 @@ class PreparedConvS2S:
         products = product_type(precision, weight.dtype)
         self.dtype = attention_type(products, weight.device)
         self.residuals = model.residuals[1]
-        self.input = FixedLinear(*_linear(model.target_input), products)
+        self.input = fixed_linear(*_linear(model.target_input), products)
         scales = [1.0]
         self.layers: list[ConvolutionWeights] = []
         for layer, residual in zip(model.layers, self.residuals, strict=True):
@@ -145,8 +144,8 @@ class PreparedConvS2S:
             self.layers.append(ConvolutionWeights(layer, scales[-1], added, products))
             scales.append(added * R if residual else 1.0)
         last, bias = _linear(model.last)
-        self.last = FixedLinear(last * scales[-1], bias, products)
-        self.output = FixedLinear(*_linear(model.output), products)
+        self.last = fixed_linear(last * scales[-1], bias, products)
+        self.output = fixed_linear(*_linear(model.output), products)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Compute all that depends on the source alone."""
@@ -181,16 +180,15 @@ class PreparedConvS2S:
             window = torch.cat([earlier, x], dim=1)  # [N, kernel * inputs]
             windows.append(window[:, x.shape[1] :])
             u = F.glu(layer.convolution(window), dim=-1).to(self.dtype)
-            total = u if not residual else self._added(layer, u, states[-residual])
+            total = u
+            if residual:
+                added = states[-residual]
+                total = u + (added if layer.shortcut is None else layer.shortcut(added))
             if layer.attention is not None:
                 total = _attend(u, total, *next(attended))
             states.append(total)
         state.windows = torch.cat(windows, dim=1)
         return self.last(states[-1])
-
-    def _added(self, layer: ConvolutionWeights, u: Tensor, earlier: Tensor) -> Tensor:
-        """Return u plus an earlier state, [N, C]."""
-        return u + (earlier if layer.shortcut is None else layer.shortcut(earlier))
 
     def _attended(self, memory: Convs2sMemory) -> AttendedLayers:
         """Prepare the source for all layers."""
@@ -223,8 +221,3 @@ def _linear(module: nn.Module) -> tuple[Tensor, Tensor]:
         return module.weight().detach(), module.bias.detach()
     assert isinstance(module, nn.Linear)
     return module.weight.detach(), module.bias.detach()
-
-
-def prepare_convs2s(model: ConvS2S, precision: str) -> PreparedConvS2S | None:
-    """Return the prepared form of a ConvS2S on a CPU; None elsewhere."""
-    return PreparedConvS2S(model, precision) if model.device.type == "cpu" else None

@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from jtrans.decoding.prepared.fixed_linear import fixed_linear
 from jtrans.decoding.prepared.stack import Norm, stack_of
 from jtrans.decoding.prepared.target import weights_of
 from jtrans.nn.attention import MultiHeadAttention
-from jtrans.nn.cpu.fixed_linear import FixedLinear
 from jtrans.nn.embedding import InputEmbedding, sinusoids
 from jtrans.nn.encoder import Encoder, EncoderLayer
 from jtrans.nn.feed_forward import FeedForward
@@ -75,8 +75,8 @@ class PreparedFeedForward:
     """The FFN with its residual; `dtype` is the precision of its products."""
 
     def __init__(self, module: FeedForward, dtype: torch.dtype) -> None:
-        self.inner = FixedLinear(module.inner.weight, module.inner.bias, dtype)
-        self.outer = FixedLinear(module.outer.weight, module.outer.bias, dtype)
+        self.inner = fixed_linear(module.inner.weight, module.inner.bias, dtype)
+        self.outer = fixed_linear(module.outer.weight, module.outer.bias, dtype)
 
     def plus(self, y: Tensor, x: Tensor) -> Tensor:
         """Return x + FFN(y), [..., E]."""
@@ -89,8 +89,8 @@ class EncoderWeights:
     def __init__(self, layer: EncoderLayer, dtype: torch.dtype) -> None:
         self.norms = [Norm(layer.attention_residual.norm), Norm(layer.ffn_residual.norm)]
         self.heads = layer.attention.heads
-        self.projection = FixedLinear(*projection(layer.attention), dtype)
-        self.out = FixedLinear(layer.attention.out.weight, layer.attention.out.bias, dtype)
+        self.projection = fixed_linear(*projection(layer.attention), dtype)
+        self.out = fixed_linear(layer.attention.out.weight, layer.attention.out.bias, dtype)
         self.feed_forward = PreparedFeedForward(layer.feed_forward, dtype)
 
 

@@ -27,11 +27,16 @@ from jtrans.decoding.prepared.columns import (
     ends_of_parts,
 )
 from jtrans.decoding.prepared.encoder import scaled_queries
+from jtrans.decoding.prepared.fixed_linear import (
+    FixedLinear,
+    fixed_linear,
+    input_type,
+    product_type,
+)
 from jtrans.decoding.prepared.slots import Slots
-from jtrans.models.base import Memory, TranslationModel
+from jtrans.models.base import Memory
 from jtrans.models.reformer import JointLayer, Reformer
 from jtrans.nn.attention import MultiHeadAttention
-from jtrans.nn.cpu.fixed_linear import FixedLinear, input_type, product_type
 from jtrans.nn.cpu.short_lines import attend
 from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.memory import require_memory
@@ -66,7 +71,7 @@ class PreparedReformer:
         self.layers = [_Layer(layer, product) for layer in model.layers]  # type: ignore[arg-type]
         self.first = _FirstInput(model.layers[0], model.config.width, self.is_sum)  # type: ignore[arg-type]
         self.reduction = _Reduction(model)
-        self.output = FixedLinear(model.output.weight, model.output.bias, self.dtype)
+        self.output = fixed_linear(model.output.weight, model.output.bias, self.dtype)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Compute all that depends on the source alone; it is little, so in float32."""
@@ -268,8 +273,8 @@ class _Layer:
         weight, bias = scaled_queries(attention)
         out = attention.out
         return (
-            FixedLinear(*with_norm(weight, bias, norm), self.products),
-            FixedLinear(out.weight, out.bias, self.products),
+            fixed_linear(*with_norm(weight, bias, norm), self.products),
+            fixed_linear(out.weight, out.bias, self.products),
         )
 
     def _feed_forward(
@@ -277,8 +282,8 @@ class _Layer:
     ) -> tuple[FixedLinear, FixedLinear]:
         inner, outer = block.inner, block.outer
         return (
-            FixedLinear(*with_norm(inner.weight, inner.bias, norm), self.products),
-            FixedLinear(outer.weight, outer.bias, self.products),
+            fixed_linear(*with_norm(inner.weight, inner.bias, norm), self.products),
+            fixed_linear(outer.weight, outer.bias, self.products),
         )
 
 
@@ -333,7 +338,7 @@ class _Reduction:
         self.scores: FixedLinear | None = None
         if isinstance(model.reduction, AttentionReduction):
             weight = model.reduction.weight
-            self.scores = FixedLinear(weight, None, weight.dtype)
+            self.scores = fixed_linear(weight, None, weight.dtype)
 
     def __call__(self, x: Tensor, runs: Sequence[SameLength], beam: int) -> Tensor:
         """Return the hidden states of the hypotheses, [rows, E] -> [n, E]."""
@@ -355,12 +360,6 @@ def _columns_of(run: SameLength, rows: Tensor, beam: int) -> Tensor:
     """Return the rows of a run, [rows, E] -> [beam, sentences, S, E]."""
     block = rows.view(beam, -1, rows.shape[-1])
     return block[:, run.positions].view(beam, run.sentences, run.length, -1)
-
-
-def prepare_reformer(model: TranslationModel, precision: str) -> PreparedReformer | None:
-    """Return the prepared form of a Reformer on a CPU; None elsewhere."""
-    assert isinstance(model, Reformer)
-    return PreparedReformer(model, precision) if model.device.type == "cpu" else None
 
 
 def residuals_of(layer: JointLayer) -> list[Residual]:

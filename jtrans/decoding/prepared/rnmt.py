@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from jtrans.decoding.prepared.base import Searchable, encoded
+from jtrans.decoding.prepared.fixed_linear import fixed_linear, product_type
 from jtrans.decoding.prepared.target import at_least_read
 from jtrans.decoding.prepared.transformer import prepare_transformer
 from jtrans.models.base import Memory
 from jtrans.models.hybrid import Hybrid
 from jtrans.models.rnmt import RecurrentDecoderLayer, RnmtDecoder, RnmtPlus, RnmtState
-from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 from jtrans.nn.recurrent.attention import AdditiveKeys
 from jtrans.nn.recurrent.gates import activate, advance, normalise
@@ -34,7 +34,7 @@ class LstmWeights:
 
     def __init__(self, lstm: NormedLstm, dtype: torch.dtype, *, has_residual: bool = False) -> None:
         weight = torch.cat([lstm.input.weight[0], lstm.state.weight[0]]).t()
-        self.product = FixedLinear(weight, None, dtype)
+        self.product = fixed_linear(weight, None, dtype)
         self.gain, self.shift = (each.detach() for each in lstm.affine())
         self.has_residual = has_residual
 
@@ -82,9 +82,9 @@ class PreparedRnmt:
         ]
         attention = decoder.first.attention
         weight, bias = attention.query_projection()
-        self.query = FixedLinear(weight.t(), bias, products)
+        self.query = fixed_linear(weight.t(), bias, products)
         self.score = attention.score.detach()
-        self.output = FixedLinear(decoder.output.weight, decoder.output.bias, products)
+        self.output = fixed_linear(decoder.output.weight, decoder.output.bias, products)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Compute all that depends on the source alone."""

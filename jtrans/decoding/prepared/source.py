@@ -23,6 +23,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from jtrans.decoding.prepared.fixed_linear import FixedLinear, fixed_linear
 from jtrans.decoding.prepared.target import (
     at_least_read,
     attention_type,
@@ -31,7 +32,6 @@ from jtrans.decoding.prepared.target import (
 )
 from jtrans.models.base import Memory
 from jtrans.nn.attention import CrossAttention
-from jtrans.nn.cpu.fixed_linear import FixedLinear
 from jtrans.nn.softmax import mask_bias
 
 
@@ -65,13 +65,13 @@ class SourceAttentions:
         key_values = [a.key_value.weight for a in attentions]  # [2E, memory]
         biases = [a.key_value.bias for a in attentions]
         no_key_bias = [torch.cat([torch.zeros_like(b[:E]), b[E:]]) for b in biases]
-        self.keys_values = FixedLinear(torch.cat(key_values), torch.cat(no_key_bias), products)
+        self.keys_values = fixed_linear(torch.cat(key_values), torch.cat(no_key_bias), products)
         weights = [a.query.weight.detach() * scale for a in attentions]
         query_biases = [a.query.bias.detach() * scale for a in attentions]
         outs = [a.out.weight.detach() for a in attentions]
         queries = zip(weights, query_biases, strict=True)
-        self.queries = [FixedLinear(weight, bias, products) for weight, bias in queries]
-        self.outs = [FixedLinear(a.out.weight, a.out.bias, products) for a in attentions]
+        self.queries = [fixed_linear(weight, bias, products) for weight, bias in queries]
+        self.outs = [fixed_linear(a.out.weight, a.out.bias, products) for a in attentions]
         # the same by heads, [L * H, D, E], and what goes with them
         self.by_head = torch.stack(weights).view(len(weights) * H, -1, E).to(dtype)
         out = torch.stack(outs).view(len(outs), E, H, -1)  # [L, E, H, D]

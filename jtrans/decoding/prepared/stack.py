@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from jtrans.nn.combination import LayerCombination
 
-Layers = Callable[[int, Tensor], Tensor]  # computes layer n for its input
+Layer = Callable[[int, Tensor], Tensor]  # computes layer n for its input, [..., E]
+Stack = Callable[[Tensor, Layer], Tensor]  # runs all layers on x, [..., E]
 
 
 class Norm:
@@ -25,32 +25,17 @@ class Norm:
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
 
-class Stack(Protocol):
-    """A stack of layers."""
-
-    def __call__(self, x: Tensor, layer: Layers) -> Tensor:
-        """Run the stack on x, [..., E]."""
-        ...
-
-
 def stack_of(module: nn.Module, layers: int) -> Stack:
     """Prepare the `stack` of an encoder or decoder."""
     if isinstance(module, LayerCombination):
         return CombinedStack(module)
-    return SequentialStack(layers)
 
-
-class SequentialStack:
-    """Each layer reads the one before it."""
-
-    def __init__(self, layers: int) -> None:
-        self.layers = range(layers)
-
-    def __call__(self, x: Tensor, layer: Layers) -> Tensor:
-        """Run the stack on x, [..., E]."""
-        for n in self.layers:
+    def run(x: Tensor, layer: Layer) -> Tensor:
+        for n in range(layers):
             x = layer(n, x)
         return x
+
+    return run
 
 
 class CombinedStack:
@@ -62,7 +47,7 @@ class CombinedStack:
         self.rows = [module.row(k).detach()[None].contiguous() for k in range(count + 1)]
         self.norms = [Norm(norm) for norm in module.norms]  # type: ignore[arg-type]
 
-    def __call__(self, x: Tensor, layer: Layers) -> Tensor:
+    def __call__(self, x: Tensor, layer: Layer) -> Tensor:
         """Run the stack on x, [..., E]."""
         shape = x.shape
         history = x.new_empty(len(self.rows), x.numel())  # each flat

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from jtrans.decoding.prepared.fixed_linear import input_type
 from jtrans.nn.beam_cache import KeyValueCache, live_slots
-from jtrans.nn.cpu.fixed_linear import input_type
 from jtrans.nn.memory import require_memory
 
 MOST_AT_ONCE = 256  # slots

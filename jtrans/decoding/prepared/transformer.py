@@ -22,6 +22,7 @@ from jtrans.decoding.prepared.encoder import (
     PreparedFeedForward,
     projection,
 )
+from jtrans.decoding.prepared.fixed_linear import fixed_linear, product_type
 from jtrans.decoding.prepared.mixed import (
     Kernels,
     MixedSlots,
@@ -42,7 +43,6 @@ from jtrans.models.transformer import (
 )
 from jtrans.models.transformer_pp import TransformerPlusPlus
 from jtrans.nn.convolution.mixed import MixedAttention
-from jtrans.nn.cpu.fixed_linear import FixedLinear, product_type
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 
 
@@ -82,8 +82,8 @@ class DecoderWeights:
         self.norms = [Norm(residual.norm) for residual in layer.residuals]  # type: ignore[arg-type]
         block = layer.self_attention
         parts = mixed_projection(block) if isinstance(block, MixedAttention) else projection(block)
-        self.projection = FixedLinear(*parts, dtype)
-        self.out = FixedLinear(block.out.weight, block.out.bias, dtype)
+        self.projection = fixed_linear(*parts, dtype)
+        self.out = fixed_linear(block.out.weight, block.out.bias, dtype)
         self.feed_forward = PreparedFeedForward(layer.feed_forward, dtype)
 
 
@@ -106,7 +106,7 @@ class PreparedDecoder:
         self.stack = stack_of(decoder.stack, len(modules))
         self.sources = SourceAttentions([layer.cross_attention for layer in modules], products)
         self.norm = None if decoder.norm is None else Norm(decoder.norm)
-        self.output = FixedLinear(decoder.output.weight, decoder.output.bias, products)
+        self.output = fixed_linear(decoder.output.weight, decoder.output.bias, products)
 
     def begin(self, memory: Memory, beam: int, *, merges: bool = True) -> PreparedState:
         """Return the state of B x beam empty prefixes.

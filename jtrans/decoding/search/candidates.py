@@ -31,9 +31,9 @@ class Continuations:
     token: Tensor  # [A, 2k]
 
     def first(self, count: int) -> Continuations:
-        """Return the first ones of each sentence, [A, count]."""
-        total, log_prob, parent = self.total[:, :count], self.log_prob[:, :count], self.parent
-        return Continuations(total, log_prob, parent[:, :count], self.token[:, :count])
+        """Return the first `count` of each sentence, [A, count]."""
+        each = (self.total, self.log_prob, self.parent, self.token)
+        return Continuations(*(values[:, :count] for values in each))
 
     def take(self, places: Tensor) -> Continuations:
         """Return those at the places [A, count]."""

@@ -17,7 +17,7 @@ from plugins.random_runs import TARGET_WORDS, MakeRun
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.translator import Translator, load_model
 from jtrans.errors import ConfigError, WorkError
-from jtrans.exchange.graphs.check import check_onnx
+from jtrans.exchange.check import check_export
 from jtrans.exchange.graphs.export import compare, export_to_onnx
 from jtrans.exchange.graphs.sessions import Graphs
 from jtrans.models.zoo import SYSTEMS
@@ -62,7 +62,7 @@ def make(make_run: MakeRun, system: str, sizes: dict[str, Any]) -> Run:
 def test_graphs_translate_as_the_model(make_run: MakeRun, system: str) -> None:
     run = make(make_run, system, TRACED[system])
     export = export_to_onnx(run, run.folder / "out")  # compares other sizes than it traced
-    check = check_onnx(run, export, DecodingChoices(), LINES, [LINES], Silent())
+    check = check_export(run, export, DecodingChoices(), LINES, [LINES], Silent())
     assert check.comparison.same == 1.0
     assert check.difference < 1e-4
 

@@ -14,16 +14,16 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from jtrans.decoding.half_precision import HalfPrecision
 from jtrans.decoding.prepared.captured.graphs import Bucket, Capture
 from jtrans.decoding.prepared.captured.slots import Contents, SlotStep
 from jtrans.decoding.prepared.captured.state import GraphForm, GraphState
+from jtrans.decoding.prepared.converted import HalfPrecision
 from jtrans.decoding.prepared.encoder import PreparedEmbedding
+from jtrans.decoding.prepared.fixed_linear import product_type
 from jtrans.decoding.prepared.joint import PreparedReformer
 from jtrans.decoding.prepared.target import attention_type, keep_sentences, weights_of
 from jtrans.models.base import Memory
 from jtrans.models.reformer import Reformer, ReformerState
-from jtrans.nn.cpu.fixed_linear import product_type
 from jtrans.nn.softmax import mask_bias
 
 # Rows of a captured step, idle ones included. Calculated, not measured: a layer's products of so

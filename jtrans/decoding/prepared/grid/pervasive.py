@@ -22,6 +22,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jtrans.decoding.prepared.fixed_linear import (
+    FixedLinear,
+    fixed_linear,
+    input_type,
+    product_type,
+)
 from jtrans.decoding.prepared.grid.rings import GridRings
 from jtrans.models.base import Memory
 from jtrans.models.pervasive import (
@@ -34,7 +40,6 @@ from jtrans.models.pervasive import (
 from jtrans.nn.convolution.grid import GridConvolution
 from jtrans.nn.convolution.grid_norm import GridBatchNorm
 from jtrans.nn.convolution.grid_reduction import GatedMaxReduction
-from jtrans.nn.cpu.fixed_linear import FixedLinear, input_type, product_type
 from jtrans.nn.softmax import padding_bias
 
 _R = math.sqrt(0.5)
@@ -112,12 +117,12 @@ class _ResidualWeights:
 
     def __init__(self, layer: ResidualLayer, number: int, s: float, dtype: torch.dtype) -> None:
         assert layer.convolution.bias is not None
-        self.mix = FixedLinear(layer.mix.weight, layer.mix.bias / s, dtype)
+        self.mix = fixed_linear(layer.mix.weight, layer.mix.bias / s, dtype)
         bias = layer.convolution.bias / s
         self.convolution = PreparedConvolution(layer.convolution, number, bias, dtype)
         s, inner, outer = s * _R, layer.feed_forward.inner, layer.feed_forward.outer
-        self.inner = FixedLinear(inner.weight, inner.bias / s, dtype)
-        self.outer = FixedLinear(outer.weight, outer.bias / s, dtype)
+        self.inner = fixed_linear(inner.weight, inner.bias / s, dtype)
+        self.outer = fixed_linear(outer.weight, outer.bias / s, dtype)
 
 
 class PreparedResidual:
@@ -198,17 +203,17 @@ class PreparedPervasive:
         else:
             self.network = PreparedDense(network, products)
         opening = model.opening.weight[:, model.config.width :]
-        self.opening = FixedLinear(opening, None, products)
+        self.opening = fixed_linear(opening, None, products)
         self.reduction, self.gate = model.reduction, None
         if isinstance(model.reduction, GatedMaxReduction):
             gate = model.reduction.gate
             self.reduction, self.gate = (
                 model.reduction.maximum,
-                FixedLinear(gate.weight, gate.bias, products),
+                fixed_linear(gate.weight, gate.bias, products),
             )
         closing = model.closing
-        self.closing = closing and FixedLinear(closing.weight, closing.bias, products)
-        self.output = FixedLinear(model.output.weight, model.output.bias, products)
+        self.closing = closing and fixed_linear(closing.weight, closing.bias, products)
+        self.output = fixed_linear(model.output.weight, model.output.bias, products)
 
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Compute all that depends on the source alone; it is little, so in float32."""
@@ -250,11 +255,6 @@ class PreparedPervasive:
         return self.output(hidden)
 
 
-def prepare_pervasive(model: Pervasive, precision: str) -> PreparedPervasive | None:
-    """Return the prepared form of pervasive attention on a CPU; None elsewhere."""
-    return PreparedPervasive(model, precision) if model.device.type == "cpu" else None
-
-
 def _affine(norm: GridBatchNorm) -> tuple[Tensor, Tensor]:
     """Return scale and shift of a batch norm in evaluation."""
     scale = norm.weight * torch.rsqrt(norm.variance + norm.eps)
@@ -264,4 +264,4 @@ def _affine(norm: GridBatchNorm) -> tuple[Tensor, Tensor]:
 def _normed(linear: nn.Linear, norm: GridBatchNorm, dtype: torch.dtype) -> FixedLinear:
     """Return a linear map without a bias and the batch norm after it as one."""
     scale, shift = _affine(norm)
-    return FixedLinear(linear.weight * scale[:, None], shift, dtype)
+    return fixed_linear(linear.weight * scale[:, None], shift, dtype)

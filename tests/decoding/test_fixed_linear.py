@@ -1,4 +1,4 @@
-"""Linear maps with int8 weights."""
+"""Linear maps whose weights no longer change."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jtrans.decoding.prepared.fixed_linear import fixed_linear, has_narrow_sums
 from jtrans.errors import ConfigError
-from jtrans.nn.cpu.fixed_linear import FixedLinear, has_narrow_sums
 from jtrans.nn.device import autocast, resolve_precision
 
 
@@ -21,7 +21,7 @@ def test_a_product_is_off_by_no_more_than_its_roundings(rows: int, width: int, s
     torch.manual_seed(seed)
     x, weight, bias = torch.randn(rows, width), torch.randn(9, width), torch.randn(9)
     weight[4] = 0.0
-    linear = FixedLinear(weight, bias, torch.qint8)
+    linear = fixed_linear(weight, bias, torch.qint8)
     exact = F.linear(x, weight, bias)
     levels = 127 if has_narrow_sums() else 255
     step = (x.max().clamp_min(0) - x.min().clamp_max(0)) / levels
@@ -46,7 +46,7 @@ def test_a_product_equals_the_module_in_any_layout(
     torch.manual_seed(width)
     x, weight = torch.randn(*rows, width, dtype=dtype), torch.randn(9, width, dtype=dtype)
     bias = torch.randn(9, dtype=dtype) if has_bias else None
-    linear = FixedLinear(weight, bias, dtype)
+    linear = fixed_linear(weight, bias, dtype)
     expected = F.linear(x, weight, bias)
     tolerance: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
     torch.testing.assert_close(linear(x), expected, **tolerance)

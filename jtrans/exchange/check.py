@@ -1,0 +1,94 @@
+"""An export beside its run: translations, log-probabilities, BLEU and speed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from jtrans.decoding.comparison import Comparison, compare_ways
+from jtrans.decoding.engines.ctranslate2_translator import CTranslate2Translator
+from jtrans.decoding.options import DecodingChoices
+from jtrans.decoding.translator import Translator
+from jtrans.exchange.graphs.greedy import GreedyTranslator
+from jtrans.exports import Export
+from jtrans.progress import Progress
+from jtrans.runs import Run
+
+SCORED_LINES = 64  # whose log-probabilities are compared token by token
+
+
+@dataclass(frozen=True)
+class ExportCheck:
+    """The result of a check of an export."""
+
+    comparison: Comparison  # of the translations
+    difference: float  # the largest between log-probabilities of a token of the same text
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers."""
+        return {**self.comparison.to_json(), "log_prob_difference": self.difference}
+
+
+def check_export(
+    run: Run,
+    export: Export,
+    decoding: DecodingChoices,
+    source: Sequence[str],
+    references: Sequence[Sequence[str]],
+    progress: Progress,
+) -> ExportCheck:
+    """Translate a text with a run and with its export, and compare.
+
+    Args:
+        run: the run, whose checkpoint was exported.
+        export: of the run.
+        decoding: how both translate; an export to ONNX only greedily.
+        source: raw lines.
+        references: sets of as many lines.
+        progress: receives the number of lines done.
+
+    Raises:
+        JtransError: the run or the export cannot be used.
+    """
+    open_both = _open_ctranslate2 if export.program == "ctranslate2" else _open_onnx
+    ours, theirs, name, scored = open_both(run, export, decoding)
+    ways = ("torch float32", ours), (name, theirs)
+    comparison = compare_ways(*ways, source, references, progress)
+    return ExportCheck(comparison, _largest_difference(ours, scored, source[:SCORED_LINES]))
+
+
+class _Translators(NamedTuple):
+    run: Translator
+    export: Translator
+    name: str  # of the translator of the export
+    scored: Translator  # that of the export, which scores every token
+
+
+def _open_ctranslate2(run: Run, export: Export, decoding: DecodingChoices) -> _Translators:
+    chosen = replace(decoding, checkpoint="best")
+    return _Translators(
+        Translator.load([run], replace(decoding, precision="fp32")),
+        CTranslate2Translator.open(export, replace(chosen, scores=False)),
+        f"ctranslate2 {export.facts['weights']}",
+        CTranslate2Translator.open(export, chosen),
+    )
+
+
+def _open_onnx(run: Run, export: Export, decoding: DecodingChoices) -> _Translators:
+    greedy = replace(decoding, device="cpu", precision="fp32", search={"beam": 1})
+    ours = Translator.load([run], greedy)
+    theirs = GreedyTranslator.open(export, ours.options)
+    return _Translators(ours, theirs, "onnxruntime float32", theirs)
+
+
+def _largest_difference(ours: Translator, theirs: Translator, source: Sequence[str]) -> float:
+    """Return the largest difference of log-probabilities of tokens in equal translations."""
+    pairs = zip(ours.translate_nbest(source, 1), theirs.translate_nbest(source, 1), strict=True)
+    differences = [
+        abs(a - b)
+        for (our, *_), (their, *_) in pairs
+        if our.tokens == their.tokens
+        for a, b in zip(our.token_log_probs, their.token_log_probs, strict=True)
+    ]
+    return max(differences, default=0.0)
