@@ -47,24 +47,6 @@ def rates(results: dict[str, Any]) -> str:
     return f"{table(head, rows)}\n\n{note}"
 
 
-def scores(results: dict[str, Any]) -> str:
-    """Return the table of translation quality."""
-    rows = [
-        [
-            row["system"],
-            f"{row['parameters'] / 1e6:.1f} M",
-            f"{row['minutes']:.0f} min",
-            f"{row['bleu']:.1f} ± {row['bleu_interval']:.1f}",
-            f"{row['chrf']:.1f}",
-            f"{row['tokens_per_second']:,.0f}",
-        ]
-        for row in results["rows"]
-    ]
-    head = ["system", "parameters", "trained", "BLEU", "chrF2", "decoded tokens/s"]
-    notes = [f"`{results['signature']}`", f"{results['machine']}.", results["note"]]
-    return f"{table(head, rows)}\n\n{' '.join(notes)}"
-
-
 def joint(results: dict[str, Any]) -> str:
     """Return the table of the joint models against the original code's way."""
     base: dict[str, Any] = {}
@@ -462,7 +444,6 @@ TABLES = {
     "prepare": prepare,
     "round_trip": round_trip,
     "curves": curves,
-    "multi30k": scores,
     "systems": systems,
     "systems_multi30k": learned,
     "systems_grammar": learned,
@@ -479,6 +460,7 @@ MARKED = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 JUDGED = re.compile(r"(<!-- verdict ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SHORTENED = re.compile(r"(<!-- quality ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 REPRODUCED = re.compile(r"(<!-- reproduction ([\w-]+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -505,6 +487,45 @@ def reproduced(name: str, task: str) -> str:
     return f"{table(*reproduced_table(experiment, summaries))}\n\n{lines}"
 
 
+def quality(name: str, task: str) -> str:
+    """Return the table of an experiment in short: systems, their cost and their scores on test."""
+    from scripts.reproduction.catalogue import find_experiment
+    from scripts.reproduction.summary import (
+        BLEU,
+        mean_of,
+        processor_minutes,
+        significance_of,
+        spread_of,
+    )
+
+    summaries = reproduced_rows(find_experiment(name, task), task)
+    if not summaries:
+        return "Not measured yet."
+    rows = [
+        [
+            summary.row.recipe_for(task),
+            f"{summary.results[0].parameters / 1e6:.2f} M",
+            mean_of(processor_minutes(summary.results) or [], 0),
+            spread_of(summary.values("test", BLEU), 1),
+            significance_of(summary.verdicts.get("test")),
+            mean_of(summary.values("test", "chrf"), 1),
+            mean_of(
+                [result.splits["test"].tokens_per_second or 0 for result in summary.results], 0
+            ),
+        ]
+        for summary in summaries
+    ]
+    head = ["recipe", "parameters", "processor minutes", "BLEU", "beside the first", "chrF2"]
+    first = summaries[0].results[0]
+    seeds = ", ".join(f"{summary.row.name} {len(summary.results)}" for summary in summaries)
+    notes = [
+        f"{first.training['updates']:,} updates each, seeds: {seeds}.",
+        f"{first.place}, {first.machine['precision']}, torch {first.versions['torch']}.",
+        f"`{first.splits['test'].signature}`",
+    ]
+    return f"{table(head, rows)}\n\n{' '.join(notes)}"
+
+
 def judged(name: str, task: str) -> str:
     """Return the verdict on an experiment, from its rows' files."""
     from scripts.reproduction.catalogue import find_experiment
@@ -517,6 +538,7 @@ def judged(name: str, task: str) -> str:
 def rewritten(text: str) -> str:
     """Return a page with every table and verdict between its markers regenerated."""
     text = JUDGED.sub(lambda match: f"{match[1]}{judged(match[2], match[3])}\n{match[4]}", text)
+    text = SHORTENED.sub(lambda match: f"{match[1]}{quality(match[2], match[3])}\n{match[4]}", text)
     text = REPRODUCED.sub(
         lambda match: f"{match[1]}{reproduced(match[2], match[3])}\n{match[4]}", text
     )

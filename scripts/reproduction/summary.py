@@ -64,13 +64,13 @@ class RowSummary:
         band = self.band(split, PAPER_BLEU)
         if band is None:
             return None
-        first, minutes = self.results[0], [result.training["minutes"] for result in self.results]
+        first = self.results[0]
         values = {
             "metric": PAPER_BLEU,
             "low": band[0],
             "high": band[1],
             "seeds": len(self.results),
-            "minutes": max(0.1, round(float(np.mean(minutes)), 1)),
+            "minutes": max(0.1, round(float(np.mean(quiet_minutes(self.results))), 1)),
             "machine": first.place,
             "results": f"data/benchmarks/reproduction/{experiment}.{first.task}",
         }
@@ -133,19 +133,19 @@ def cells(experiment: Experiment, summary: RowSummary) -> list[str]:
         summary.row.name,
         f"{results[0].parameters / 1e6:.2f} M",
         ",".join(str(result.seed) for result in results),
-        _mean([result.training["updates"] for result in results], 0),
-        _mean([result.training["minutes"] for result in results], 0),
-        _mean(processor_minutes(results) or [], 1),
-        _spread([result.training["valid_loss"] for result in results], 3),
+        mean_of([result.training["updates"] for result in results], 0),
+        mean_of([result.training["minutes"] for result in results], 0),
+        mean_of(processor_minutes(results) or [], 1),
+        spread_of([result.training["valid_loss"] for result in results], 3),
         *_perplexity(summary),
     ]
     for split in experiment.splits:
         published = summary.published(split)
         ours = summary.mean(split, PAPER_BLEU)
-        line.append(_spread(summary.values(split, PAPER_BLEU), 2))
+        line.append(spread_of(summary.values(split, PAPER_BLEU), 2))
         line.append(_beside(ours, published, is_subset=results[0].data["is_subset"]))
-        line.append(_spread(summary.values(split, BLEU), 2))
-        line.append(_verdict(summary.verdicts.get(split)))
+        line.append(spread_of(summary.values(split, BLEU), 2))
+        line.append(significance_of(summary.verdicts.get(split)))
     return line
 
 
@@ -157,7 +157,7 @@ def _perplexity(summary: RowSummary) -> list[str]:
     values = [math.exp(result.training["valid_loss"]) for result in summary.results]
     is_subset = summary.results[0].data["is_subset"]
     return [
-        _spread(values, 2),
+        spread_of(values, 2),
         _beside(float(np.mean(values)), published, is_subset=is_subset),
     ]
 
@@ -178,16 +178,31 @@ def processor_minutes(results: Sequence[RowResult]) -> list[float] | None:
     return [float(minutes) for minutes in known if minutes is not None]
 
 
-def _mean(values: Sequence[float], digits: int) -> str:
+def quiet_minutes(results: Sequence[RowResult]) -> list[float]:
+    """Return how long each seed takes where nothing else runs.
+
+    One thread that has a core to itself is never without it, so that its processor minutes are
+    those of a quiet machine. Of several threads and GPUs only the minutes by the clock are known.
+    """
+    minutes = [float(result.training["minutes"]) for result in results]
+    alone = all(result.machine["device"] == "cpu, 1 threads" for result in results)
+    known = processor_minutes(results) if alone else None
+    return minutes if known is None else [min(pair) for pair in zip(known, minutes, strict=True)]
+
+
+def mean_of(values: Sequence[float], digits: int) -> str:
+    """Return the mean as text, empty without values."""
     return f"{np.mean(values):,.{digits}f}" if values else ""
 
 
-def _spread(values: Sequence[float], digits: int) -> str:
+def spread_of(values: Sequence[float], digits: int) -> str:
+    """Return the mean as text, with the standard deviation of several values."""
     text = f"{np.mean(values):.{digits}f}"
     return text if len(values) < 2 else f"{text} ± {np.std(values, ddof=1):.{digits}f}"
 
 
-def _verdict(pair: PairedResult | None) -> str:
+def significance_of(pair: PairedResult | None) -> str:
+    """Return the difference to the baseline as text, marked where it is significant."""
     if pair is None:
         return ""
     return f"{pair.difference:+.2f}{pair.mark} ({p_text(pair.p_value, pair.samples)})"

@@ -21,7 +21,8 @@ NAMES += ["demo/dlcl", "demo/transformer-small", "demo/transformer-pp", "demo/rn
 DEEP = ["transformer-post-6", "transformer-pre-20", "dlcl-post-6", "dlcl-post-25", "dlcl-pre-6"]
 DEEP += ["dlcl-pre-30"]
 NAMES += [f"wmt14-en-de/{name}" for name in DEEP]
-NAMES += [f"multi30k-de-en/{name}" for name in ("transformer", "reformer-fast", "dlcl")]
+NAMES += [f"multi30k-de-en/{name}" for name in ("transformer", "dlcl")]
+NAMES += [f"multi30k-de-en/{name}" for name in ("reformer-base", "reformer-fast")]
 PERVASIVE = ["pervasive", "pervasive-2018-max", "pervasive-2018-attention"]
 NAMES += [f"iwslt14-de-en/{name}" for name in PERVASIVE]
 NAMES += ["ud-en/transformer-pp"]
@@ -44,6 +45,7 @@ ABLATIONS = ["no-tagging", "no-convolution", "plain", "centred"]
 MIXED += [f"iwslt14-de-en/transformer-pp-{ablation}" for ablation in ABLATIONS]
 NAMES += [*MIXED, "multi30k-de-en/transformer-pp"]
 
+MULTI30K = (3200, 2504)
 DE_EN, EN_DE, VI_EN, ZH_EN = (8848, 6632), (6632, 8848), (7709, 17191), (40448, 36096)
 EN_DE_WMT, WMT = (34040, 34040), (37_000, 37_000)
 # Confirmed by building the original implementation, or by the formula of the system's size.
@@ -84,6 +86,9 @@ SIZES = {
     "iwslt14-de-en/transformer-pp-no-convolution": (DE_EN, 16_734_007),
     "iwslt14-de-en/transformer-pp-plain": (DE_EN, 16_750_391),
     "iwslt14-de-en/transformer-pp-centred": (DE_EN, 16_764_215),
+    "multi30k-de-en/transformer": (MULTI30K, 2_119_168),
+    "multi30k-de-en/reformer-base": (MULTI30K, 2_134_016),
+    "multi30k-de-en/reformer-fast": (MULTI30K, 2_134_272),
     "iwslt14-de-en/transformer": (DE_EN, 16_720_896),
     "iwslt14-de-en/transformer-scaled": (DE_EN, 42_866_688),
     "iwslt14-de-en/reformer-base": (DE_EN, 16_783_872),

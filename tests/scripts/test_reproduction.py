@@ -15,7 +15,7 @@ import pytest
 import torch
 from plugins.small_corpus import make_nouns
 
-from jtrans.config import find_config, load_config
+from jtrans.config import find_config, load_config, recipe_names
 from jtrans.config.schema import ExpectBand
 from jtrans.corpora.catalogue.load import find_entry
 from jtrans.data.prepared import PreparedCorpus
@@ -32,7 +32,7 @@ from scripts.reproduction.catalogue import (
     task_pairs,
 )
 from scripts.reproduction.results import RowResult, read_results, settings_differ
-from scripts.reproduction.row import Job, limited, plain
+from scripts.reproduction.row import Job, is_of_recipe, limited, plain
 from scripts.reproduction.summary import RowSummary, notes, summarise
 from scripts.reproduction.verdict import conclusion, verdict
 
@@ -419,6 +419,21 @@ def test_a_band_is_offered_only_for_a_recipe_whose_settings_were_kept(
         shutil.copytree(kept / f"{name}.{task}", out / "rows")
         assert reproduce(name, "--task", task, "--out", out, "--table") == 0
         assert ("[expect] of " in capsys.readouterr().out) == (name == "demo")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in recipe_names() if load_config(name, system_configs()).expect]
+)
+def test_the_band_of_a_recipe_is_that_of_its_results(name: str) -> None:
+    expect = load_config(name, system_configs()).expect
+    for split, band in expect.items():
+        folder = ROOT / str(band.results)
+        experiment, _, task = folder.name.partition(".")
+        summaries = summarise(find_experiment(experiment, task), read_results(folder))
+        (ours,) = (each for each in summaries if each.row.recipe_for(task) == name)
+        assert all(is_of_recipe(ours.row, result) for result in ours.results)
+        line = tomllib.loads(f"{split} = {ours.expected(split, experiment)}")
+        assert ExpectBand.model_validate(line[split]) == band
 
 
 def test_a_row_can_score_the_average_of_another_rows_runs(
