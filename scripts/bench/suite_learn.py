@@ -70,7 +70,10 @@ CORPORA = {
         "multi30k-de-en",
         "multi30k-de-en",
         "transformer",
-        {"multi30k-de-en/transformer": 10, "multi30k-de-en/reformer-fast": 10},
+        {
+            f"multi30k-de-en/{name}": 10
+            for name in ("transformer", "reformer-base", "reformer-fast")
+        },
     ),
     "grammar": LearnedCorpus("grammar-de-en", "demo", "transformer", {}, accuracy=0.9),
 }
