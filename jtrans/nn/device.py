@@ -90,6 +90,9 @@ def resolve_precision(device: torch.device, precision: str) -> str:
             hint="--precision bf16, or add --device cpu",
             kind="config.value",
         )
+    is_known = device.type == "cpu" and bool(cpu_capabilities())
+    if precision == "bf16" and is_known and not has_fast_bf16(device):
+        _log.warning("this processor has no instructions for bf16: --precision fp32 is faster")
     if precision != "auto":
         return precision
     return "bf16" if device.type == "cuda" and has_fast_bf16(device) else "fp32"
@@ -107,7 +110,7 @@ def has_fast_bf16(device: torch.device) -> bool:
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         capabilities = cpu_capabilities()
-        return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+        return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
     return False
 
 

@@ -197,6 +197,21 @@ def test_auto_precision_of_a_cpu_is_float32() -> None:
     assert resolve_precision(CPU, "auto") == "fp32"
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "is_warned"),
+    [({"avx2": True}, True), ({"amx_bf16": True}, False), ({"bf16": True}, False), ({}, False)],
+)
+def test_bfloat16_on_a_cpu_without_its_instructions_is_warned_of(
+    capabilities: dict[str, bool],
+    is_warned: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("jtrans.nn.device.cpu_capabilities", lambda: capabilities)
+    assert resolve_precision(CPU, "bf16") == "bf16"
+    assert ("--precision fp32 is faster" in caplog.text) == is_warned
+
+
 @pytest.mark.parametrize(("has_it", "expected"), [(True, "bf16"), (False, "fp32")])
 def test_auto_precision_of_a_gpu_is_bfloat16_where_it_is_real(
     has_it: bool, expected: str, monkeypatch: pytest.MonkeyPatch
