@@ -23,6 +23,8 @@ FORMAT = 1
 METRICS = ("bleu", "chrf", "multi-bleu")
 # what may differ between the results of a row, as it changes no score
 FREE = ("training.seed", "training.keep.last")
+# the same where the loss chooses the checkpoint and ends training
+WATCHED = ("training.validate_sentences", "training.validate_samples", "training.validate_beam")
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
@@ -230,7 +232,7 @@ def check_same_data(results: Iterable[RowResult], task: str | None = None) -> No
         if result.data["digests"] != first.data["digests"]:
             raise _other_data(result, first)
         same = by_row.setdefault(result.row, result)
-        if (different_keys := _different(same.config, result.config)) or (
+        if (different_keys := settings_differ(same, result.config)) or (
             same.checkpoint != result.checkpoint
         ):
             keys = ", ".join(different_keys) or "the checkpoint"
@@ -266,7 +268,16 @@ def _different(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "")
 
 def settings_differ(result: RowResult, config: Mapping[str, Any]) -> list[str]:
     """Return the settings in which a result differs from a configuration."""
-    return _different(result.config, config)
+    keys = _different(result.config, config)
+    if _loss_decides(result.config) and _loss_decides(config):
+        keys = [key for key in keys if key not in WATCHED]
+    return keys
+
+
+def _loss_decides(config: Mapping[str, Any]) -> bool:
+    training = config["training"]
+    metrics = {training["best_metric"], training.get("stop", {}).get("metric", "valid-loss")}
+    return metrics == {"valid-loss"} and not training["keep"]["window"]
 
 
 def merge(
