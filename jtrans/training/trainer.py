@@ -171,7 +171,8 @@ class Trainer:
             return self.state.result(self.run.folder, str(self.stopping.reached(self.state)), first)
         if self.ranks.is_first:
             self.state.events = self.run.cut_log(self.state.events)
-        self.metrics.log("start", time=now(), precision=self.precision)
+        threads = torch.get_num_threads()
+        self.metrics.log("start", time=now(), precision=self.precision, threads=threads)
         self._exchange()
         self.metrics.start_clock()
         self._saved_seconds = self.state.seconds

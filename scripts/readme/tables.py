@@ -509,9 +509,6 @@ def quality(name: str, task: str) -> str:
             spread_of(summary.values("test", BLEU), 1),
             significance_of(summary.verdicts.get("test")),
             mean_of(summary.values("test", "chrf"), 1),
-            mean_of(
-                [result.splits["test"].tokens_per_second or 0 for result in summary.results], 0
-            ),
         ]
         for summary in summaries
     ]

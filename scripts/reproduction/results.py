@@ -23,7 +23,7 @@ FORMAT = 1
 METRICS = ("bleu", "chrf", "multi-bleu")
 # what may differ between the results of a row, as it changes no score
 FREE = ("training.seed", "training.keep.last")
-# the same where the loss chooses the checkpoint and ends training
+# how validations translate, which changes no score either where the loss decides
 WATCHED = ("training.validate_sentences", "training.validate_samples", "training.validate_beam")
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -261,17 +261,20 @@ def _different(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "")
         ours, theirs = old.get(key), new.get(key)
         if isinstance(ours, dict) and isinstance(theirs, dict):
             keys += _different(ours, theirs, f"{prefix}{key}.")
-        elif ours != theirs and f"{prefix}{key}" not in FREE:
+        elif ours != theirs:
             keys.append(f"{prefix}{key}")
     return keys
 
 
 def settings_differ(result: RowResult, config: Mapping[str, Any]) -> list[str]:
     """Return the settings in which a result differs from a configuration."""
-    keys = _different(result.config, config)
-    if _loss_decides(result.config) and _loss_decides(config):
-        keys = [key for key in keys if key not in WATCHED]
-    return keys
+    free = free_settings(result.config, config)
+    return [key for key in _different(result.config, config) if key not in free]
+
+
+def free_settings(*configs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the settings that change no score, and so may differ between these configurations."""
+    return (*FREE, *WATCHED) if all(map(_loss_decides, configs)) else FREE
 
 
 def _loss_decides(config: Mapping[str, Any]) -> bool:

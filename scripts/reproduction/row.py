@@ -17,12 +17,12 @@ from jtrans import __version__
 from jtrans.errors import CheckpointError, ConfigError, usage_error
 from scripts.reproduction.catalogue import Row, task_pairs
 from scripts.reproduction.results import (
-    FREE,
     METRICS,
     DataFacts,
     RowResult,
     SplitScores,
     file_name,
+    free_settings,
     settings_differ,
 )
 
@@ -93,7 +93,7 @@ class Job:
 
         folder, config = self.run_folder(row, seed), self.config(row, seed)
         if Run.exists(folder):
-            check_same_run(Run.open(folder), config, free=FREE)
+            check_same_run(Run.open(folder), config, free=free_settings(plain(config)))
 
     def finished(self, row: Row, seed: int, splits: Sequence[str]) -> RowResult | None:
         """Return the result of a row, if there is one with the scores of these splits.
@@ -354,10 +354,11 @@ def machine(run: Run, device: str | None) -> dict[str, str]:
     from scripts.bench.interleave import processor
 
     place = resolve_device(device)
-    used = f"{place.type}, {torch.get_num_threads()} threads"
+    starts = [event for event in run.events() if event.get("event") == "start"]
+    threads = starts[-1].get("threads") if starts else None  # not of a session that only scores
+    used = f"{place.type}, {threads or torch.get_num_threads()} threads"
     if place.type == "cuda":
         used = torch.cuda.get_device_name(place)
-    starts = [event for event in run.events() if event.get("event") == "start"]
     return {
         "processor": f"{processor()}, {os.cpu_count()} cores",
         "device": used,
