@@ -6,9 +6,11 @@ three are known, and the command line shows them once: one paragraph, then the e
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Self
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -28,6 +30,7 @@ class JtransError(Exception):
 
     default_kind = "error"
     default_exit_code = EXIT_BAD_INPUT
+    line: int | None = None  # at fault, by number from 1; None if it is the fault of none
 
     def __init__(
         self,
@@ -44,6 +47,15 @@ class JtransError(Exception):
         self.hint = hint
         self.kind = kind or self.default_kind
         self.exit_code = self.default_exit_code if exit_code is None else exit_code
+
+    @classmethod
+    def of_line(
+        cls, line: int, message: str, *, hint: str, kind: str, where: str | None = None
+    ) -> Self:
+        """Return the error of one line, whose number begins the message."""
+        error = cls(f"line {line:,}{message}", where=where, hint=hint, kind=kind)
+        error.line = line
+        return error
 
 
 class ConfigError(JtransError):
@@ -68,16 +80,6 @@ class DecodingError(JtransError):
     """A translation request that cannot be carried out."""
 
     default_kind = "decoding"
-    line: int | None = None  # at fault, by number from 1; None if it is the fault of none
-
-    @classmethod
-    def of_line(
-        cls, line: int, message: str, *, hint: str, kind: str, where: str | None = None
-    ) -> DecodingError:
-        """Return the error of one line, whose number begins the message."""
-        error = cls(f"line {line:,}{message}", where=where, hint=hint, kind=kind)
-        error.line = line
-        return error
 
 
 class WorkError(JtransError):
@@ -95,6 +97,17 @@ class InternalError(JtransError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint="this is a bug: please report it with `jtrans info`")
+
+
+@contextlib.contextmanager
+def lines_of(*names: object) -> Iterator[None]:
+    """Add the files, and the place in each, to the error of a line that several files have."""
+    try:
+        yield
+    except JtransError as error:
+        if error.line is not None and error.where is None:
+            error.where = ", ".join(f"{name}:{error.line}" for name in names)
+        raise
 
 
 def usage_error(message: str, hint: str, where: str | None = None) -> ConfigError:

@@ -80,10 +80,6 @@ def apply(codes: Path = option("File of learned merges.", "CODES", default=...))
     from jtrans.text.bpe import Bpe, read_codes, text_lines
 
     bpe_codes = Bpe(read_codes(codes))
-    # Bytes: the encoding and line ends of the terminal must not interfere.
-    write = sys.stdout.buffer.write
     for line in text_lines(sys.stdin.buffer, "standard input"):
-        write(bpe_codes.apply(line).encode("utf-8"))
-        if sys.stdout.isatty():
-            sys.stdout.buffer.flush()
-    sys.stdout.buffer.flush()
+        sys.stdout.write(bpe_codes.apply(line))
+    sys.stdout.flush()

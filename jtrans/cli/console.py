@@ -31,6 +31,34 @@ class Settings:
 settings = Settings()
 
 
+# Control characters of a text could move the cursor or colour the screen. Rich writes its own.
+_CONTROLS = {
+    **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"},
+    0x7F: 0x2421,
+    **dict.fromkeys(range(0x80, 0xA0), 0xFFFD),
+}
+
+
+def visible(text: str) -> str:
+    """Return a text for a terminal: pictures of its control characters, but tabs and newlines."""
+    return text.translate(_CONTROLS)
+
+
+class VisibleText:
+    """A stream to a terminal that shows control characters, which the terminal would obey."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        self.rich_proxied_file = stream  # Rich looks for this name, and writes there
+
+    def write(self, text: str, /) -> int:
+        """Write a text with pictures of its control characters."""
+        return self.rich_proxied_file.write(visible(text))
+
+    def __getattr__(self, name: str) -> Any:
+        """Do everything else as the stream does."""
+        return getattr(self.rich_proxied_file, name)
+
+
 class Terminal(io.FileIO):
     """A terminal as a file; what is written after it was closed is dropped.
 
@@ -55,7 +83,8 @@ def outlive_terminal() -> None:
         if stream.isatty():
             stream.flush()
             file = io.BufferedWriter(Terminal(stream.fileno(), "w", closefd=False))
-            setattr(sys, name, io.TextIOWrapper(file, encoding="utf-8", line_buffering=True))
+            text = io.TextIOWrapper(file, encoding="utf-8", line_buffering=True)
+            setattr(sys, name, VisibleText(text))
 
 
 def show_log(*, is_shown: bool) -> None:
@@ -168,7 +197,7 @@ def print_table(
         min_width = min(24, max(len(row[0]) for row in [columns, *rows])) if i == 0 else None
         table.add_column(Text(name), justify=side, overflow="fold", min_width=min_width)
     for line in rows:
-        table.add_row(*[Text(cell) for cell in line])
+        table.add_row(*[Text(visible(cell)) for cell in line])
     rich_console().print(table)
 
 

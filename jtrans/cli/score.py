@@ -21,7 +21,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
-from jtrans.errors import EXIT_CHECK_FAILED, CorpusError, usage_error
+from jtrans.errors import EXIT_CHECK_FAILED, CorpusError, lines_of, usage_error
 
 if TYPE_CHECKING:
     from jtrans.cli.score_report import ScoreReport
@@ -261,7 +261,8 @@ def _score_given(run: Run, decoding: DecodingChoices, options: ScoreOptions, as_
     from jtrans.decoding.translator import Translator
 
     translator = Translator.load([run], decoding)
-    scored = translator.teacher_forced_scores(sources, targets, console.TerminalProgress())
+    with lines_of(options.src, options.force):
+        scored = translator.teacher_forced_scores(sources, targets, console.TerminalProgress())
     if as_json:
         sentences = [
             {

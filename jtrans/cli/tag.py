@@ -18,6 +18,7 @@ from jtrans.cli.options import (
     grouped,
     option,
 )
+from jtrans.errors import lines_of
 
 if TYPE_CHECKING:
     from jtrans.decoding.tagging import TaggedLine
@@ -82,7 +83,9 @@ def tag(
     started = time.perf_counter()
     with open_output(output_file) as stream:
         for chunk in source.chunks():
-            for text, tagged in zip(chunk, tagger.tag(chunk), strict=True):
+            with lines_of(source.name):
+                results = tagger.tag(chunk, first_line=lines + 1)
+            for text, tagged in zip(chunk, results, strict=True):
                 stream.write(_shown(lines, text, tagged, output_format))
                 lines += 1
                 words += len(tagged.words)

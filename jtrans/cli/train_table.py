@@ -163,7 +163,9 @@ class TrainTable(TrainingEvents):
         shown = console.rich_console(stderr=True) if self._bar is None else self._bar.console
         # brackets are no markup here: sentences may hold them
         overflow: Literal["ellipsis", "fold"] = "ellipsis" if crop else "fold"
-        shown.print(text, style=style, markup=False, overflow=overflow, no_wrap=crop)
+        shown.print(
+            console.visible(text), style=style, markup=False, overflow=overflow, no_wrap=crop
+        )
 
     def _draw(self, text: str, share: float | None) -> None:
         if self._bar is None:

@@ -33,6 +33,7 @@ def translate_ids(
     phrases: Sequence[Phrases] | None = None,
     sampling: SamplingOptions | None = None,
     batch_tokens: int = BATCH_TOKENS,
+    lines: Sequence[int] | None = None,
     progress: Progress = Silent(),
 ) -> list[list[Hypothesis]]:
     """Search for translations of sentences given as ids, each ending in EOS, or draw them.
@@ -47,6 +48,7 @@ def translate_ids(
         phrases: required and forbidden phrases of each translation.
         sampling: draw, do not search.
         batch_tokens: most padded source tokens in one batch.
+        lines: the number of each sentence's line, for messages; None if they count from 1.
         progress: receives the number of sentences done.
 
     Returns:
@@ -82,6 +84,7 @@ def translate_ids(
         in_halves,
         work=search,
         lengths=lengths,
+        lines=lines or range(1, len(lengths) + 1),
         device=device,
         progress=progress,
         hint="a smaller --beam, a lower --max-length, or one sentence per line",

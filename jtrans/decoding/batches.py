@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from jtrans.errors import option_error
+from jtrans.errors import DecodingError, option_error
 from jtrans.progress import Progress
 
 if TYPE_CHECKING:
@@ -77,6 +77,22 @@ def by_length(
         else:
             batches.append([index])
     return batches
+
+
+def check_positions(positions: int | None, lengths: Sequence[int], lines: Sequence[int]) -> None:
+    """Check that a model has enough positions for sentences; None stands for any number.
+
+    Raises:
+        DecodingError: it has too few for one.
+    """
+    for length, line in zip(lengths, lines, strict=True):
+        if positions is not None and length > positions:
+            raise DecodingError.of_line(
+                line,
+                f": {length:,} tokens are more than the model's {positions:,} positions",
+                hint=f"split the sentence, or train with --set model.positions={length}",
+                kind="decoding.too-long",
+            )
 
 
 def in_order(

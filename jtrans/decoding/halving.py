@@ -17,6 +17,7 @@ def in_halves(
     work: Callable[[Batch], Result],
     *,
     lengths: Sequence[int],
+    lines: Sequence[int],
     device: torch.device,
     progress: Progress,
     hint: str,
@@ -29,6 +30,7 @@ def in_halves(
         batches: taken one by one.
         work: computes the result of a batch.
         lengths: tokens of each sentence.
+        lines: the number of each sentence's line, counted from 1, for messages.
         device: where the memory is.
         progress: is warned of the first failure.
         hint: what to do about a single sentence that does not fit.
@@ -59,8 +61,9 @@ def in_halves(
             if device.type == "cuda":
                 torch.cuda.empty_cache()
             if len(batch) == 1:
-                raise WorkError(
-                    f"out of memory with a single sentence of {size(batch):,} tokens: {failure}",
+                raise WorkError.of_line(
+                    lines[batch[0]],
+                    f": out of memory with a single sentence of {size(batch):,} tokens: {failure}",
                     hint=hint,
                     kind="work.memory",
                 )

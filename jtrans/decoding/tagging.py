@@ -66,16 +66,18 @@ class Tagger:
         precision = resolve_precision(device, decoding.precision)
         return cls(model, run.pipeline.source, names, batch_tokens, precision)
 
-    def tag(self, lines: Sequence[str], progress: Progress = Silent()) -> list[TaggedLine]:
-        """Tag raw lines, in order; an empty line has no words."""
+    def tag(
+        self, lines: Sequence[str], progress: Progress = Silent(), first_line: int = 1
+    ) -> list[TaggedLine]:
+        """Tag raw lines, in order; an empty line has no words. The first has a number."""
         words = [self.side.segment(line) for line in lines]
-        tagged = self.tag_words(words, progress)
+        tagged = self.tag_words(words, progress, first_line)
         return [self._shown(*both) for both in zip(words, tagged, strict=True)]
 
     def tag_words(
-        self, lines: Sequence[Sequence[str]], progress: Progress = Silent()
+        self, lines: Sequence[Sequence[str]], progress: Progress = Silent(), first_line: int = 1
     ) -> list[Labels]:
-        """Tag lines of words, as the run's source side segments them.
+        """Tag lines of words, as the run's source side segments them; the first has a number.
 
         A word has the label of its first piece. Lines that are too long for the model are tagged
         in parts.
@@ -86,6 +88,7 @@ class Tagger:
             by_length(lengths, batch_tokens=self.batch_tokens, is_joint=self.model.is_joint),
             lambda batch: self._tag_batch([parts[index] for index in batch]),
             lengths=lengths,
+            lines=[first_line + part.sentence for part in parts],
             device=self.model.device,
             progress=progress,
             hint="a machine with more memory",

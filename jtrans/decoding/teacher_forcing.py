@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from jtrans.data.batch import Ids, padded
-from jtrans.decoding.batches import by_length, in_order
+from jtrans.decoding.batches import by_length, check_positions, in_order
 from jtrans.decoding.halving import in_halves
 from jtrans.models.base import Memory, TranslationModel
 from jtrans.nn.device import autocast
@@ -32,6 +32,7 @@ def teacher_forced_scores(
     sources: Sequence[Ids],
     targets: Sequence[Ids],
     *,
+    lines: Sequence[int] | None = None,
     precision: str = "fp32",
     progress: Progress = Silent(),
 ) -> list[TeacherForcedScores]:
@@ -44,6 +45,7 @@ def teacher_forced_scores(
         model: in evaluation mode.
         sources: source ids, each ending in EOS.
         targets: target ids, each ending in EOS.
+        lines: the number of each sentence's line, for messages; None if they count from 1.
         precision: "fp32" or "bf16".
         progress: receives the number of sentences done.
 
@@ -51,9 +53,12 @@ def teacher_forced_scores(
         One result per sentence, with a value per target token, EOS included, in the order given.
 
     Raises:
+        DecodingError: a sentence has more tokens than the model has positions.
         WorkError: a single sentence does not fit into memory.
     """
     longest = [max(len(pair[0]), len(pair[1])) for pair in zip(sources, targets, strict=True)]
+    lines = lines or range(1, len(longest) + 1)
+    check_positions(model.longest, longest, lines)
     batches = by_length(
         [len(source) for source in sources],
         batch_tokens=TARGET_TOKENS,
@@ -70,6 +75,7 @@ def teacher_forced_scores(
         batches,
         score,
         lengths=longest,
+        lines=lines,
         device=model.device,
         progress=progress,
         hint="one sentence per line needs the least memory",

@@ -180,14 +180,18 @@ class Translator:
             raise DecodingError("given translations are scored by one model, not an ensemble")
         source, target = self.pipeline.source, self.pipeline.target
         pairs = [
-            (self._encode(source, line, progress), self._encode(target, given, progress))
-            for line, given in zip(sources, targets, strict=True)
+            (
+                self._encode(source, line, f"source line {number:,}", progress),
+                self._encode(target, given, f"translation {number:,}", progress),
+            )
+            for number, (line, given) in enumerate(zip(sources, targets, strict=True), start=1)
         ]
         full = [index for index, pair in enumerate(pairs) if max(map(len, pair)) > 1]
         scores = teacher_forced_scores(
             self.models[0],
             [pairs[index][0] for index in full],
             [pairs[index][1] for index in full],
+            lines=[index + 1 for index in full],
             precision=self.precision,
             progress=progress,
         )
@@ -207,13 +211,14 @@ class Translator:
         """The models as the search uses them."""
         return [prepared(model, self.precision) for model in self.models]
 
-    def _encode(self, side: TextSide, line: str, progress: Progress) -> list[int]:
-        """Return the ids of a line to score, cut if it is too long."""
+    def _encode(self, side: TextSide, line: str, name: str, progress: Progress) -> list[int]:
+        """Return the ids of a line to score, cut if it is too long; its name is for messages."""
         ids = side.encode(line)
         if len(ids) <= self._longest:
             return ids
         progress.warn(
-            f"a line of {len(ids) - 1:,} tokens was cut to {self._longest - 1:,}: {line[:40]} ..."
+            f"{name} has {len(ids) - 1:,} tokens, more than {self._longest - 1:,}: "
+            f"the others are left out: {line[:40]} ..."
         )
         return [*ids[: self._longest - 1], ids[-1]]
 
@@ -285,6 +290,7 @@ class Translator:
                 phrases=phrases if any(phrases) else None,
                 sampling=self.extras.sampling,
                 batch_tokens=self.batch_tokens,
+                lines=[each.number for each in sentences],
                 progress=progress,
             )
 
@@ -304,7 +310,7 @@ class Translator:
     def _attention(
         self, sources: Sequence[Ids], targets: Sequence[Ids]
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield each pair's number and its attention to the source, [T + 1, S]."""
+        """Yield each pair's number and its attention to the source, [T, S]."""
         layer = choose_layer(self.models[0], self.extras.alignment_layer)
         for number, maps in attention_to_source(self.models[0], sources, targets):
             yield number, maps[layer]

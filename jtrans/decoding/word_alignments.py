@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jtrans.data.batch import Ids, padded
-from jtrans.decoding.batches import by_length
+from jtrans.decoding.batches import Batch, by_length, check_positions
+from jtrans.decoding.halving import in_halves
 from jtrans.errors import ConfigError, name_hint
 from jtrans.models.base import AttentionMap, TranslationModel
+from jtrans.progress import Silent
 from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
 from jtrans.text.vocabulary import EOS
@@ -74,26 +76,48 @@ def align_words(
 
 
 def attention_to_source(
-    model: TranslationModel, sources: Sequence[Ids], targets: Sequence[Ids]
+    model: TranslationModel,
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    lines: Sequence[int] | None = None,
 ) -> Iterator[tuple[int, dict[str, NDArray[np.float32]]]]:
     """Yield each pair's number and its maps of attention from target to source, by name.
 
-    A map has the weights of the source positions, ``</s>`` among them, in the row that predicts
-    each target token, and in a last row that has read them all, [T + 1, S].
+    A map has the weights of the source positions in the row that predicts each target token,
+    ``</s>`` among both, [T, S].
 
     Args:
         model: in evaluation mode.
         sources: source ids, each ending in EOS.
         targets: target ids, each ending in EOS.
+        lines: the number of each sentence's line, for messages; None if they count from 1.
+
+    Raises:
+        DecodingError: a sentence has more tokens than the model has positions.
+        WorkError: a single sentence does not fit into memory.
     """
     lengths = [max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
-    for batch in by_length(lengths, batch_tokens=BATCH_TOKENS, is_joint=True):
+    lines = lines or range(1, len(lengths) + 1)
+    check_positions(model.longest, lengths, lines)
+
+    def explain(batch: Batch) -> list[tuple[str, NDArray[np.float32]]]:
         source, mask = padded([sources[i] for i in batch], model.device)
-        target, _ = padded([[EOS, *targets[i]] for i in batch], model.device)
-        maps = [*target_to_source(model.explain(source, target), mask)]
+        target, _ = padded([[EOS, *targets[i][:-1]] for i in batch], model.device)
+        return [*target_to_source(model.explain(source, target), mask)]
+
+    explained = in_halves(
+        by_length(lengths, batch_tokens=BATCH_TOKENS, is_joint=True),
+        explain,
+        lengths=lengths,
+        lines=lines,
+        device=model.device,
+        progress=Silent(),
+        hint="shorter sentences, or a machine with more memory",
+    )
+    for batch, maps in explained:
         for row, index in enumerate(batch):
             T, S = len(targets[index]), len(sources[index])
-            yield index, {name: weights[row, : T + 1, :S] for name, weights in maps}
+            yield index, {name: weights[row, :T, :S] for name, weights in maps}
 
 
 def choose_layer(model: TranslationModel, layer: str | None = None) -> str:
@@ -159,8 +183,8 @@ def read_off(
 ) -> Iterator[tuple[str, WordAlignment]]:
     """Yield the alignment of one sentence by both readings.
 
-    Given are weights [T, S], for the decoder input ``</s>`` followed by the target, and the
-    words of the source subwords [S] and of the target subwords [T].
+    Given are weights [T + 1, S + 1], for ``</s>`` too, and the words of the source subwords [S] and
+    of the target subwords [T].
     """
     S, T = len(source), len(target)
     for shift, reading in enumerate(READINGS):

@@ -30,7 +30,8 @@ def test_the_command_refuses_what_a_cpu_cannot_hold(
     done = jtrans(command, *arguments[command], "--device", "cpu")
     assert done.code == 1, done.err
     error = done.err[done.err.index("error: ") :]
-    assert error.startswith("error: out of memory with a single sentence of 901 tokens: ")
+    assert error.startswith("error: line 2: out of memory with a single sentence of 901 tokens: ")
+    assert f"({text}:2)" in error if command == "translate" else f"({text}:2, {text}:2)" in error
     assert "0.4 GB are available" in error and "hint: " in error
 
 

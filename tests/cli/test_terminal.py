@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from jtrans.cli.console import outlive_terminal
+from jtrans.cli.console import outlive_terminal, print_table, rich_console
 
 
 def test_lines_reach_the_terminal_and_are_dropped_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +35,23 @@ def test_other_failures_of_a_terminal_are_told(monkeypatch: pytest.MonkeyPatch) 
         sys.stderr.close()  # writes what it still holds while there is a file
     os.close(inside)
     os.close(terminal)
+
+
+def test_a_text_cannot_steer_the_terminal_but_styles_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal, inside = pty.openpty()
+    hostile, shown = "a\x1b[2J\r\b\x7f\x9b31m\tb", []
+    with os.fdopen(inside, "w", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        outlive_terminal()
+        print(hostile)
+        shown.append(os.read(terminal, 1000).decode())
+        print_table(["name"], [[hostile]])
+        shown.append(os.read(terminal, 1000).decode())
+        rich_console().print("red", style="red")
+        shown.append(os.read(terminal, 1000).decode())
+    os.close(terminal)
+    assert shown[0] == "a␛[2J␍␈␡\ufffd31m\tb\r\n"
+    assert "a␛[2J␍␈␡\ufffd31m " in shown[1]
+    assert "\x1b[31mred" in shown[2]

@@ -82,7 +82,7 @@ def test_a_long_line_has_joined_alignments_and_no_grid(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, is_refused: bool
 ) -> None:
     extras = TranslationExtras(alignments=True, grid=True)
-    choices = replace(ON_CPU, extras=extras, search={"beam": 2, "nbest": 2})
+    choices = replace(ON_CPU, extras=extras, search={"beam": 2, "nbest": 2, "max_length": "6"})
     loaded = Translator.load([Run.open(make_run(config={"model": JOINT}))], choices)
     monkeypatch.setattr(type(loaded.models[0]), "longest", 6)
     translator = replace(loaded, refuses_long=is_refused)
@@ -162,9 +162,7 @@ def test_the_coverage_penalty_is_that_of_equation_14(
             source = run.pipeline.source.encode(line)
             target = run.pipeline.target.encode(each.text)
             maps = dict(attention_to_source(plain.models[0], [source], [target]))[0]
-            weights = maps[choose_layer(plain.models[0])][
-                :-1, :-1
-            ]  # the row of each token, without </s>
+            weights = maps[choose_layer(plain.models[0])][:, :-1]  # without </s> of the source
             penalty = sum(math.log(min(sum(row), 1.0)) for row in weights.T.tolist())
             assert each.score == pytest.approx(scores[each.text] + beta * penalty, abs=1e-5)
 
@@ -245,8 +243,25 @@ def test_a_forbidden_phrase_that_the_model_cannot_write_forbids_nothing(
     assert encoder.encode(constraints, 1).phrases.forbidden == [
         encoder.side.vocabulary.ids(["dog"])
     ]
+
+
+@pytest.mark.parametrize("segmenter", ["whitespace", "moses", "character"])
+def test_every_segmenter_can_forbid_unknown_words(segmenter: str) -> None:
+    side = TextSide("en", segmenter, vocabulary=Vocabulary.build({"dog": 1}))
     unknown = Constraints(forbidden=["<unk>"])
-    assert encoder.encode(unknown, 1).phrases.forbidden == [[UNK]]
+    assert ConstraintEncoder(side).encode(unknown, 1).phrases.forbidden == [[UNK]]
+
+
+def test_a_translation_as_long_as_the_model_can_read_is_aligned(make_run: MakeRun) -> None:
+    model = {"system": "convs2s", "width": 8, "output_width": 8, "positions": 6}
+    stacks = {"encoder_layers": "1 x (8, 3)", "decoder_layers": "1 x (8, 3)"}
+    search = {"max_length": "12", "min_length": 9}
+    choices = replace(ON_CPU, search=search, extras=TranslationExtras(alignments=True))
+    translator = Translator.load([Run.open(make_run(config={"model": model | stacks}))], choices)
+    [[best, *_]] = translator.translate_nbest(["ein mann liest ."])
+    assert len(best.tokens) == 6
+    aligned = [int(link.split("-")[1]) for link in str(best.alignment).split()]
+    assert sorted(aligned) == [*range(5)]
 
 
 def test_unknown_pieces_of_a_prefix_stay_in_their_words(make_run: MakeRun) -> None:

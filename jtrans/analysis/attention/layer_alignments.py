@@ -200,9 +200,10 @@ def _compute(member: Member) -> dict[str, NDArray[Any]]:
     ]
     result: dict[str, list[WordAlignment]] = {}
     aligned = align_words(model, member.source_ids, member.reference_ids, words)
-    for done, (index, alignments) in enumerate(aligned, start=1):
-        for key, alignment in alignments.items():
-            result.setdefault(key, [[] for _ in words])[index] = alignment
-        member.progress.advance("Aligning", done, len(words))
+    with member.lines_of_split():
+        for done, (index, alignments) in enumerate(aligned, start=1):
+            for key, alignment in alignments.items():
+                result.setdefault(key, [[] for _ in words])[index] = alignment
+            member.progress.advance("Aligning", done, len(words))
     lines = [[to_pharaoh(pairs) for pairs in sentences] for sentences in result.values()]
     return {"names": np.array(json.dumps([*result])), "lines": np.array(json.dumps(lines))}

@@ -7,6 +7,7 @@ Everything is computed on first use, and expensive results go to the result cach
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from jtrans.data.prepared import PreparedCorpus, Side
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations
 from jtrans.decoding.split import SplitTranslation
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, lines_of
 from jtrans.progress import Progress
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextSide
@@ -174,22 +175,28 @@ class Member:
         )
         translation = SplitTranslation.read(cached)
         if translation is None:
-            translation = SplitTranslation.make(self.translator, source, self.progress)
+            with self.lines_of_split():
+                translation = SplitTranslation.make(self.translator, source, self.progress)
             cached.write(vars(translation), self.progress)
         for lines in (translation.lines, translation.words):
             _check_lines(lines, self.text, str(cached.path), "delete this file and run again")
         return translation
 
+    def lines_of_split(self) -> AbstractContextManager[None]:
+        """Add the split to errors of its lines."""
+        return lines_of(f"{self.text.split} of {self.corpus.folder}")
+
     def _score_references(self) -> dict[str, Any]:
         from jtrans.decoding.teacher_forcing import teacher_forced_scores
 
-        sentences = teacher_forced_scores(
-            self.model,
-            self.source_ids,
-            self.reference_ids,
-            precision=self.translator.precision,
-            progress=self.progress,
-        )
+        with self.lines_of_split():
+            sentences = teacher_forced_scores(
+                self.model,
+                self.source_ids,
+                self.reference_ids,
+                precision=self.translator.precision,
+                progress=self.progress,
+            )
         log_probs = np.concatenate([scores.log_probs for scores in sentences])
         hits = np.concatenate([scores.hits for scores in sentences])
         return {"log_probs": log_probs.astype(np.float32), "hits": hits.astype(np.bool_)}

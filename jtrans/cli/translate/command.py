@@ -24,6 +24,7 @@ from jtrans.cli.translate.options import (
     ProcessOptions,
     SampledOptions,
 )
+from jtrans.errors import lines_of
 
 TEXT = "Text"
 FORMATS = ("text", "jsonl")
@@ -126,7 +127,8 @@ def translate(
         workers=1 if source.is_prompt else processes.workers,
         gpus=gpus,
     )
-    work.check_input()
-    work.write(output_file, aligned.alignments_file)
+    with lines_of(source.name):
+        work.check_input()
+        work.write(output_file, aligned.alignments_file)
     if output_file != "-" and (as_json or n_best == 1):
         console.next_step(f"jtrans score --hyp {shlex.quote(output_file)} --ref REFERENCE")

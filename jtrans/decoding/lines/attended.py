@@ -36,7 +36,7 @@ UNKNOWN = SPECIALS[UNK]
 LEAST_COVERAGE = 1e-3  # of a source token; the logarithm of 0 would rank a translation last
 GRID_DIGITS = 4
 
-# from source and target ids, each ending in EOS, to the number of each pair and its [T + 1, S]
+# from source and target ids, each ending in EOS, to the number of each pair and its [T, S]
 Attention = Callable[[Sequence[Ids], Sequence[Ids]], Iterator[tuple[int, NDArray[np.float32]]]]
 
 
@@ -90,17 +90,16 @@ class AttentionReader:
 
         Args:
             translation: of one sentence.
-            weights: its attention to the source, [T + 1, S].
+            weights: its attention to the source, [T, S].
             pieces: of the source.
             begin: the words of its prefix.
         """
         extras = self.extras
-        predicting = weights[:-1]  # [T, S]
         if extras.coverage_penalty:
-            penalty = extras.coverage_penalty * coverage(predicting[:, :-1])
+            penalty = extras.coverage_penalty * coverage(weights[:, :-1])
             translation = replace(translation, score=translation.score + penalty)
         if extras.grid:
-            rows = predicting.astype(np.float64).round(GRID_DIGITS).tolist()
+            rows = weights.astype(np.float64).round(GRID_DIGITS).tolist()
             translation = replace(translation, source_tokens=[*pieces, "</s>"], grid=rows)
         if extras.needs_alignments:
             words = (

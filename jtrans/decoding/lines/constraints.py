@@ -61,7 +61,7 @@ class ConstraintEncoder:
         forbidden = {
             text: ids
             for text, ids in self._phrases(constraints.forbidden, "forbidden", line).items()
-            if UNK not in ids or UNKNOWN in text
+            if UNK not in ids or text.strip() == UNKNOWN
         }
         self._check_possible(required, forbidden, prefix, line)
         least = [
@@ -123,7 +123,8 @@ class ConstraintEncoder:
         """Return phrases that differ, by their text."""
         phrases: dict[tuple[int, ...], str] = {}
         for text in texts:
-            ids = tuple(self.side.encode(text)[:-1])
+            is_unknown = text.strip() == UNKNOWN  # which most segmenters would divide
+            ids = (UNK,) if is_unknown else tuple(self.side.encode(text)[:-1])
             if not ids:
                 raise _refusal(line, f"the {kind} phrase {text!r} has no words", "leave it out")
             phrases.setdefault(ids, text)

@@ -21,7 +21,7 @@ from jtrans.analysis.study.load import load_study
 from jtrans.analysis.study.study import Study
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.decoding.options import DecodingChoices
-from jtrans.errors import CheckpointError, ConfigError, CorpusError
+from jtrans.errors import CheckpointError, ConfigError, CorpusError, WorkError
 from jtrans.progress import Silent
 from jtrans.runs import Run
 
@@ -185,3 +185,18 @@ def test_a_run_without_data_is_refused(run_on: RunOn, corpus: PreparedCorpus) ->
     run.update_info(data="/nowhere")
     with pytest.raises(CorpusError, match="there is none in /nowhere"):
         _study(run)
+
+
+@pytest.mark.parametrize("measure", ["teacher_forced", "translation"])
+def test_missing_memory_is_told_with_the_line_of_the_split(
+    fresh_study: Study, monkeypatch: pytest.MonkeyPatch, measure: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("jtrans.decoding.teacher_forcing._of_batch", fail)
+    monkeypatch.setattr("jtrans.decoding.batched_search.beam_search", fail)
+    member = fresh_study.with_model[0].run_members[0]
+    with pytest.raises(WorkError, match=r"line \d+: out of memory with a single") as raised:
+        getattr(member, measure)
+    assert raised.value.where == f"test of {member.corpus.folder}:{raised.value.line}"
