@@ -231,6 +231,8 @@ class TerminalProgress:
             if self._lines is None or self._lines.task != task:
                 self._lines = _PlainLines(task, done, unit)
             self._lines.advance(done, total)
+            if total is not None and done >= total:
+                self._close()
             return
         self._draw(task, done, total, unit)
 
@@ -249,6 +251,7 @@ class TerminalProgress:
         if self._bar is not None:
             self._bar.stop()
             self._bar, self._task, self._name = None, None, ""
+        self._lines = None  # the next task begins to count anew, even if it has the same name
 
 
 # Columns of "1,695.2/6,657.6 MB 364.3 MB/s 0:00:17 left" with a bar of eight.

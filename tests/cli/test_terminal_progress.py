@@ -107,3 +107,18 @@ def test_without_a_terminal_lines_are_rare(
         "Segmenting 21,000 of 60,000, 0:39 min left",
         "Segmenting 42,000 of 60,000, 0:18 min left",
     ]
+
+
+def test_without_a_terminal_the_time_left_is_that_of_the_second_task_of_a_name(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = TerminalProgress()
+    for done in (50, 500, 1000, 0, 20, 500):
+        progress.advance("Scoring", done, 1000)
+        clock.now += 25
+    assert capsys.readouterr().err.splitlines() == [
+        "Scoring 500 of 1,000, 0:27 min left",
+        "Scoring 1,000 of 1,000, 0:00 min left",
+        "Scoring 20 of 1,000, 20:25 min left",
+        "Scoring 500 of 1,000, 0:50 min left",
+    ]
