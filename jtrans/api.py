@@ -15,6 +15,7 @@ from jtrans.errors import CorpusError, usage_error
 if TYPE_CHECKING:
     from jtrans.analysis.attention.explain import Explanation
     from jtrans.config import Config
+    from jtrans.corpora.own_files import OwnFiles
     from jtrans.corpora.parallel import Corpus
     from jtrans.data.prepared import PreparedCorpus
     from jtrans.decoding.lines.translation import Translation
@@ -69,20 +70,17 @@ def prepare(
     Raises:
         JtransError: files or options that cannot be used, or a download that failed.
     """
+    from jtrans.corpora.own_files import OwnFiles
     from jtrans.preparation.prepare import prepare as prepare_corpus
 
+    prefixes = [valid] if isinstance(valid, str) else valid or ()
     text, combined = read_source(
-        name,
-        train=train,
-        valid=valid,
-        valid_size=valid_size,
-        test=test,
+        OwnFiles(train, prefixes, test, valid_size, skip_bad_lines) if name is None else name,
+        options,
         languages=languages,
-        skip_bad_lines=skip_bad_lines,
         originals=originals,
         out=out,
         progress=progress,
-        **options,
     )
     return prepare_corpus(
         text,
@@ -96,37 +94,37 @@ def prepare(
 
 
 def read_source(
-    name: str | None,
+    source: str | OwnFiles,
+    options: Mapping[str, Any],
     *,
-    train: Sequence[str] = (),
-    valid: str | Sequence[str] | None = None,
-    valid_size: int | None = None,
-    test: Sequence[str] = (),
     languages: str | None = None,
-    skip_bad_lines: bool = False,
     originals: str | Path | None = None,
     out: str | Path | None = None,
     progress: Progress | None = None,
-    **options: Any,
 ) -> tuple[Corpus, PrepareOptions]:
-    """Return the text that `prepare` would prepare, and all its options."""
-    from jtrans.progress import Silent
+    """Return the text that `prepare` would prepare, and all its options.
 
-    progress = progress or Silent()
-    if name is None:
-        _options({}, options)  # refuse bad options before reading
-        prefixes = [valid] if isinstance(valid, str) else list(valid or ())
-        files = {"train": train, "valid": prefixes, "valid_size": valid_size, "test": test}
-        files["skip_bad"] = skip_bad_lines
-        corpus = _own_files(files, languages, out, progress)
-        is_copied = corpus.languages[0] == corpus.languages[1]
-        return corpus, _options({"drop_identical": False} if is_copied else {}, options)
+    Args:
+        source: the name of a catalogue corpus, or files.
+        options: those chosen.
+        languages: of the files; this and the others as for `prepare`.
+        originals: of the catalogue corpus.
+        out: after which a corpus of files is named.
+        progress: receives progress reports.
+    """
     from dataclasses import replace
 
     from jtrans.corpora.catalogue.load import find_entry
     from jtrans.corpora.download.deliver import deliver
+    from jtrans.progress import Silent
 
-    entry = find_entry(name)
+    progress = progress or Silent()
+    if not isinstance(source, str):
+        _options({}, options)  # refuse bad options before reading
+        corpus = _own_files(source, languages, out, progress)
+        is_copied = corpus.languages[0] == corpus.languages[1]
+        return corpus, _options({"drop_identical": False} if is_copied else {}, options)
+    entry = find_entry(source)
     _options(entry.options, options)  # refuse bad options before downloading
     delivery = deliver(entry, Path(originals) if originals else None, progress=progress)
     records = tuple(record.to_json() for record in delivery.originals)
@@ -134,21 +132,20 @@ def read_source(
 
 
 def _own_files(
-    files: Mapping[str, Any], languages: str | None, out: str | Path | None, progress: Progress
+    files: OwnFiles, languages: str | None, out: str | Path | None, progress: Progress
 ) -> Corpus:
-    """Read the user's own files, given as arguments of `read_corpus`."""
-    from jtrans.corpora.own_files import hold_one_language, read_corpus
+    from jtrans.corpora.own_files import hold_one_language
     from jtrans.corpora.parallel import describe_notes
     from jtrans.text.language import check_language, split_languages
 
-    train, valid, valid_size = files["train"], files["valid"], files["valid_size"]
-    if valid and valid_size:
+    train, valid = files.train, files.valid
+    if valid and files.valid_size:
         raise usage_error(
             "--valid-size takes the valid split from train, but --valid gives one",
             "leave one or the other out",
         )
-    if not (train and (valid or valid_size) and languages and out):
-        needed = {"--train": train, "--valid": valid or valid_size}
+    if not (train and (valid or files.valid_size) and languages and out):
+        needed: dict[str, Any] = {"--train": train, "--valid": valid or files.valid_size}
         needed |= {"--languages": languages, "--out": out}
         missing = [option for option, value in needed.items() if not value]
         raise usage_error(
@@ -157,12 +154,12 @@ def _own_files(
             "--out data/prepared/mine, or jtrans corpora for names",
         )
     name = Path(out).resolve().name
-    if "-" not in languages and hold_one_language([*train, *valid, *files["test"]]):
+    if "-" not in languages and hold_one_language([*train, *valid, *files.test]):
         check_language(languages)
         pair = languages, languages
     else:
         pair = split_languages(languages)
-    corpus = read_corpus(name, pair, **files)
+    corpus = files.read(name, pair)
     for line in describe_notes(corpus.splits):
         progress.say("Noticed", line)
     if len(valid) > 1:

@@ -11,8 +11,10 @@ from typing import Any
 
 from jtrans.corpora.parallel import Corpus
 from jtrans.errors import ConfigError
+from jtrans.preparation.context import Preparation
 from jtrans.preparation.options import PrepareOptions
-from jtrans.preparation.prepare import prepare
+from jtrans.preparation.prepare import run_steps
+from jtrans.preparation.request import make_request
 from jtrans.processors import available_cpus
 from jtrans.progress import Progress
 
@@ -83,15 +85,11 @@ def measure_prepare(
         measured.steps.append(StepTime(name, now[0] - last[0], now[1] - last[1]))
         last[:] = now
 
+    request = make_request(corpus, options, progress)
+    on_step("reading")
     with tempfile.TemporaryDirectory(prefix="jtrans-bench-") as folder:
-        prepare(
-            corpus,
-            Path(folder) / "prepared",
-            options=options,
-            workers=workers,
-            progress=progress,
-            on_step=on_step,
-        )
+        preparation = Preparation(request, Path(folder), workers, progress, on_step)
+        run_steps(preparation, Path(folder) / "made", {})
     parent, largest = (
         resource.getrusage(processes).ru_maxrss
         for processes in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

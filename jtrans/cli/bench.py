@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.options import (
@@ -73,17 +73,15 @@ def prepare(
     """
     from jtrans.api import read_source
     from jtrans.bench.prepare import measure_prepare
+    from jtrans.corpora.own_files import OwnFiles
 
     has_files = bool(train or valid or languages)
-    chosen: dict[str, Any] = {} if bpe_merges is None else {"bpe_merges": bpe_merges}
     corpus, options = read_source(
-        None if has_files else name,
-        train=train or [],
-        valid=valid,
+        OwnFiles(train or (), [valid] if valid else ()) if has_files else name,
+        {} if bpe_merges is None else {"bpe_merges": bpe_merges},
         languages=languages,
         out="bench",
         progress=console.TerminalProgress(),
-        **chosen,
     )
     if quick:
         corpus = _shortened(corpus)
@@ -246,7 +244,7 @@ def _prepared(data: Path | None, *, quick: bool) -> Iterator[Path]:
     from jtrans.api import read_source
     from jtrans.preparation.prepare import prepare as prepare_corpus
 
-    corpus, options = read_source(CORPUS)
+    corpus, options = read_source(CORPUS, {})
     if quick:
         corpus = _shortened(corpus)
     with tempfile.TemporaryDirectory(prefix="jtrans-bench-") as folder:

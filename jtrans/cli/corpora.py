@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument
+from jtrans.cli.prepare import as_options
 
 if TYPE_CHECKING:
     from jtrans.corpora.download.store import Download
@@ -94,7 +95,6 @@ def _details(entry: Entry) -> list[list[str]]:
     from jtrans.corpora.entry import swap_name
 
     sentences = " · ".join(f"{split} {count:,}" for split, count in entry.sentences.items())
-    options = ", ".join(f"{key} = {value}" for key, value in entry.options.items())
     rows = [
         ["description", entry.title],
         ["languages", "-".join(entry.languages)],
@@ -102,7 +102,7 @@ def _details(entry: Entry) -> list[list[str]]:
         ["origin", entry.origin],
         ["licence", entry.licence],
         ["citation", entry.citation],
-        ["prepared with", options],
+        ["prepared with", as_options(entry.options)],
         ["download", _download_size(entry)],
         ["here", str(_prepared(entry) or _here(entry) or "nothing yet")],
     ]

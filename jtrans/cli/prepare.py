@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,20 @@ class TextOptions:
         if self.truecase is None and self.lowercase:
             values["truecase"] = False
         return values
+
+
+def as_options(fields: Mapping[str, Any]) -> str:
+    """Return fields of `PrepareOptions` as they are typed."""
+    return " ".join(_as_option(name, value) for name, value in fields.items())
+
+
+def _as_option(name: str, value: Any) -> str:
+    if not isinstance(value, bool):
+        return f"--{name.replace('_', '-')} {value}"
+    if name == "drop_leaked":
+        return "--keep-leaked"
+    on, _, off = TextOptions.OPTIONS[name].param_decls[0].partition("/")  # type: ignore[attr-defined]
+    return str(on if value else off)
 
 
 @grouped()

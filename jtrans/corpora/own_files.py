@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from jtrans.corpora.formats.conllu import ENDING, read_conllu
@@ -36,43 +38,37 @@ def hold_one_language(files: Sequence[str]) -> bool:
     return all(Path(without_packing(file)).suffix == ENDING for file in files)
 
 
-def read_corpus(
-    name: str,
-    languages: tuple[str, str],
-    *,
-    train: Sequence[str],
-    valid: Sequence[str] = (),
-    test: Sequence[str] = (),
-    valid_size: int | None = None,
-    skip_bad: bool = False,
-) -> Corpus:
-    """Read a corpus from files.
+@dataclass(frozen=True)
+class OwnFiles:
+    """The files of a corpus by split, each named by its prefix, or holding both sides."""
 
-    Args:
-        name: what to call the corpus.
-        languages: source and target.
-        train: prefixes of the training files (or files that hold both sides); their pairs
-            are concatenated.
-        valid: the same for validation; here and in tests PREFIX.0.en, PREFIX.1.en ... are
-            several references. None if valid is to be taken from train.
-        test: the same for tests. A single one becomes the split "test"; several are named
-            after their files.
-        valid_size: see `Corpus`.
-        skip_bad: whether bad lines are left out, with their partners, and counted.
+    train: Sequence[str]  # whose pairs are concatenated
+    # the same; here and in tests PREFIX.0.en, PREFIX.1.en ... are several references
+    valid: Sequence[str] = ()
+    # a single one becomes the split "test"; several are named after their files
+    test: Sequence[str] = ()
+    valid_size: int | None = None  # see `Corpus`
+    skip_bad: bool = False  # whether bad lines are left out, with their partners, and counted
 
-    Raises:
-        CorpusError: a file cannot be read, is empty, or has no partner for some line.
-    """
+    def read(self, name: str, languages: tuple[str, str]) -> Corpus:
+        """Read all files as the corpus `name`.
 
-    def read(prefix: str, *, with_references: bool = True) -> ParallelText:
+        Raises:
+            CorpusError: a file cannot be read, is empty, or has no partner for some line.
+        """
+        splits = {"train": join_texts([self._text(part, languages) for part in self.train])}
+        read = functools.partial(self._text, languages=languages, with_references=True)
+        if self.valid:
+            splits["valid"] = _join_valid([read(part) for part in self.valid])
+        for split, prefix in zip(name_test_splits(self.test), self.test, strict=True):
+            splits[split] = read(prefix)
+        return Corpus(name, languages, splits, valid_size=self.valid_size)
+
+    def _text(
+        self, prefix: str, languages: tuple[str, str], *, with_references: bool = False
+    ) -> ParallelText:
+        skip_bad = self.skip_bad
         return read_text(prefix, languages, with_references=with_references, skip_bad=skip_bad)
-
-    splits = {"train": join_texts([read(part, with_references=False) for part in train])}
-    if valid:
-        splits["valid"] = _join_valid([read(part) for part in valid])
-    for split, prefix in zip(name_test_splits(test), test, strict=True):
-        splits[split] = read(prefix)
-    return Corpus(name, languages, splits, valid_size=valid_size)
 
 
 def _join_valid(parts: Sequence[ParallelText]) -> ParallelText:

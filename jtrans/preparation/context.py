@@ -18,4 +18,5 @@ class Preparation:
     folder: Path  # the work folder
     workers: int  # number of processes
     progress: Progress  # receives the reports of all steps
-    step: Callable[[str], None]  # called with the name of each step when it ends
+    # called with the name of each step when it ends
+    step: Callable[[str], None] = lambda _name: None

@@ -11,7 +11,7 @@ pair, however large the corpus, and a killed preparation continues where it stop
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,6 @@ def prepare(
     workers: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
-    on_step: Callable[[str], None] | None = None,
     command: str = "",
 ) -> PreparedCorpus:
     """Prepare parallel text as the corpus `folder`.
@@ -62,7 +61,6 @@ def prepare(
         workers: number of processes; None means one per processor.
         force: whether another prepared corpus in `folder` is replaced.
         progress: receives the reports of all steps.
-        on_step: called with the name of each step when it ends, for benchmarks.
         command: what to record as the command that prepared the corpus.
 
     Raises:
@@ -70,30 +68,29 @@ def prepare(
         WorkError: the disk is full.
     """
     progress = progress or Silent()
-    step = on_step or (lambda _name: None)
     request = make_request(corpus, options or PrepareOptions(), progress)
-    counts = (f"{name} {len(text):,}" for name, text in corpus.splits.items())
-    progress.say("Reading", " · ".join(counts))
-    step("reading")
-    if is_up_to_date(folder, request.record, progress, force=force):
+    if is_up_to_date(folder, request.record, progress, force=force, unchosen=request.unchosen):
         progress.say("Unchanged", f"{folder} holds this text prepared with these options")
         return PreparedCorpus.open(folder)
     with WorkFolder(folder, request_key(request.record)).opened() as work:
         if work.is_continued:
             progress.say("Continuing", f"the work begun in {work.folder}")
         if not work.result.exists():
-            workers = workers or available_cpus()
-            provenance = describe_provenance(corpus, command)
-            preparation = Preparation(request, work.folder, workers, progress, step)
-            _run(preparation, work.result, provenance)
+            preparation = Preparation(request, work.folder, workers or available_cpus(), progress)
+            run_steps(preparation, work.result, describe_provenance(corpus, command))
         work.publish()
-    step("writing")
     progress.say("Written", str(folder))
     return PreparedCorpus.open(folder)
 
 
-def _run(preparation: Preparation, result: Path, provenance: Mapping[str, Any]) -> None:
-    """Make the prepared corpus in the folder `result`."""
+def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, Any]) -> None:
+    """Make the prepared corpus in the folder `result`.
+
+    Args:
+        preparation: the request, and where to work.
+        result: becomes the prepared corpus.
+        provenance: to record in corpus.json.
+    """
     request, progress = preparation.request, preparation.progress
     started = time.monotonic()
     shards = segment_corpus(preparation)
@@ -127,6 +124,7 @@ def _run(preparation: Preparation, result: Path, provenance: Mapping[str, Any]) 
         word_counts=word_count_files(preparation),
         info=info,
     )
+    preparation.step("writing")
     if lost:
         progress.warn(f"gold alignments of {lost:,} pairs left out: their words do not match")
 

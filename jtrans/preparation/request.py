@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class Request:
     sides: tuple[TextSide, TextSide]  # source and target, before anything is learned
     record: dict[str, Any]  # what determines the result, as in corpus.json
     pipeline: TextPipeline | None = None  # the pipeline to reuse; None: one is learned
+    unchosen: frozenset[str] = frozenset()  # options whose value follows from the text alone
 
     @property
     def valid_every(self) -> int:
@@ -70,7 +71,8 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     _check_text(corpus, ("train",) if taken else ("train", "valid"))
     _check_split_names(corpus)
     _check_skipped(corpus, progress)
-    if options.narrow is None:
+    unchosen = frozenset({"narrow"} if options.narrow is None else ())
+    if unchosen:
         options = options.model_copy(update={"narrow": is_to_be_narrow(corpus)})
     pipeline = _load_pipeline(options.pipeline, corpus.languages)
     dictionary = None if pipeline else _read_dictionary(options.jieba_dictionary)
@@ -91,7 +93,9 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     if dictionary is not None:
         record["dictionary_digest"] = text_digest(dictionary)
     check_languages(corpus, progress)
-    return Request(corpus, options, sides, record, pipeline)
+    counts = (f"{name} {len(text):,}" for name, text in corpus.splits.items())
+    progress.say("Reading", " · ".join(counts))
+    return Request(corpus, options, sides, record, pipeline, unchosen)
 
 
 def _splits_record(
@@ -260,12 +264,24 @@ def _has_text(text: ParallelText) -> bool:
 
 
 def is_up_to_date(
-    folder: Path, record: Mapping[str, Any], progress: Progress, *, force: bool
+    folder: Path,
+    record: Mapping[str, Any],
+    progress: Progress,
+    *,
+    force: bool,
+    unchosen: Collection[str] = (),
 ) -> bool:
     """Return whether `folder` holds the requested corpus (see `Request`), whole and readable.
 
     With `force` another prepared corpus there may be replaced, without it the same one if it is
     damaged and nothing else is in the folder.
+
+    Args:
+        folder: the output folder.
+        record: the request.
+        progress: is told of differences that do not make it another corpus.
+        force: whether another prepared corpus may be replaced.
+        unchosen: options that nobody chose; a corpus of a version without them keeps its own way.
 
     Raises:
         CorpusError: the folder holds something else, or text that was edited.
@@ -284,7 +300,8 @@ def is_up_to_date(
         check_place(folder)
         return False
     info = read_info(folder)
-    changes = _changes(info, record)
+    unknown = frozenset(unchosen) - info["options"].keys()
+    changes = _changes(info, record, unknown)
     if changes:
         raise CorpusError(
             f"{folder} holds another prepared corpus: different {' and '.join(changes)}",
@@ -304,6 +321,12 @@ def is_up_to_date(
             "only exactly equal pairs of valid and test were dropped then; --force prepares the "
             "corpus by today's rules, which ignore case, punctuation and spaces",
         )
+    if "narrow" in unknown and record["options"].get("narrow"):
+        progress.say(
+            "Note",
+            "full-width letters and digits stayed as they were then; --force prepares the corpus "
+            "by today's rules, which make them ASCII (--narrow)",
+        )
     return True
 
 
@@ -314,7 +337,10 @@ def _is_all_ours(folder: Path, info: Mapping[str, Any]) -> bool:
     return len(known) > 1 and all(path.relative_to(folder).as_posix() in known for path in paths)
 
 
-def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
+def _changes(
+    info: Mapping[str, Any], record: Mapping[str, Any], unknown: Collection[str]
+) -> list[str]:
+    """Name the differences between a prepared corpus and a request, but for `unknown` options."""
     changes = [] if info["languages"] == record["languages"] else ["languages"]
     if _given_digests(info) != _given_digests(record):
         changes.append("text")
@@ -328,7 +354,9 @@ def _changes(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
         f"{name} ({_show(before.get(name, False))}, now {_show(value)})"
         for name, value in now.items()
         # what did not exist then was off
-        if before.get(name, False) != value and not (is_other and name in PIPELINE_OPTIONS)
+        if before.get(name, False) != value
+        and name not in unknown
+        and not (is_other and name in PIPELINE_OPTIONS)
     ]
     for key in ("labels_digest", "dictionary_digest", "parts_digest"):
         if info.get(key) != record.get(key) and not changes:

@@ -39,6 +39,7 @@ def test_every_step_is_measured_and_nothing_is_left(jtrans: Jtrans, tmp_path: Pa
     assert sum(step["share"] for step in value["steps"]) == pytest.approx(1, abs=0.01)
     assert value["pairs"] == 80 and value["peak_mib"] > 10
     assert sorted(tmp_path.iterdir()) == before
+    assert str(tmp_path) not in result.err  # the place of the corpus is of no use afterwards
 
 
 def test_the_table_has_a_row_for_each_step_and_one_for_all(jtrans: Jtrans, tmp_path: Path) -> None:

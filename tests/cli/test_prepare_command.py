@@ -454,6 +454,13 @@ def test_corpora_shows_licence_and_citation_of_one(jtrans: Jtrans) -> None:
         assert word in result.out
 
 
+def test_corpora_shows_how_one_is_prepared_as_options(jtrans: Jtrans) -> None:
+    shown = " ".join(jtrans("corpora", "iwslt14-de-en").out.split())
+    for words in ("--bpe joint --bpe-merges 10000", "--lowercase", "--no-protect", "--keep-leaked"):
+        assert words in shown
+    assert "--keep-wide" in jtrans("corpora", "grammar-zh-en").out
+
+
 def test_corpora_as_json_is_one_object(jtrans: Jtrans) -> None:
     names = [entry["name"] for entry in json.loads(jtrans("corpora", "--json").out)["corpora"]]
     assert names == list(catalogue.CATALOGUE)

@@ -436,6 +436,23 @@ def test_full_width_letters_become_narrow_where_chinese_has_few_of_them(
     assert [side.narrow for side in request.sides] == [is_narrow] * 2
 
 
+def test_chinese_prepared_before_letters_became_narrow_stays_as_it_is(tmp_path: Path) -> None:
+    text = ParallelText(["有ab１个"], ["有ab１个"])
+    corpus = Corpus("mine", ("zh", "en"), {"train": text, "valid": text})
+    options = PrepareOptions(bpe="none", source_segment="character", drop_leaked=False)
+    keep_wide = options.model_copy(update={"narrow": False})
+    folder = prepare(corpus, tmp_path / "out", options=keep_wide, workers=1).folder
+    info = json.loads((folder / "corpus.json").read_bytes())
+    del info["options"]["narrow"]
+    (folder / "corpus.json").write_text(json.dumps(info), encoding="utf-8")
+    before, listener = contents(folder), Listener()
+    prepare(corpus, folder, options=options, progress=listener)
+    assert contents(folder) == before
+    assert "--force prepares the corpus by today's rules" in listener.lines["Note"]
+    with pytest.raises(CorpusError, match=r"different narrow \(off, now on\)"):
+        prepare(corpus, folder, options=options.model_copy(update={"narrow": True}))
+
+
 def test_truecased_words_begin_small_and_come_back_with_a_capital(tmp_path: Path) -> None:
     source, target = sentences(0, 60)
     source = [f"Heute sieht der Mann {line[0].lower()}{line[1:]}" for line in source]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jtrans.corpora.formats.conllu import read_conllu, read_sentences
-from jtrans.corpora.own_files import read_corpus
+from jtrans.corpora.own_files import OwnFiles
 from jtrans.corpora.parallel import Gold, ParallelText, join_texts
 from jtrans.errors import ConfigError, CorpusError
 
@@ -62,7 +62,7 @@ def test_entities_are_known_in_all_sentences_or_in_none(tmp_path: Path) -> None:
 
 
 def test_a_file_is_the_source_and_the_target_with_its_tags(tmp_path: Path) -> None:
-    corpus = read_corpus("c", ("en", "en"), train=[str(write(tmp_path))], valid_size=1)
+    corpus = OwnFiles([str(write(tmp_path))], valid_size=1).read("c", ("en", "en"))
     text = corpus.splits["train"]
     assert list(text.source) == list(text.target) == ["Don't go, Ann.", "10 000!"]
     assert text.gold is not None and text.gold.source_tags[1] == "NUM PUNCT"

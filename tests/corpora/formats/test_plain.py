@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jtrans.corpora.formats.plain import read_pair
 from jtrans.corpora.lines import read_line_file
-from jtrans.corpora.own_files import name_test_splits, read_corpus
+from jtrans.corpora.own_files import OwnFiles, name_test_splits
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError
 
 
@@ -142,7 +142,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 def test_several_training_prefixes_are_put_one_after_the_other(tmp_path: Path) -> None:
     first = write_pair(tmp_path, "first", b"a\n", b"1\n")
     second = write_pair(tmp_path, "second", b"b\nc\n", b"2\n3\n")
-    corpus = read_corpus("mine", ("de", "en"), train=[second, first], valid=[first], test=[second])
+    corpus = OwnFiles([second, first], [first], [second]).read("mine", ("de", "en"))
     assert list(corpus.splits) == ["train", "valid", "test"]
     assert list(corpus.splits["train"].source) == ["b", "c", "a"]
     assert list(corpus.splits["train"].target) == ["2", "3", "1"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jtrans.corpora.formats.jsonl import read_jsonl
 from jtrans.corpora.formats.tmx import read_tmx
 from jtrans.corpora.formats.tsv import read_tsv
-from jtrans.corpora.own_files import name_test_splits, read_corpus
+from jtrans.corpora.own_files import OwnFiles, name_test_splits
 from jtrans.corpora.parallel import ParallelText
 from jtrans.errors import EXIT_BAD_INPUT, CorpusError
 
@@ -222,7 +222,7 @@ def test_a_corpus_may_mix_forms(tmp_path: Path) -> None:
     write(tmp_path / "two.en", "No.\n")
     write(tmp_path / "valid.jsonl", '{"source": "a", "target": "b"}\n')
     names = [str(tmp_path / name) for name in ("one.tsv", "two", "valid.jsonl")]
-    corpus = read_corpus("mine", PAIR, train=names[:2], valid=names[2:3], test=names)
+    corpus = OwnFiles(names[:2], names[2:3], names).read("mine", PAIR)
     assert pairs(corpus.splits["train"]) == [("Ja.", "Yes."), ("Nein\u2028.", "No.")]
     assert corpus.splits["train"].notes == {"U+2028 inside a line": 1}
     assert list(corpus.splits) == ["train", "valid", "test", "test2", "test3"]
