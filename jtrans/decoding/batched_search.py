@@ -16,7 +16,7 @@ from jtrans.decoding.lanes import in_lanes, lane_count
 from jtrans.decoding.options import SamplingOptions, SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.beam import beam_search
-from jtrans.decoding.search.phrases import Phrases
+from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.decoding.search.sampling import draw
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
@@ -29,8 +29,7 @@ def translate_ids(
     options: SearchOptions,
     *,
     others: Sequence[Sequence[Ids]] = (),
-    prefixes: Sequence[Ids] | None = None,
-    phrases: Sequence[Phrases] | None = None,
+    constraints: Sequence[SearchConstraints] = (),
     sampling: SamplingOptions | None = None,
     batch_tokens: int = BATCH_TOKENS,
     lines: Sequence[int] | None = None,
@@ -41,12 +40,11 @@ def translate_ids(
     Args:
         models: one model, or an ensemble, as they are or prepared.
         sources: the sentences.
-        others: the sentences as each later model of an ensemble reads them; none if all read the
-            same.
         options: of the search.
-        prefixes: the first tokens of each translation, without EOS, shorter than its limit.
-        phrases: required and forbidden phrases of each translation.
-        sampling: draw, do not search.
+        others: the sentences for each further model of an ensemble; empty if all models read the
+            same ids.
+        constraints: of each sentence; by default none.
+        sampling: draw from this distribution instead of searching.
         batch_tokens: most padded source tokens in one batch.
         lines: the number of each sentence's line, for messages; None if they count from 1.
         progress: receives the number of sentences done.
@@ -62,25 +60,21 @@ def translate_ids(
     lengths = [max(map(len, each)) for each in zip(sources, *others, strict=True)]
 
     def search(batch: list[int]) -> list[list[Hypothesis]]:
-        read = [padded([each[index] for index in batch], device) for each in (sources, *others)]
-        source, mask = read[0]
-        forced = [prefixes[index] for index in batch] if prefixes else None
-        wanted = [phrases[index] for index in batch] if phrases else None
-        with torch.no_grad():
-            memories = (
-                [model.encode(*ids) for model, ids in zip(models, read, strict=True)]
-                if others
-                else None
-            )
+        inputs = [padded([each[index] for index in batch], device) for each in (sources, *others)]
+        own = [constraints[index] for index in batch] if constraints else ()
+        memories = None
+        if others:
+            with torch.no_grad():
+                memories = [model.encode(*ids) for model, ids in zip(models, inputs, strict=True)]
         if sampling:
-            return draw(models, source, mask, options, sampling, forced, wanted, memories)
-        return beam_search(models, source, mask, options, forced, wanted, memories)
+            return draw(models, *inputs[0], options, sampling, own, memories)
+        return beam_search(models, *inputs[0], options, own, memories)
 
     lanes = lane_count(device)
-    if is_joint:  # whose small batches are as fast, and whose large ones need much memory
+    if is_joint:  # small batches are as fast, and the large ones of all lanes need much memory
         batch_tokens = max(1, batch_tokens // lanes)
     batches = by_length(lengths, batch_tokens=batch_tokens, is_joint=is_joint)
-    in_turn = functools.partial(
+    one_lane = functools.partial(
         in_halves,
         work=search,
         lengths=lengths,
@@ -90,10 +84,10 @@ def translate_ids(
         hint="a smaller --beam, a lower --max-length, or one sentence per line",
     )
     with mkl_for_tiny_products() if _has_tiny_products(models) else contextlib.nullcontext():
-        searched = in_lanes(batches, in_turn, lanes)
+        searched = in_lanes(batches, one_lane, lanes)
         return in_order(searched, len(sources), progress, "Translating")
 
 
 def _has_tiny_products(models: Sequence[Searchable]) -> bool:
-    """Return whether all but the products of prepared weights, which choose for themselves, are."""
+    """Return whether all products are tiny but those of prepared weights (`FixedLinear`)."""
     return not any(isinstance(model, nn.Module) or model.is_joint for model in models)

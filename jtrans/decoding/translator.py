@@ -275,8 +275,6 @@ class Translator:
         self, sentences: Sequence[InputSentence], options: SearchOptions, progress: Progress
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of sentences; engines of other programs replace it."""
-        prefixes = [each.constraints.prefix for each in sentences]
-        phrases = [each.constraints.phrases for each in sentences]
         # no model is trained afterwards, and operations cost less; validation in training cannot
         with torch.inference_mode():
             return translate_ids(
@@ -286,8 +284,7 @@ class Translator:
                 others=[
                     [each.others[i] for each in sentences] for i in range(len(self.other_sources))
                 ],
-                prefixes=prefixes if any(prefixes) else None,
-                phrases=phrases if any(phrases) else None,
+                constraints=[each.constraints for each in sentences],
                 sampling=self.extras.sampling,
                 batch_tokens=self.batch_tokens,
                 lines=[each.number for each in sentences],

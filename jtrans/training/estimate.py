@@ -43,10 +43,8 @@ class Estimate:
     positions_per_second: float | None  # padded joint positions; None for systems without them
     splits: int  # times that a micro-batch did not fit into memory and was split in half
     epoch_seconds: float  # one epoch, without validation
-    total_seconds: (
-        float | None
-    )  # until the first of the limits; None if it cannot be told from them
-    frozen_parameters: int = 0
+    total_seconds: float | None  # until the first limit; None if the limits do not tell
+    frozen_parameters: int
 
     def to_json(self) -> dict[str, Any]:
         """Return the estimate as plain values."""

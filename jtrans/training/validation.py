@@ -66,9 +66,7 @@ class Validator:
         self.pairs = corpus.pairs("valid")
         self.target = corpus.pipeline.target
         self.options = SearchOptions.from_config(config, beam=training.validate_beam)
-        SearchOptions.from_config(
-            config
-        )  # also refuses options that the run could never translate with
+        SearchOptions.from_config(config)  # refuses options that the run could not translate with
         self.precision = precision
         self.scores = ["bleu", *(["chrf"] if "valid-chrf" in training.deciding_metrics else [])]
         sampler = BatchSampler(

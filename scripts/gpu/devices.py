@@ -22,7 +22,7 @@ from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.prepared.converted import with_bf16_products
 from jtrans.decoding.search.beam import beam_search
-from jtrans.decoding.search.phrases import Phrases
+from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.errors import WorkError
 from jtrans.models.base import TranslationModel
 from jtrans.nn.layer import Recompute, set_recompute
@@ -167,16 +167,17 @@ def check_search_rules(scale: Scale) -> list[Row]:
     model = make_model("transformer", scale.widths[0], scale).eval().requires_grad_(False).double()
     on_cpu = copy.deepcopy(model).cpu()
     batch = _pairs(scale).batch(np.arange(3), scale.device)
+    phrases = SearchConstraints([], [[4, 5], [6]], [[7]], frozenset([8]))
     for name, chosen in rules.items():
         options = SearchOptions(max_length="9", min_length=5, **chosen)  # type: ignore[arg-type]
-        phrases = [Phrases([[4, 5], [6]], [[7]], frozenset([8]))] * 3 if name == "phrases" else None
+        constraints = [phrases] * 3 if name == "phrases" else []
         searched = [
             beam_search(
                 [each],
                 batch.source.to(each.device),
                 batch.source_mask.to(each.device),
                 options,
-                phrases=phrases,
+                constraints,
             )
             for each in (model, on_cpu)
         ]

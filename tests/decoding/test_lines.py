@@ -106,10 +106,10 @@ def test_phrases_are_segmented_like_targets_and_those_within_others_left_out(
     encoder: ConstraintEncoder,
 ) -> None:
     constraints = Constraints(required=["the house", "house", "the house"], forbidden=["a dog"])
-    phrases = encoder.encode(constraints, 1).phrases
+    encoded = encoder.encode(constraints, 1)
     ids = encoder.side.vocabulary.ids
-    assert phrases.required == [ids(["the", "house"])]
-    assert phrases.forbidden == [ids(["a", "dog"])]
+    assert encoded.required == [ids(["the", "house"])]
+    assert encoded.forbidden == [ids(["a", "dog"])]
 
 
 @pytest.mark.parametrize(
@@ -240,16 +240,14 @@ def test_a_forbidden_phrase_that_the_model_cannot_write_forbids_nothing(
     encoder: ConstraintEncoder,
 ) -> None:
     constraints = Constraints(prefix="zebra", forbidden=["cat", "the cat", "dog"])
-    assert encoder.encode(constraints, 1).phrases.forbidden == [
-        encoder.side.vocabulary.ids(["dog"])
-    ]
+    assert encoder.encode(constraints, 1).forbidden == [encoder.side.vocabulary.ids(["dog"])]
 
 
 @pytest.mark.parametrize("segmenter", ["whitespace", "moses", "character"])
 def test_every_segmenter_can_forbid_unknown_words(segmenter: str) -> None:
     side = TextSide("en", segmenter, vocabulary=Vocabulary.build({"dog": 1}))
     unknown = Constraints(forbidden=["<unk>"])
-    assert ConstraintEncoder(side).encode(unknown, 1).phrases.forbidden == [[UNK]]
+    assert ConstraintEncoder(side).encode(unknown, 1).forbidden == [[UNK]]
 
 
 def test_a_translation_as_long_as_the_model_can_read_is_aligned(make_run: MakeRun) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.search.beam import beam_search
 from jtrans.decoding.search.next_token import block_loops, block_repeated_ngrams
+from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.errors import DecodingError
 from jtrans.text.vocabulary import EOS, UNK
@@ -26,10 +27,11 @@ def search(
     model: Any,
     sources: tuple[Tensor, Tensor],
     options: SearchOptions,
-    prefixes: Sequence[list[int]] | None = None,
+    prefixes: Sequence[list[int]] = (),
 ) -> list[list[Hypothesis]]:
     """Search with one model from ids and mask together."""
-    return beam_search([model], sources[0], sources[1], options, prefixes)
+    constraints = [SearchConstraints(prefix) for prefix in prefixes]
+    return beam_search([model], sources[0], sources[1], options, constraints)
 
 
 def ngrams(tokens: list[int], n: int) -> list[tuple[int, ...]]:

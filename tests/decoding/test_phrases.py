@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jtrans.data.batch import Ids
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.search.beam import beam_search
-from jtrans.decoding.search.phrases import Phrases
+from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.text.vocabulary import EOS, UNK
 
@@ -27,13 +27,12 @@ def search(
     model: Any,
     padded: Any,
     options: SearchOptions,
-    phrases: Sequence[Phrases] | None,
+    constraints: Sequence[SearchConstraints],
     sources: list[list[int]] = SOURCES,
-    **more: Any,
 ) -> list[list[Hypothesis]]:
     """Search for the translations of some sentences with one model."""
     ids, mask = padded(sources)
-    return beam_search([model], ids, mask, options, phrases=phrases, **more)
+    return beam_search([model], ids, mask, options, constraints)
 
 
 def contains(tokens: Sequence[int], phrase: Ids, within: frozenset[int]) -> bool:
@@ -45,10 +44,10 @@ def contains(tokens: Sequence[int], phrase: Ids, within: frozenset[int]) -> bool
     )
 
 
-def needed(tokens: Sequence[int], phrases: Phrases) -> int:
+def needed(tokens: Sequence[int], constraints: SearchConstraints) -> int:
     """The tokens of missing phrases side by side, less what is begun."""
-    within = phrases.continued
-    missing = [p for p in phrases.required if not contains(tokens, p, within)]
+    within = constraints.continued
+    missing = [p for p in constraints.required if not contains(tokens, p, within)]
     begun = max(
         (
             size
@@ -85,18 +84,18 @@ def test_a_beam_as_wide_as_the_space_finds_what_enumeration_finds(
     forbidden: list[list[int]],
     within: frozenset[int],
 ) -> None:
-    phrases, limit = Phrases(required, forbidden, within), 5
-    assume(phrases.room() <= limit)
+    constraints, limit = SearchConstraints([], required, forbidden, within), 5
+    assume(constraints.room <= limit)
     model = tiny_model(6, seed=seed)
     options = SearchOptions(beam=120, nbest=120, max_length=str(limit))
-    [hypotheses] = search(model, padded, options, [phrases], [SOURCES[0]])
+    [hypotheses] = search(model, padded, options, [constraints], [SOURCES[0]])
     fulfilling = [
         [*body, EOS]
         for length in range(1, limit)
         for body in itertools.product(WORDS, repeat=length)
         if all(contains(body, phrase, within) for phrase in required)
         and not any(contains(body, phrase, within) for phrase in forbidden)
-        and all(needed(body[:t], phrases) <= limit - t - 1 for t in range(length + 1))
+        and all(needed(body[:t], constraints) <= limit - t - 1 for t in range(length + 1))
     ]
     scores = {
         tuple(tokens): log_prob(model, SOURCES[0], tokens, padded) / len(tokens)
@@ -131,25 +130,26 @@ def test_any_beam_finds_only_hypotheses_with_their_phrases(
     """Also where a phrase repeats what may not be repeated otherwise."""
     model = tiny_model(12, seed=seed)
     within = frozenset([11])
-    phrases = [Phrases(phrases, (), within) for phrases in required]
+    constraints = [SearchConstraints([], phrases, (), within) for phrases in required]
     ngram, repeats = blocking
     options = SearchOptions(
         beam=beam, nbest=beam, max_length="12", no_repeat_ngram=ngram, max_repeats=repeats
     )
-    results = search(model, padded, options, phrases)
-    for wanted, hypotheses in zip(phrases, results, strict=True):
+    results = search(model, padded, options, constraints)
+    for own, hypotheses in zip(constraints, results, strict=True):
         assert hypotheses
         assert len({tuple(each.tokens) for each in hypotheses}) == len(hypotheses)
         for hypothesis in hypotheses:
-            assert all(contains(hypothesis.tokens, phrase, within) for phrase in wanted.required)
+            assert all(contains(hypothesis.tokens, phrase, within) for phrase in own.required)
             assert len(hypothesis.tokens) <= 12
 
 
 def test_a_sentence_without_phrases_is_searched_as_ever(tiny_model: Any, padded: Any) -> None:
     model = tiny_model(16, seed=2)
     options = SearchOptions(beam=4, nbest=4, max_length="S+6")
-    free = search(model, padded, options, None)
-    some = search(model, padded, options, [Phrases(), Phrases([[9, 8]], [[4]]), Phrases()])
+    free = search(model, padded, options, [])
+    none = SearchConstraints()
+    some = search(model, padded, options, [none, SearchConstraints([], [[9, 8]], [[4]]), none])
     assert [h.tokens for h in some[0]] == [h.tokens for h in free[0]]
     assert [h.tokens for h in some[2]] == [h.tokens for h in free[2]]
     assert some[1] != free[1]
@@ -158,23 +158,26 @@ def test_a_sentence_without_phrases_is_searched_as_ever(tiny_model: Any, padded:
 def test_phrases_follow_a_prefix_that_may_hold_some(tiny_model: Any, padded: Any) -> None:
     model = tiny_model(16, seed=2)
     options = SearchOptions(beam=4, nbest=4, max_length="7")
-    phrases = [Phrases([[9, 8], [5]]), Phrases([[9, 8], [5]]), Phrases()]
-    prefixes = [[6, 9], [9, 8, 4], [5]]
-    results = search(model, padded, options, phrases, prefixes=prefixes)
-    for wanted, prefix, hypotheses in zip(phrases, prefixes, results, strict=True):
+    constraints = [
+        SearchConstraints([6, 9], [[9, 8], [5]]),
+        SearchConstraints([9, 8, 4], [[9, 8], [5]]),
+        SearchConstraints([5]),
+    ]
+    results = search(model, padded, options, constraints)
+    for own, hypotheses in zip(constraints, results, strict=True):
         assert hypotheses
         for hypothesis in hypotheses:
-            assert hypothesis.tokens[: len(prefix)] == prefix
-            assert all(contains(hypothesis.tokens, p, frozenset()) for p in wanted.required)
+            assert hypothesis.tokens[: len(own.prefix)] == own.prefix
+            assert all(contains(hypothesis.tokens, p, frozenset()) for p in own.required)
 
 
-def test_demands_that_nothing_fulfils_give_nothing(tiny_model: Any, padded: Any) -> None:
+def test_constraints_that_nothing_fulfils_give_nothing(tiny_model: Any, padded: Any) -> None:
     """Between two phrases that may not meet there is no room for a third word."""
-    phrases = Phrases([[4], [5]], [[4, 5], [5, 4]])
+    constraints = SearchConstraints([], [[4], [5]], [[4, 5], [5, 4]])
 
     def translations_within(limit: str) -> list[Hypothesis]:
         options = SearchOptions(beam=6, max_length=limit)
-        return search(tiny_model(8), padded, options, [phrases], [[5, 1]])[0]
+        return search(tiny_model(8), padded, options, [constraints], [[5, 1]])[0]
 
     assert translations_within("3") == []
     [hypothesis] = translations_within("4")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jtrans.decoding.options import SamplingOptions, SearchOptions
+from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.decoding.search.sampling import SentenceRandom, choose, draw
 from jtrans.decoding.search.trace import Hypothesis
 from jtrans.errors import DecodingError
@@ -27,10 +28,11 @@ def drawn_by(
     sources: tuple[Tensor, Tensor],
     options: SearchOptions,
     sampling: SamplingOptions,
-    prefixes: Sequence[list[int]] | None = None,
+    prefixes: Sequence[list[int]] = (),
 ) -> list[list[Hypothesis]]:
     """Draw from one model, from ids and mask together."""
-    return draw([model], sources[0], sources[1], options, sampling, prefixes)
+    constraints = [SearchConstraints(prefix) for prefix in prefixes]
+    return draw([model], sources[0], sources[1], options, sampling, constraints)
 
 
 def test_first_tokens_have_the_shares_of_the_model(tiny_model: Any, padded: Any) -> None:

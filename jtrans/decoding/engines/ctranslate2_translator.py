@@ -76,7 +76,7 @@ class CTranslate2Translator(Translator):
     ) -> list[list[Hypothesis]]:
         assert self.engine is not None
         prefixes = [each.constraints.prefix for each in sentences]
-        if any(each.constraints.phrases for each in sentences):
+        if any(each.constraints.has_phrases for each in sentences):
             raise DecodingError(
                 "CTranslate2 cannot follow required and forbidden phrases",
                 where="--engine ctranslate2",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jtrans.decoding.options import SamplingOptions, SearchOptions
-from jtrans.decoding.search.phrases import Phrases
+from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.errors import DecodingError
 from jtrans.text.bpe import MARK
 from jtrans.text.pipeline import TextSide
@@ -27,15 +27,14 @@ class Constraints:
 
 
 @dataclass(frozen=True)
-class EncodedConstraints:
-    """The constraints of one line, as target ids without ``</s>``."""
+class EncodedConstraints(SearchConstraints):
+    """The constraints of one line, as the search takes them."""
 
-    prefix: list[int]  # what the translation begins with
-    words: list[str]  # the words of the prefix, also unknown ones; none if it is given as tokens
-    phrases: Phrases  # required and forbidden
+    # the words of the prefix, unknown ones included; none if it is given as tokens
+    words: Sequence[str] = ()
 
 
-NO_CONSTRAINTS = EncodedConstraints([], [], Phrases())
+NO_CONSTRAINTS = EncodedConstraints()
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,8 @@ class ConstraintEncoder:
                 ids is not whole and self._contains(whole, ids) for whole in required.values()
             )
         ]
-        phrases = Phrases(least, list(forbidden.values()), self.continued)
-        return EncodedConstraints(prefix, [] if constraints.prefix_tokens else words, phrases)
+        words = [] if constraints.prefix_tokens else words
+        return EncodedConstraints(prefix, least, list(forbidden.values()), self.continued, words)
 
     def _prefix(self, words: list[str], tokens: Sequence[str], line: int) -> list[int]:
         """Return the ids of a prefix, which is raw words or tokens of the model."""
@@ -160,11 +159,10 @@ def check_room(constraints: EncodedConstraints, limit: int, line: int) -> None:
             hint=f"a shorter prefix, or {hint}",
             kind="decoding.long-prefix",
         )
-    room = constraints.phrases.room(constraints.prefix)
-    if constraints.phrases.required and room > limit:
+    if constraints.required and constraints.room > limit:
         raise _refusal(
             line,
-            f"required phrases, a prefix if there is one, and </s> take {room} tokens, "
+            f"required phrases, a prefix if there is one, and </s> take {constraints.room} tokens, "
             f"but the translation has at most {limit}",
             f"fewer phrases, or {hint}",
         )
@@ -180,7 +178,7 @@ def check_search(
     Raises:
         DecodingError: phrases are required of samples, or of groups of a beam.
     """
-    if not any(each.phrases.required for each in constraints):
+    if not any(each.required for each in constraints):
         return
     if sampling or options.diverse_groups > 1:
         raise DecodingError(

@@ -158,16 +158,9 @@ class PreparedConvS2S:
         empty = torch.zeros(B * beam, windows, dtype=self.dtype)
         return ConvolutionState(self._attended(memory), empty)
 
+    @mkl_for_tiny_products()
     def step(self, token: Tensor, state: ConvolutionState) -> Tensor:
         """Read one more token of each hypothesis, [N] -> [N, O]."""
-        with mkl_for_tiny_products():
-            return self._step(token, state)
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """Return logits, [..., O] -> [..., V]."""
-        return self.output(hidden)
-
-    def _step(self, token: Tensor, state: ConvolutionState) -> Tensor:
         g = self.model.target_embedding(token[:, None], start=state.length)[:, 0]  # [N, E]
         state.length += 1
         source = state.source
@@ -189,6 +182,10 @@ class PreparedConvS2S:
             states.append(total)
         state.windows = torch.cat(windows, dim=1)
         return self.last(states[-1])
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., O] -> [..., V]."""
+        return self.output(hidden)
 
     def _attended(self, memory: Convs2sMemory) -> AttendedLayers:
         """Prepare the source for all layers."""

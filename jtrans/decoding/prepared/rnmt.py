@@ -97,16 +97,9 @@ class PreparedRnmt:
         bias, values, keys = at_least_read(state.keys.bias, state.keys.values, state.keys.keys)
         return RnmtState(AdditiveKeys(values, keys, bias), state.states)
 
+    @mkl_for_tiny_products()
     def step(self, token: Tensor, state: RnmtState) -> Tensor:
         """Read one more token of each hypothesis, [N] -> [N, 2E]."""
-        with mkl_for_tiny_products():
-            return self._step(token, state)
-
-    def project(self, hidden: Tensor) -> Tensor:
-        """Return logits, [..., 2E] -> [..., V]."""
-        return self.output(hidden)
-
-    def _step(self, token: Tensor, state: RnmtState) -> Tensor:
         before, after = state.states, torch.empty_like(state.states)
         embedded = F.embedding(token, self.embedding)
         x = self.first.step(embedded, before[-1], before[:2], after[:2])
@@ -116,6 +109,10 @@ class PreparedRnmt:
             x = layer.step(x, context, before[2 * n : 2 * n + 2], after[2 * n : 2 * n + 2])
         state.states = after
         return torch.cat([x, context], dim=1)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Return logits, [..., 2E] -> [..., V]."""
+        return self.output(hidden)
 
     def _attend(self, x: Tensor, state: RnmtState, context: Tensor) -> None:
         """Write the context of the states x, [N, E]."""

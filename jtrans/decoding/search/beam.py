@@ -18,14 +18,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from jtrans.data.batch import Ids
 from jtrans.decoding.lanes import leave_if_unwanted
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.candidates import Choice, Continuations, survivors
 from jtrans.decoding.search.diversity import DiverseGroups
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
-from jtrans.decoding.search.phrases import Phrases, RequiredPhrases
+from jtrans.decoding.search.phrases import RequiredPhrases, SearchConstraints
 from jtrans.decoding.search.trace import Hypothesis, Trace
 from jtrans.models.base import Memory, State
 from jtrans.nn.cpu.threads import threads_for
@@ -40,8 +39,7 @@ def beam_search(
     source: Tensor,
     source_mask: Tensor,
     options: SearchOptions,
-    prefixes: Sequence[Ids] | None = None,
-    phrases: Sequence[Phrases] | None = None,
+    constraints: Sequence[SearchConstraints] = (),
     memories: Sequence[Memory] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search for the best translations of some sentences.
@@ -51,13 +49,12 @@ def beam_search(
         source: token ids, padded on the right, [B, S].
         source_mask: True on real tokens, [B, S].
         options: beam, limits and ranking.
-        prefixes: the first tokens of each translation, without ``</s>``; none by default.
-        phrases: required and forbidden phrases of each translation; none by default.
+        constraints: of each sentence; by default none.
         memories: of each model, where they do not all read `source`.
 
     Returns:
         For each sentence up to `options.nbest` hypotheses, best score first; none only where no
-        hypothesis could fulfil the demands on its phrases.
+        hypothesis could fulfil the constraints on phrases.
 
     Raises:
         DecodingError: the model's probabilities are not finite.
@@ -66,14 +63,14 @@ def beam_search(
     rows = B * options.beam * (S if any(model.is_joint for model in models) else 1)
     with torch.no_grad(), threads_for(rows, source.device):
         limits = [options.limit(length, models) for length in source_mask.sum(1).tolist()]
-        rules = TokenRules(options, limits, source.device, prefixes, phrases)
+        rules = TokenRules(options, limits, source.device, constraints)
         choice = _choice(options, rules)
         memories = memories or [model.encode(source, source_mask) for model in models if limits]
         search = _Search(models, memories, limits, options, rules, choice)
         while search.is_running:
             leave_if_unwanted()
             search.advance()
-        return search.trace.read(options, may_fail=phrases is not None)
+        return search.trace.read(options, may_fail=rules.has_phrases)
 
 
 def _choice(options: SearchOptions, rules: TokenRules) -> Choice:

@@ -13,10 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from jtrans.data.batch import Ids
 from jtrans.decoding.options import SearchOptions
 from jtrans.decoding.prepared.base import Searchable
-from jtrans.decoding.search.phrases import Phrases, block_phrases, phrase_table
+from jtrans.decoding.search.phrases import SearchConstraints, block_phrases, phrase_table
 from jtrans.models.base import State
 from jtrans.text.vocabulary import EOS, PAD, SPARE
 
@@ -46,9 +45,7 @@ class TokenRules:
         options: minimum length and n-grams.
         limits: most target tokens of each sentence.
         device: where the search runs.
-        prefixes: the first tokens of each translation, without ``</s>``, empty where none are
-            given; None for no sentence.
-        phrases: of each translation; None for no sentence.
+        constraints: of each sentence; empty if there are none.
     """
 
     def __init__(
@@ -56,22 +53,24 @@ class TokenRules:
         options: SearchOptions,
         limits: Sequence[int],
         device: torch.device,
-        prefixes: Sequence[Ids] | None = None,
-        phrases: Sequence[Phrases] | None = None,
+        constraints: Sequence[SearchConstraints],
     ) -> None:
         self.options = options
         self.limit = torch.tensor(limits, device=device)  # [B]
         self._never = torch.tensor([PAD, SPARE], device=device)
-        self.longest = max(map(len, prefixes or ()), default=0)
-        rows = [
-            [*map(int, prefix), *[PAD] * (self.longest - len(prefix))] for prefix in prefixes or ()
-        ]
-        phrases = phrases or ()
-        continued = next((each.continued for each in phrases if each.continued), frozenset())
+        prefixes = [list(map(int, each.prefix)) for each in constraints]
+        self.longest = max(map(len, prefixes), default=0)
+        rows = [[*prefix, *[PAD] * (self.longest - len(prefix))] for prefix in prefixes]
+        continued = next((each.continued for each in constraints if each.continued), frozenset())
         # None without any
-        self.required = phrase_table([each.required for each in phrases], continued, device)
-        self._forbidden = phrase_table([each.forbidden for each in phrases], continued, device)
+        self.required = phrase_table([each.required for each in constraints], continued, device)
+        self._forbidden = phrase_table([each.forbidden for each in constraints], continued, device)
         self._forced = torch.tensor(rows, dtype=torch.int64, device=device)  # [B, longest]
+
+    @property
+    def has_phrases(self) -> bool:
+        """Whether phrases are required or forbidden in any sentence."""
+        return self.required is not None or self._forbidden is not None
 
     @property
     def needs_prefix(self) -> bool:

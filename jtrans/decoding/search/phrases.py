@@ -27,22 +27,25 @@ from jtrans.text.vocabulary import EOS, PAD
 
 
 @dataclass(frozen=True)
-class Phrases:
-    """The phrases of one sentence, as ids without ``</s>``."""
+class SearchConstraints:
+    """The constraints on the translation of one sentence, as target ids without ``</s>``."""
 
-    required: Sequence[Ids] = ()  # every hypothesis contains them
-    forbidden: Sequence[Ids] = ()  # no hypothesis contains one of them
+    prefix: Ids = ()  # its first tokens, fewer than its limit
+    required: Sequence[Ids] = ()  # phrases that it contains
+    forbidden: Sequence[Ids] = ()  # phrases that it does not contain
     # the tokens that end within a word, the same for all sentences
     continued: frozenset[int] = frozenset()
 
-    def __bool__(self) -> bool:
-        """Whether there is any phrase."""
+    @property
+    def has_phrases(self) -> bool:
+        """Whether any phrase is required or forbidden."""
         return bool(self.required or self.forbidden)
 
-    def room(self, prefix: Ids = ()) -> int:
-        """Return the target tokens that prefix, required phrases and ``</s>`` take at most."""
-        is_within_word = bool(len(prefix)) and int(prefix[-1]) in self.continued
-        return len(prefix) + is_within_word + sum(map(len, self.required)) + 1
+    @property
+    def room(self) -> int:
+        """The most target tokens that prefix, required phrases and ``</s>`` take."""
+        is_within_word = len(self.prefix) > 0 and int(self.prefix[-1]) in self.continued
+        return len(self.prefix) + is_within_word + sum(map(len, self.required)) + 1
 
 
 @dataclass(frozen=True)

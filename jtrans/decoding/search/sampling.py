@@ -18,12 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jtrans.data.batch import Ids
 from jtrans.decoding.lanes import leave_if_unwanted
 from jtrans.decoding.options import SamplingOptions, SearchOptions
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.search.next_token import TokenRules, next_log_probs
-from jtrans.decoding.search.phrases import Phrases
+from jtrans.decoding.search.phrases import SearchConstraints
 from jtrans.decoding.search.trace import Hypothesis, require_finite
 from jtrans.models.base import Memory, State
 from jtrans.text.vocabulary import EOS
@@ -37,8 +36,7 @@ def draw(
     source_mask: Tensor,
     options: SearchOptions,
     sampling: SamplingOptions,
-    prefixes: Sequence[Ids] | None = None,
-    phrases: Sequence[Phrases] | None = None,
+    constraints: Sequence[SearchConstraints] = (),
     memories: Sequence[Memory] | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw `options.beam` translations of each sentence, independent of each other.
@@ -49,8 +47,7 @@ def draw(
         source_mask: True on real tokens, [B, S].
         options: their number, their limits, and how many are returned.
         sampling: the distribution and the seed.
-        prefixes: the first tokens of each translation, without ``</s>``; none by default.
-        phrases: forbidden phrases of each translation; none by default.
+        constraints: of each sentence, without required phrases; by default none.
         memories: of each model, where they do not all read `source`.
 
     Returns:
@@ -66,7 +63,7 @@ def draw(
         for row, length in enumerate(lengths)
     ]
     with torch.no_grad():
-        rules = TokenRules(options, limits, source.device, prefixes, phrases)
+        rules = TokenRules(options, limits, source.device, constraints)
         memories = memories or [model.encode(source, source_mask) for model in models]
         states = [
             model.begin(memory, options.beam)

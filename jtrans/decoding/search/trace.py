@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +39,9 @@ class Trace:
 
     def __init__(self, steps: int, sentences: int, beam: int) -> None:
         self.steps = steps
-        self._shape = (sentences, beam)
-        self._live = _Written()
-        self._ended = _Written()
+        self._sentences = sentences
+        self._live = _Written((sentences, beam), (np.int64, np.int64, np.float64))
+        self._ended = _Written((sentences, beam), (np.bool_, np.int64, np.float64))
 
     def live(
         self, step: int, active: Tensor, token: Tensor, parent: Tensor, log_prob: Tensor
@@ -71,14 +72,11 @@ class Trace:
         Raises:
             DecodingError: a sentence has none: probabilities are nan, or rules exclude all tokens.
         """
-        taken = self._live.steps
-        ends, parents, last_log_prob = self._ended.read(
-            taken, self._shape, (bool, np.int64, np.float64)
-        )
+        ends, parents, last_log_prob = self._ended.read(self._live.steps)
         step, sentence, _ = ends.nonzero()
         last = (parents[ends], last_log_prob[ends])
         tokens, log_probs = self._follow(step, sentence, *last)
-        finished: list[list[Hypothesis]] = [[] for _ in range(self._shape[0])]
+        finished: list[list[Hypothesis]] = [[] for _ in range(self._sentences)]
         for i, length in enumerate((step + 1).tolist()):
             token_log_probs = log_probs[i, :length].tolist()
             log_prob = sum(token_log_probs)
@@ -98,8 +96,7 @@ class Trace:
 
     def _failure(self, sentence: int) -> DecodingError:
         """Return why a sentence has no finished hypothesis."""
-        kinds = (np.int64, np.int64, np.float64)
-        _, _, log_prob_of_token = self._live.read(self._live.steps, self._shape, kinds)
+        _, _, log_prob_of_token = self._live.read(self._live.steps)
         return _not_finite() if np.isnan(log_prob_of_token[:, sentence]).any() else _excluded()
 
     def _follow(
@@ -116,8 +113,7 @@ class Trace:
         [F, steps].
         """
         taken = self._live.steps
-        kinds = (np.int64, np.int64, np.float64)
-        token, parents, log_prob_of_token = self._live.read(taken, self._shape, kinds)
+        token, parents, log_prob_of_token = self._live.read(taken)
         tokens = np.full((len(step), taken), EOS, dtype=np.int64)
         log_probs = np.zeros((len(step), taken), dtype=np.float64)
         log_probs[np.arange(len(step)), step] = log_prob
@@ -131,10 +127,16 @@ class Trace:
 
 
 class _Written:
-    """Values of the sentences active at some steps."""
+    """Values of the sentences active at some steps.
 
-    def __init__(self) -> None:
+    Args:
+        shape: [B, k].
+        dtypes: of the values.
+    """
+
+    def __init__(self, shape: tuple[int, int], dtypes: Sequence[type[np.generic]]) -> None:
         self.steps = 0  # none from here on
+        self._shape, self._dtypes = shape, dtypes
         self._steps: list[int] = []
         self._active: list[Tensor] = []
         self._values: list[tuple[Tensor, ...]] = []
@@ -146,17 +148,9 @@ class _Written:
         self._active.append(active)
         self._values.append(values)
 
-    def read(
-        self, steps: int, shape: tuple[int, int], kinds: tuple[Any, ...]
-    ) -> list[NDArray[Any]]:
-        """Return the values of all steps, [steps, B, k] each, 0 where none were added.
-
-        Args:
-            steps: their number.
-            shape: [B, k].
-            kinds: of the values.
-        """
-        result = [np.zeros((steps, *shape), dtype=kind) for kind in kinds]
+    def read(self, steps: int) -> list[NDArray[Any]]:
+        """Return the values of the first `steps`, [steps, B, k] each, 0 where none were added."""
+        result = [np.zeros((steps, *self._shape), dtype=dtype) for dtype in self._dtypes]
         if self._steps:
             sizes = [len(active) for active in self._active]
             where = np.repeat(self._steps, sizes), torch.cat(self._active).cpu().numpy()
