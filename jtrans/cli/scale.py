@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jtrans.scaling.solve import Scaling
 
 LOSSES, TRAINING = "Given losses", "Training"
+Losses = tuple[float, float, float]  # of the base, the deeper and the wider model
 MOST_LAYERS, MOST_WIDTH = 10_000, 1000.0  # of a base model, and F/E
 
 
@@ -44,11 +45,13 @@ def scale(
     plan_only: bool = flag("--plan-only", "Only say what would be trained.", TRAINING),
     set_: list[str] | None = SETTINGS,
     device: str | None = DEVICE,
-    from_losses: tuple[float, float, float] | None = option(
+    from_losses: Losses | None = option(
         "Validation losses, in nats per token.", "BASE DEEPER WIDER", panel=LOSSES
     ),
-    layers: int | None = option("Layers of the base model.", panel=LOSSES, min=1, max=MOST_LAYERS),
-    width_ratio: float | None = option("F/E of the base model.", panel=LOSSES),
+    layers: int | None = option(
+        "Without a recipe: joint layers of the base model.", panel=LOSSES, min=1, max=MOST_LAYERS
+    ),
+    width_ratio: float | None = option("Without a recipe: its F/E.", panel=LOSSES),
     as_json: bool = JSON,
 ) -> None:
     """Scale a model by the gradients of its validation loss (Li et al. 2020).
@@ -61,13 +64,14 @@ def scale(
     jtrans scale demo/reformer-fast --ratio 2 --run
 
     jtrans scale --from-losses 1.60 1.58937 1.58931 --layers 5 --width-ratio 4
+
+    jtrans scale iwslt14-de-en/transformer --from-losses 1.60 1.58937 1.58931
     """
     from jtrans.scaling.solve import check_ratio, check_step
 
     check_ratio(ratio)
     check_step(step)
-    if recipe is None:
-        losses = _given_losses(from_losses, layers, width_ratio)
+    if from_losses is not None or recipe is None:
         _refuse_training_options(
             {
                 "--data": data,
@@ -75,16 +79,21 @@ def scale(
                 "--seeds": seeds,
                 "--run": run,
                 "--plan-only": plan_only,
-                "--set": set_,
+                "--set": set_ if recipe is None else None,
                 "--device": device,
             }
         )
-        _scale_losses(*losses, ratio=ratio, step=step, as_json=as_json)
-        return
-    if from_losses is not None or layers is not None or width_ratio is not None:
+        if recipe is None:
+            _scale_joint_layers(from_losses, layers, width_ratio, ratio, step, as_json=as_json)
+            return
+    if layers is not None or width_ratio is not None:
         raise usage_error(
-            "a recipe and --from-losses exclude each other", "leave one or the other out"
+            "the recipe says how large the base model is",
+            "leave --layers and --width-ratio out, or the recipe",
         )
+    if from_losses is not None:
+        _scale_sizes(recipe, set_ or [], from_losses, ratio, step, as_json=as_json)
+        return
     if run and plan_only:
         raise usage_error("--run and --plan-only exclude each other", "leave one of them out")
     plan = _make_plan(recipe, data, out, ratio, step, seeds, set_)
@@ -92,21 +101,6 @@ def scale(
         _show_plan(plan, device, as_json=as_json)
     else:
         _scale_recipe(plan, device, with_scaled=run, as_json=as_json)
-
-
-def _given_losses(
-    losses: tuple[float, float, float] | None, layers: int | None, width_ratio: float | None
-) -> tuple[tuple[float, float, float], int, float]:
-    if losses is None or layers is None or width_ratio is None:
-        raise usage_error(
-            "give a recipe, or --from-losses with --layers and --width-ratio",
-            "jtrans scale --from-losses 1.60 1.58937 1.58931 --layers 5 --width-ratio 4",
-        )
-    if not 0.0 < width_ratio <= MOST_WIDTH:
-        raise usage_error(
-            f"the ratio F/E is {width_ratio:g}", "--width-ratio 4", where="--width-ratio"
-        )
-    return losses, layers, width_ratio
 
 
 def _refuse_training_options(options: Mapping[str, object]) -> None:
@@ -120,28 +114,60 @@ def _refuse_training_options(options: Mapping[str, object]) -> None:
             )
 
 
-def _scale_losses(
-    losses: tuple[float, float, float],
-    layers: int,
-    width_ratio: float,
-    *,
+def _scale_joint_layers(
+    losses: Losses | None,
+    layers: int | None,
+    width_ratio: float | None,
     ratio: float,
     step: int,
+    *,
     as_json: bool,
 ) -> None:
+    """Solve for the one stack of joint layers of the paper."""
     from jtrans.scaling.solve import Gradients, joint_layers, solve
 
+    if losses is None or layers is None or width_ratio is None:
+        raise usage_error(
+            "give a recipe, or --from-losses with --layers and --width-ratio",
+            "jtrans scale --from-losses 1.60 1.58937 1.58931 --layers 5 --width-ratio 4",
+        )
+    if not 0.0 < width_ratio <= MOST_WIDTH:
+        raise usage_error(
+            f"the ratio F/E is {width_ratio:g}", "--width-ratio 4", where="--width-ratio"
+        )
     gradients = Gradients.from_losses(*losses, step=step)
     scaling = solve([joint_layers(layers)], width_ratio, gradients, ratio)
+    _show_sizes(scaling, {"layers": layers}, as_json=as_json)
+
+
+def _scale_sizes(
+    recipe: str, settings: list[str], losses: Losses, ratio: float, step: int, *, as_json: bool
+) -> None:
+    """Solve for the sizes of a recipe, of any system."""
+    from jtrans.config import load_config
+    from jtrans.models.zoo import system_configs
+    from jtrans.scaling.sizes import layer_counts, resized, size_settings, stack_sizes, width_ratio
+    from jtrans.scaling.solve import Gradients, solve
+
+    config = load_config(recipe, system_configs(), overrides=settings)
+    gradients = Gradients.from_losses(*losses, step=step)
+    scaling = solve(stack_sizes(config), width_ratio(config), gradients, ratio)
+    _show_sizes(scaling, layer_counts(config), as_json=as_json)
+    if scaling.changes_nothing:
+        return
+    added = {"more_layers": scaling.more_layers, "more_width": scaling.more_width}
+    settings = [*settings, *size_settings(resized(config, **added))]
+    options = [part for setting in settings for part in ("--set", setting)]
+    console.next_step(shlex.join(["jtrans", "train", recipe, *options]))
+
+
+def _show_sizes(scaling: Scaling, layers: Mapping[str, int], *, as_json: bool) -> None:
     if as_json:
         console.print_json(scaling.to_json())
-        return
-    _print_scaling(scaling, {"layers": layers})
+    else:
+        _print_scaling(scaling, layers)
     if scaling.changes_nothing:
-        console.warn(
-            f"a ratio of {ratio:g} is too small for one more layer or a wider FFN: the base model "
-            "stays as it is"
-        )
+        console.warn(scaling.too_small)
 
 
 def _print_scaling(scaling: Scaling, layers: Mapping[str, int]) -> None:
@@ -245,21 +271,28 @@ def _scale_recipe(
 
     runs = [_train(plan, name, plan.configs[name], device) for name in MEASURED]
     depth, width = find_gradients(plan, runs)
+    console.say("Gradients", f"{depth} of depth, {width} of width, nats")
     scaling = find_scaling(plan, depth, width)
     larger = scaled_config(plan, scaling)
     console.say("Estimating", "memory and time of the base and of the scaled model")
     estimates = predict({BASE: plan.configs[BASE], SCALED: larger}, plan.data, device)
     result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
     recipe, page = write_recipe(result), write_report(result)
-    if with_scaled:
+    same = plan.measured_name(larger)  # of a model that has these sizes already
+    if with_scaled and same is None:
         runs.append(_train(plan, SCALED, larger, device))
         result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
         page = write_report(result)
     _show_result(result, as_json=as_json)
     console.say("Written", f"{recipe}, {page}")
-    place = shlex.quote(str(plan.run_folder(SCALED, plan.seeds[0])))
-    if with_scaled:
-        base = shlex.quote(str(plan.run_folder(BASE, plan.seeds[0])))
+    if same == BASE:
+        return
+    base, place = (
+        shlex.quote(str(plan.run_folder(name, plan.seeds[0]))) for name in (BASE, same or SCALED)
+    )
+    if same is not None:
+        console.say("Scaled", f"it is the {same} model, which is trained already")
+    if with_scaled or same is not None:
         console.next_step(f"jtrans score {base} {place}")
         return
     data = shlex.quote(str(plan.data))

@@ -299,7 +299,7 @@ def read_info(folder: Path) -> dict[str, Any]:
             hint=f"did you mean {folder.with_name(near)}?"
             if near
             else f"prepare one: jtrans prepare --train PREFIX --valid PREFIX --languages de-en "
-            f"--out {folder}",
+            f"--out {shlex.quote(str(folder))}",
             kind="corpus.not-prepared",
         )
     try:

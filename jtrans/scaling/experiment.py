@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 BASE, DEEPER, WIDER, SCALED = "base", "deeper", "wider", "scaled"
 MEASURED = (BASE, DEEPER, WIDER)
-# of Student's t, 97.5 %, by degrees of freedom; beyond, that of the normal distribution
+# of Student's t, 97.5 %, by degrees of freedom; the last one is a little too large beyond
 T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-NORMAL_QUANTILE = 1.96
+CONVERGED = {"patience", "floor"}  # why a run ended that was not cut off
 # what may differ in the runs of an earlier command: they go on where they ended
 LONGER = ("training.max_", "training.stop", "training.keep")
 
@@ -63,14 +63,35 @@ class ScalingPlan:
         }
 
     def check(self) -> None:
-        """Check the sizes and the corpus before anything is trained.
+        """Check the sizes, the corpus and runs that are there before anything is trained.
 
         Raises:
-            JtransError: a system without depth and width, or a corpus that cannot be read.
+            JtransError: a system without depth and width, a corpus that cannot be read, or a run
+                with other settings.
         """
         for config in self.configs.values():
             stack_sizes(config)
         PreparedCorpus.open(self.data)
+        for name, config in self.configs.items():
+            self.check_runs(name, config)
+
+    def check_runs(self, name: str, config: Config) -> None:
+        """Refuse runs of a model that were begun with other settings.
+
+        Raises:
+            ConfigError: naming the setting and the run.
+        """
+        from jtrans.training.setup.continuing import check_same_run
+
+        for seed in self.seeds:
+            folder = self.run_folder(name, seed)
+            if Run.exists(folder):
+                check_same_run(Run.open(folder), with_seed(config, seed), free=LONGER)
+
+    def measured_name(self, config: Config) -> str | None:
+        """Return the name of the one of the three models that is `config`, None if none is."""
+        same = (name for name, own in self.configs.items() if own.model == config.model)
+        return next(same, None)
 
     def run_folder(self, name: str, seed: int) -> Path:
         """Return the folder of a run; that of a scaled model has its ratio in its name."""
@@ -119,10 +140,13 @@ class GradientSpread:
         """Half the width of the 95 % interval of the mean, None for one seed."""
         if self.deviation is None:
             return None
-        freedom = len(self.values) - 1
-        known = freedom <= len(T_QUANTILES)
-        quantile = T_QUANTILES[freedom - 1] if known else NORMAL_QUANTILE
+        quantile = T_QUANTILES[min(len(self.values) - 1, len(T_QUANTILES)) - 1]
         return quantile * self.deviation / math.sqrt(len(self.values))
+
+    def __str__(self) -> str:
+        """Return the mean with its interval, if there is one."""
+        half = self.half_interval
+        return f"{self.mean:.5f}" + ("" if half is None else f" ± {half:.5f}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -161,16 +185,18 @@ class ScalingResult:
             lines.append(
                 "one seed: how much the gradients vary is unknown (--seeds 1,2,3 would tell)"
             )
-        reasons = {reason for model in self.runs for reason in model.reasons.values()}
-        if "max_minutes" in reasons:
+        measured = self.runs[: len(MEASURED)]
+        limits = {run.reasons[seed] for run in measured for seed in run.updates} - CONVERGED
+        if limits and any(run.updates != measured[0].updates for run in measured):
+            counts = ", ".join(
+                f"{run.name} {statistics.fmean(run.updates.values()):,.0f}" for run in measured
+            )
             lines.append(
-                "time ended training: larger models had fewer updates than the base model, which "
-                "lowers their gradients"
+                f"the models were not trained for equally many updates ({counts}): a model with "
+                "fewer looks worse than it is"
             )
         if self.scaling.changes_nothing:
-            lines.append(
-                f"a ratio of {self.plan.ratio:g} is too small for one more layer or a wider FFN"
-            )
+            lines.append(self.scaling.too_small)
         return lines
 
     def to_json(self) -> dict[str, Any]:
@@ -225,21 +251,21 @@ def train_model(
         JtransError: as `jtrans.training.session.train`; or a run has other settings.
     """
     from jtrans.training.session import train
-    from jtrans.training.setup.continuing import check_same_run
+    from jtrans.training.setup.continuing import one_of_several
 
+    plan.check_runs(name, config)
     results: dict[int, Result] = {}
     for seed in plan.seeds:
-        folder, own = plan.run_folder(name, seed), with_seed(config, seed)
-        if Run.exists(folder):
-            check_same_run(Run.open(folder), own, free=LONGER)
-        result = train(
-            own,
-            data=plan.data,
-            run=folder,
-            device=device,
-            events=events(),
-            should_stop=should_stop,
-        )
+        folder = plan.run_folder(name, seed)
+        with one_of_several(folder):
+            result = train(
+                with_seed(config, seed),
+                data=plan.data,
+                run=folder,
+                device=device,
+                events=events(),
+                should_stop=should_stop,
+            )
         if result.reason == "stopped":
             return None
         results[seed] = result
@@ -262,13 +288,19 @@ def lowest_loss(run: Run) -> float:
     """Return the lowest validation loss of a run, in nats per target token.
 
     Raises:
-        WorkError: it has not been validated.
+        WorkError: it has not been validated, or has never had a finite loss.
     """
     events = (event for event in run.events() if event.get("event") == "validation")
     losses = [float(event["valid_loss"]) for event in events]
-    if not losses:
-        raise WorkError(f"the run {run.folder} has no validation", kind="scaling.no-validation")
-    return min(losses)
+    finite = [loss for loss in losses if math.isfinite(loss)]
+    if not finite:
+        raise WorkError(
+            f"the run {run.folder} has no validation"
+            + (" with a finite loss" if losses else " in its log"),
+            hint="delete it: the same command trains it again",
+            kind="scaling.no-validation",
+        )
+    return min(finite)
 
 
 def find_gradients(

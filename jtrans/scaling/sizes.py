@@ -22,10 +22,11 @@ def scalable_sizes(config: Config) -> ScalableSizes:
             if entry.config_class().model_validate({"system": name, "width": 256}).scalable_sizes
         ]
         raise ConfigError(
-            f"{config.model.system} cannot be scaled: it declares no stack of layers with an FFN "
-            "in each",
+            f"{config.model.system} cannot be scaled"
+            + (" with these settings" if config.model.system in able else "")
+            + ": it declares no stack of layers with an FFN in each",
             where="model.system",
-            hint=f"systems that can be scaled: {', '.join(able)}",
+            hint=f"systems that can be scaled, with their default settings: {', '.join(able)}",
             kind="scaling.no-depth",
         )
     return sizes
@@ -45,6 +46,12 @@ def layer_counts(config: Config) -> dict[str, int]:
 def ffn_width(config: Config) -> int:
     """Return F."""
     return int(getattr(config.model, scalable_sizes(config).ffn_width))
+
+
+def size_settings(config: Config) -> list[str]:
+    """Return depth and width as settings, each ``model.key=number``."""
+    sizes = {**layer_counts(config), scalable_sizes(config).ffn_width: ffn_width(config)}
+    return [f"model.{key}={number}" for key, number in sizes.items()]
 
 
 def width_ratio(config: Config) -> float:

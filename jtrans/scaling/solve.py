@@ -104,6 +104,17 @@ class Scaling:
         """Whether rounding leaves the base model."""
         return not (self.more_layers or self.more_width)
 
+    @property
+    def too_small(self) -> str:
+        """In words, that the ratio changes nothing, and the smallest one that does."""
+        step = 0.5 / max(self.gradients.depth, self.gradients.width)  # 1/2 is rounded up
+        least = math.floor(100.0 * self.ratio_at(step) + 1.0) / 100.0
+        is_reached = self.ratio_at(2.0 * step) >= least  # not so where one gradient shrinks
+        return (
+            f"a ratio of {self.target:g} is too small for one more layer or a wider FFN: the base "
+            f"model stays as it is{f'; --ratio {least:g} changes it' if is_reached else ''}"
+        )
+
     def ratio_at(self, step_size: float) -> float:
         """Return the ratio of parameters at another step size along the same direction."""
         return self._ratio(step_size * self.gradients.depth, step_size * self.gradients.width)

@@ -13,13 +13,12 @@ import numpy as np
 from jtrans.evaluation.scores import Score
 from jtrans.evaluation.significance import PairedResult, p_text
 from jtrans.evaluation.systems import SeedGroup, SystemScores, compare_groups
+from jtrans.scaling.experiment import T_QUANTILES
 from scripts.reproduction.catalogue import Experiment, Row
 from scripts.reproduction.results import RowResult, SplitScores, settings_differ
 from scripts.reproduction.row import LIMITS, plain, row_config
 
 BLEU, PAPER_BLEU = "bleu", "multi-bleu"
-# of Student's t, 97.5 %, by degrees of freedom
-T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 @dataclass(frozen=True)

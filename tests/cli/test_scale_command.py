@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,9 @@ def test_the_table_names_sizes_and_the_realised_ratio(jtrans: Jtrans) -> None:
         ("--from-losses", 1.6, 1.5, 1.5, "--layers", 5, "--width-ratio", 0),
         ("--from-losses", 1.6, 1.5, 1.5, "--layers", 5),
         ("--from-losses", 1.6, 1.5),
+        ("demo/rnmt-plus", *PUBLISHED[:4]),
+        ("demo/transformer", *PUBLISHED),
+        ("demo/transformer", *PUBLISHED[:4], "--run"),
         (),
     ],
 )
@@ -65,7 +69,25 @@ def test_losses_that_cannot_be_used_are_refused_in_one_paragraph(
 def test_a_ratio_too_small_for_a_layer_says_so(jtrans: Jtrans) -> None:
     result = jtrans("scale", *PUBLISHED, "--ratio", 1.01)
     assert result.code == 0
-    assert "stays as it is" in result.err
+    assert "stays as it is" in result.err and "--ratio 1.2 changes it" in result.err
+
+
+@pytest.mark.parametrize(
+    ("recipe", "sizes"),
+    [
+        ("iwslt14-de-en/reformer-fast", {"prenet_layers": 7, "layers": 7, "ffn_width": 1536}),
+        ("iwslt14-de-en/transformer", {"encoder_layers": 9, "decoder_layers": 9}),
+    ],
+)
+def test_losses_of_any_recipe_lead_to_its_sizes(
+    jtrans: Jtrans, recipe: str, sizes: dict[str, int]
+) -> None:
+    result = jtrans("scale", recipe, *PUBLISHED[:4])
+    assert result.code == 0, result.err
+    command = shlex.split(result.err.rpartition("Next: ")[2])
+    assert command[:3] == ["jtrans", "train", recipe]
+    config = load_config(recipe, system_configs(), overrides=command[4::2]).model.model_dump()
+    assert {key: config[key] for key in sizes} == sizes
 
 
 LOSSES = {"base": 2.0, "deeper": 1.9, "wider": 1.92, "scaled-2x": 1.8}
@@ -159,6 +181,56 @@ def test_runs_of_other_settings_are_not_compared(
     assert jtrans(*line, "--set", "training.max_updates=2").code == 0  # trained for longer
 
 
+def test_a_run_of_other_settings_is_found_before_anything_is_trained(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    assert jtrans(*line).code == 0
+    shutil.rmtree(tmp_path / "scale" / "base-1")
+    assert jtrans(*line, "--step", 2).code == 2
+    assert not (tmp_path / "scale" / "base-1").exists()
+
+
+def test_a_run_of_other_data_is_refused_with_options_that_exist(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
+) -> None:
+    line = ["scale", "demo/transformer", "--out", "scale", *TINY]
+    assert jtrans(*line, "--data", "data").code == 0
+    info = json.loads((tmp_path / "scale" / "base-1" / "run.json").read_text(encoding="utf-8"))
+    info["train"]["pairs"] += 1
+    (tmp_path / "scale" / "base-1" / "run.json").write_text(json.dumps(info), encoding="utf-8")
+    result = jtrans(*line, "--data", "data")
+    assert result.code == 2
+    assert "different training data" in result.err
+    assert "hint: choose another --out" in result.err and "--restart" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("ratio", "losses", "same"),
+    [
+        (1.05, {}, None),  # the base model stays as it is
+        (1.3, {"deeper": 1.6, "wider": 2.0}, "deeper-1"),  # one layer more
+    ],
+)
+def test_a_model_that_is_trained_already_is_not_trained_again(
+    jtrans: Jtrans,
+    corpus: PreparedCorpus,
+    tmp_path: Path,
+    lossy: dict[str, float],
+    ratio: float,
+    losses: dict[str, float],
+    same: str | None,
+) -> None:
+    lossy |= losses
+    line = ["scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY]
+    result = jtrans(*line, "--ratio", ratio, "--run")
+    assert result.code == 0, result.err
+    runs = {path.name for path in (tmp_path / "scale").iterdir() if path.is_dir()}
+    assert runs == {"base-1", "deeper-1", "wider-1"}
+    following = result.err.partition("Next: ")[2].split()
+    assert following == (["jtrans", "score", "scale/base-1", f"scale/{same}"] if same else [])
+
+
 def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(
     jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float]
 ) -> None:
@@ -166,6 +238,7 @@ def test_losses_without_a_direction_end_with_an_error_and_keep_the_runs(
     result = jtrans("scale", "demo/transformer", "--data", "data", "--out", "scale", *TINY)
     assert result.code == 2
     assert "give no direction" in result.err
+    assert "Gradients    0.00000 of depth, -0.10000 of width" in result.err
     assert (tmp_path / "scale" / "wider-1" / "run.json").is_file()
     assert not (tmp_path / "scale" / "scaled.toml").exists()
 

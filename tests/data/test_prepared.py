@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -96,8 +97,9 @@ def test_a_folder_without_a_corpus_is_refused_with_the_command_that_makes_one(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(CorpusError, match="no prepared corpus in") as caught:
-        PreparedCorpus.open(tmp_path / "nowhere")
-    assert "jtrans prepare" in str(caught.value.hint)
+        PreparedCorpus.open(tmp_path / "not here")
+    command = str(caught.value.hint).partition(": ")[2]
+    assert shlex.split(command)[-2:] == ["--out", str(tmp_path / "not here")]
 
 
 def test_another_format_version_is_refused(folder: Path) -> None:

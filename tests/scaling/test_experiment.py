@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
+from plugins.random_runs import MakeRun
 from plugins.small_corpus import MakeConfig
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import WorkError
+from jtrans.runs import Run
 from jtrans.scaling.experiment import (
     GradientSpread,
     ModelRuns,
@@ -16,26 +19,35 @@ from jtrans.scaling.experiment import (
     ScalingResult,
     find_gradients,
     find_scaling,
+    lowest_loss,
     predict,
 )
 
 LOSSES = {"base": {1: 2.0, 2: 2.2}, "deeper": {1: 1.9, 2: 2.0}, "wider": {1: 1.95, 2: 2.05}}
 
 
-def model_runs(name: str, losses: dict[int, float], reason: str = "max_updates") -> ModelRuns:
-    many = dict.fromkeys(losses, 1)
+def model_runs(
+    name: str, losses: dict[int, float], reason: str = "max_updates", updates: int = 1
+) -> ModelRuns:
+    many = dict.fromkeys(losses, updates)
     times = dict.fromkeys(losses, 1.0)
     reasons = dict.fromkeys(losses, reason)
     return ModelRuns(name, {"layers": 1}, 32, 1.0, 100, losses, many, times, reasons)
 
 
 def result_of(
-    make_config: MakeConfig, losses: dict[str, dict[int, float]], reason: str = "max_updates"
+    make_config: MakeConfig,
+    losses: dict[str, dict[int, float]],
+    reason: str = "max_updates",
+    updates: tuple[int, int, int] = (1, 1, 1),
 ) -> ScalingResult:
     seeds = tuple(losses["base"])
     config = make_config("reformer-base")
     plan = ScalingPlan("mine", config, Path("data"), Path("out"), 2.0, 1, seeds)
-    runs = tuple(model_runs(name, by_seed, reason) for name, by_seed in losses.items())
+    runs = tuple(
+        model_runs(name, by_seed, reason, own)
+        for (name, by_seed), own in zip(losses.items(), updates, strict=True)
+    )
     depth, width = find_gradients(plan, runs)
     return ScalingResult(plan, runs, depth, width, find_scaling(plan, depth, width), {})
 
@@ -54,6 +66,9 @@ def test_the_interval_of_two_seeds_is_that_of_student() -> None:
     spread = GradientSpread((0.1, 0.2))
     assert spread.half_interval == pytest.approx(12.706 * 0.05)
     assert GradientSpread((0.1,)).half_interval is None
+    many = GradientSpread((0.1, 0.2) * 10)
+    assert many.half_interval is not None and many.deviation is not None
+    assert many.half_interval > 2.09 * many.deviation / math.sqrt(20)  # 19 degrees of freedom
 
 
 def test_a_gradient_whose_sign_may_be_chance_is_a_warning(make_config: MakeConfig) -> None:
@@ -62,11 +77,40 @@ def test_a_gradient_whose_sign_may_be_chance_is_a_warning(make_config: MakeConfi
     assert "one seed" in " ".join(result_of(make_config, single).warnings)
 
 
-def test_models_with_fewer_updates_in_the_same_time_are_a_warning(
-    make_config: MakeConfig,
+@pytest.mark.parametrize(
+    ("reason", "updates", "is_told"),
+    [
+        ("max_minutes", (90, 40, 60), True),
+        ("max_updates", (40, 20, 20), True),  # a limit was lowered between commands
+        ("max_updates", (40, 40, 40), False),
+        ("patience", (90, 40, 60), False),  # each has had all that it needs
+    ],
+)
+def test_models_that_were_cut_off_at_other_updates_are_a_warning(
+    make_config: MakeConfig, reason: str, updates: tuple[int, int, int], is_told: bool
 ) -> None:
-    warnings = result_of(make_config, LOSSES, "max_minutes").warnings
-    assert "fewer updates" in " ".join(warnings)
+    warnings = " ".join(result_of(make_config, LOSSES, reason, updates).warnings)
+    assert ("equally many updates" in warnings) == is_told
+
+
+@pytest.mark.parametrize(("losses", "lowest"), [(["NaN", "2.5", "2.75"], 2.5), (["2.5"], 2.5)])
+def test_a_validation_without_a_loss_is_not_the_lowest(
+    make_run: MakeRun, losses: list[str], lowest: float
+) -> None:
+    assert lowest_loss(log_of(make_run(), losses)) == lowest
+
+
+@pytest.mark.parametrize("losses", [[], ["NaN"], ["Infinity", "NaN"]])
+def test_a_run_without_a_finite_loss_says_what_to_do(make_run: MakeRun, losses: list[str]) -> None:
+    with pytest.raises(WorkError) as caught:
+        lowest_loss(log_of(make_run(), losses))
+    assert "delete it" in (caught.value.hint or "")
+
+
+def log_of(folder: Path, losses: list[str]) -> Run:
+    lines = [f'{{"event": "validation", "valid_loss": {loss}}}\n' for loss in losses]
+    (folder / "log.jsonl").write_text("".join(lines), encoding="utf-8")
+    return Run.open(folder)
 
 
 def test_the_scaled_sizes_are_written_into_the_configuration(make_config: MakeConfig) -> None:

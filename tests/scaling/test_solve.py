@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -82,6 +83,23 @@ def test_a_ratio_of_one_stays_where_it_is() -> None:
     scaling = solve([joint_layers(5)], 4.0, PUBLISHED, 1.0)
     assert (scaling.step_size, scaling.realised) == (0.0, 1.0)
     assert scaling.changes_nothing
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 20), sizes, st.floats(-0.02, 0.2), st.floats(0.001, 0.2))
+@example(1, 2.0, -0.02, 0.0201)
+def test_a_ratio_that_changes_nothing_names_one_that_does(
+    layers: int, width: float, depth: float, wide: float
+) -> None:
+    stacks, gradients = [joint_layers(layers)], Gradients(depth, wide)
+    said = re.search(r"--ratio (\S+)", solve(stacks, width, gradients, 1.0).too_small)
+    if said is not None:
+        ratio = float(said[1])
+        assert not solve(stacks, width, gradients, ratio).changes_nothing
+        if ratio > 1.02:
+            assert solve(stacks, width, gradients, ratio - 0.02).changes_nothing
+    else:
+        assert depth < 0.0
 
 
 def test_equal_gradients_solve_the_quadratic_of_one_increment() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import CheckpointError, ConfigError
+from jtrans.errors import CheckpointError, ConfigError, JtransError
 from jtrans.models.zoo import system_configs
 from jtrans.runs import Run
 from jtrans.training.stopping import OF_TRANSLATIONS
@@ -58,7 +60,8 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         raise CheckpointError(
             f"the run {run.folder} was trained with different {difference} from {corpus.folder}",
             where=str(run.folder),
-            hint=f"--data {run.info.get('data', 'DIR')} continues it; --restart starts over",
+            hint=f"--data {shlex.quote(run.info.get('data', 'DIR'))} continues it; --restart "
+            "starts over",
             kind="run.other-corpus",
         )
     trainings = run.config(system_configs()).training, config.training
@@ -129,6 +132,23 @@ def check_same_run(run: Run, config: Config, *, free: tuple[str, ...]) -> None:
                 hint="choose another --out, or delete this run",
                 kind="config.fixed-key",
             )
+
+
+@contextlib.contextmanager
+def one_of_several(folder: Path) -> Iterator[None]:
+    """Name another way out in errors of a run that a command trains among others.
+
+    Such commands have ``--out`` and the same settings for all runs, and no ``--restart``.
+    """
+    try:
+        yield
+    except JtransError as error:
+        if "--restart" in (error.hint or ""):
+            error.hint = (
+                f"choose another --out, or delete {shlex.quote(str(folder))}: the same command "
+                "then trains it from the start"
+            )
+        raise
 
 
 def _check_fixed(run: Run, key: str, old: Any, new: Any) -> None:
