@@ -149,3 +149,8 @@ def name_hint(name: str, valid: Iterable[str], otherwise: str | None = None) -> 
     names = list(valid)
     near = did_you_mean(name, names)
     return f"did you mean {near}?" if near else otherwise or f"one of: {', '.join(names)}"
+
+
+def how_many(count: int, noun: str, plural: str = "s") -> str:
+    """Return a number with its noun, in messages: ``1 line``, ``2,048 lines``."""
+    return f"{count:,} {noun}{'' if count == 1 else plural}"

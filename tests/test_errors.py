@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jtrans.config import recipe_names
-from jtrans.errors import did_you_mean, name_hint
+from jtrans.errors import did_you_mean, how_many, name_hint
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,11 @@ def test_short_and_compound_names_are_compared_by_their_words(
 
 def test_without_a_near_name_all_are_listed() -> None:
     assert name_hint("gpu", ["auto", "cpu", "cuda"]) == "one of: auto, cpu, cuda"
+
+
+@pytest.mark.parametrize(
+    ("count", "plural", "expected"),
+    [(0, "s", "0 lines"), (1, "s", "1 line"), (2_048, "s", "2,048 lines"), (2, "es", "2 linees")],
+)
+def test_one_thing_is_singular(count: int, plural: str, expected: str) -> None:
+    assert how_many(count, "line", plural) == expected

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jtrans.cli import console
 from jtrans.cli.options import command_group, option
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 
 bpe = command_group(
     "bpe",
@@ -54,11 +54,11 @@ def learn(
     write_text(output, codes)
     learned = count_merges(codes)
     words = sum(count.total() for count in counts)
-    console.say("BPE", f"{learned:,} merges learned from {words:,} words")
+    console.say("BPE", f"{how_many(learned, 'merge')} learned from {how_many(words, 'word')}")
     if learned < merges:
         console.warn(
-            f"only {learned:,} of {merges:,} merges were learned: "
-            f"all further pairs occur fewer than {min_frequency} times (--min-frequency)"
+            f"only {learned:,} of {merges:,} merges learned: all further pairs "
+            f"occur fewer than {how_many(min_frequency, 'time')} (--min-frequency)"
         )
     console.say("Written", str(output))
     names = [shlex.quote(str(path)) for path in (output, inputs[0], f"{inputs[0]}.bpe")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
-from jtrans.errors import ConfigError, usage_error
+from jtrans.errors import ConfigError, how_many, usage_error
 
 if TYPE_CHECKING:
     from jtrans.training.distributed.place import Place
@@ -51,7 +51,9 @@ def count_gpus(gpus: str, device: str | None, *, instead: str) -> int:
     count = available if gpus == "all" else int(gpus)
     if not 0 < count <= available:
         raise ConfigError(
-            f"this machine has {available} GPUs" if available else "this machine has no GPU",
+            f"this machine has {how_many(available, 'GPU')}"
+            if available
+            else "this machine has no GPU",
             where=f"--gpus {gpus}",
             hint="--gpus all takes those that are there"
             if available
@@ -71,7 +73,9 @@ def launch(count: int, *, max_restarts: int) -> int:
     from jtrans.training.distributed.launch import launch as launch_processes
 
     if count > available_cpus():
-        console.warn(f"{count} processes share {available_cpus()} processors: expect no speed-up")
+        console.warn(
+            f"{count} processes share {how_many(available_cpus(), 'processor')}: expect no speed-up"
+        )
     with StopSignals() as signals:
         return launch_processes(
             console.settings.arguments,

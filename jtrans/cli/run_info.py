@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import console
+from jtrans.errors import how_many
 
 if TYPE_CHECKING:
     from jtrans.runs import Run
@@ -89,7 +90,7 @@ def show_run(values: Mapping[str, Any]) -> None:
     print()
     console.print_table(COLUMNS, [_validation_row(each) for each in shown], right=COLUMNS)
     if len(shown) < len(validations):
-        print(f"{len(shown)} of {len(validations):,} validations; --json has all of them")
+        print(f"{len(shown)} of {how_many(len(validations), 'validation')}; --json has all of them")
 
 
 def _rows(values: Mapping[str, Any]) -> list[list[str]]:
@@ -102,7 +103,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     ended = {"stopped": "stopped by a signal", "failed": values["fault"], **REASONS}.get(
         values["reason"], values["reason"]
     )
-    epochs = f"{values['epochs']:,} epoch{'s' * (values['epochs'] != 1)} begun"
+    counts = f"{how_many(values['updates'], 'update')}, {how_many(values['epochs'], 'epoch')} begun"
     ways = f", started {restarts + 1} times" if restarts else ""
     rows = [
         ["system", f"{values['system']}, {count} parameters{frozen}"],
@@ -110,7 +111,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         *([name, _settings(section)] for name, section in values["settings"].items()),
         [
             "trained",
-            f"{values['updates']:,} updates, {epochs}, {duration(values['seconds'])}{ways}",
+            f"{counts}, {duration(values['seconds'])}{ways}",
         ],
         ["state", f"{values['state']}{f': {ended}' if ended else ''}"],
     ]
@@ -122,14 +123,15 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
     if values["window"]:
         rows.append(["window", window_text(values["window"])])
     if values["dropped"]:
-        rows.append(["dropped", f"{values['dropped']:,} updates of abnormal gradients"])
+        rows.append(["dropped", f"{how_many(values['dropped'], 'update')} of abnormal gradients"])
     if skips := values["skips"]:
         left_out = sum(len(each.get("sentences", ())) for each in skips if each.get("left_out"))
         rows.append(["skipped", skipped_text(len(skips), left_out)])
     if values["returns"]:
         rows.append(["diverged", returns_text(_number(values["returns"][-1], "returns"))])
     if values["splits"]:
-        rows.append(["memory", f"{values['splits']:,} micro-batches did not fit and were split"])
+        split = how_many(values["splits"], "micro-batch", "es")
+        rows.append(["memory", f"{split} did not fit, split in half"])
     names = [f"{update:,}" for update in checkpoints] + values["averages"]
     return [*rows, ["checkpoints", ", ".join(names) or "none yet"]]
 

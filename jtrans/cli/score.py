@@ -21,7 +21,7 @@ from jtrans.cli.options import (
     option_group,
     split_option,
 )
-from jtrans.errors import EXIT_CHECK_FAILED, CorpusError, lines_of, usage_error
+from jtrans.errors import EXIT_CHECK_FAILED, CorpusError, how_many, lines_of, usage_error
 
 if TYPE_CHECKING:
     from jtrans.cli.score_report import ScoreReport
@@ -230,7 +230,7 @@ def _read_aligned(names: Sequence[str]) -> list[list[str]]:
             raise CorpusError(f"{name} is empty", hint=hint, kind="corpus.empty")
         if len(texts[-1]) != len(texts[0]):
             raise CorpusError(
-                f"{name} has {len(texts[-1]):,} lines, {names[0]} has {len(texts[0]):,}",
+                f"{name} has {how_many(len(texts[-1]), 'line')}, {names[0]} has {len(texts[0]):,}",
                 hint="line n of every file must belong to the same sentence",
                 kind="corpus.line-counts",
             )

@@ -18,7 +18,7 @@ from jtrans.cli.options import (
     grouped,
     option,
 )
-from jtrans.errors import lines_of
+from jtrans.errors import how_many, lines_of
 
 if TYPE_CHECKING:
     from jtrans.decoding.tagging import TaggedLine
@@ -92,7 +92,7 @@ def tag(
             stream.flush()
     seconds = max(time.perf_counter() - started, 1e-9)
     console.talk(
-        f"{lines:,} line{'s' * (lines != 1)}, {words:,} words in {seconds:.1f} s: "
+        f"{how_many(lines, 'line')}, {how_many(words, 'word')} in {seconds:.1f} s: "
         f"{words / seconds:,.0f} words/s"
     )
 

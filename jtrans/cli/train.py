@@ -22,7 +22,7 @@ from jtrans.cli.options import (
     option,
     read_seeds,
 )
-from jtrans.errors import usage_error
+from jtrans.errors import how_many, usage_error
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -191,16 +191,16 @@ def _close(result: Result, runs: Sequence[Path]) -> None:
         best = result.best or {}
         metric = str(best.get("metric", "")).replace("-", " ")
         console.talk(
-            f"done: {REASONS[result.reason]}. {result.update:,} updates in "
+            f"done: {REASONS[result.reason]}. {how_many(result.update, 'update')} in "
             f"{duration(result.seconds)}; best {metric} {best.get('value', 0.0):.3f} at update "
             f"{best.get('update', 0):,}"
         )
     if result.splits:
         console.talk(
-            f"{result.splits:,} micro-batches did not fit into memory and were split in half"
+            f"{how_many(result.splits, 'micro-batch', 'es')} did not fit into memory, split in half"
         )
     if result.dropped:
-        console.talk(f"{result.dropped:,} updates of abnormal gradients were dropped")
+        console.talk(f"{how_many(result.dropped, 'update')} of abnormal gradients dropped")
     if result.skipped:
         console.talk(skipped_text(result.skipped, len(result.left_out)))
     if result.returns:
@@ -223,9 +223,9 @@ def _use(runs: Sequence[Path]) -> str:
 
 def skipped_text(skipped: int, left_out: int) -> str:
     """Describe the updates of a run that were skipped."""
-    updates = f"{skipped:,} update{'' if skipped == 1 else 's'} skipped"
-    sentences = f"; {left_out:,} sentence{'' if left_out == 1 else 's'} left out as the cause"
-    return f"{updates}: loss or gradient not finite{sentences if left_out else ''}"
+    updates = how_many(skipped, "update")
+    sentences = f"; {how_many(left_out, 'sentence')} left out as the cause"
+    return f"{updates} skipped: loss or gradient not finite{sentences if left_out else ''}"
 
 
 def returns_text(returns: int) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jtrans.cli import console
 from jtrans.cli.stop_signals import StopSignals
+from jtrans.errors import how_many
 from jtrans.training.events import (
     MOST_RETURNS,
     Advance,
@@ -84,8 +85,8 @@ class TrainTable(TrainingEvents):
     def split(self, sentences: int, size: int) -> None:
         """Warn that a micro-batch was too large; a smaller limit would be faster."""
         self._line(
-            f"Out of memory with a micro-batch of {sentences:,} pairs (size {size:,}): split in "
-            "half, same gradient. To limit the size: training.micro_batch_joint or "
+            f"Out of memory with a micro-batch of {how_many(sentences, 'pair')} (size {size:,}): "
+            "split in half, same gradient. To limit the size: training.micro_batch_joint or "
             "training.micro_batch_tokens",
             "yellow",
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 
 # The upper limit of a pair's length cost (difference of logarithms).
 MOST_LENGTH_COST = 2.0
@@ -27,7 +27,7 @@ def check_counts(source: Sequence[str], target: Sequence[str], names: tuple[str,
     """
     if len(source) != len(target):
         raise CorpusError(
-            f"{names[0]} has {len(source):,} lines, {names[1]} has {len(target):,}: "
+            f"{names[0]} has {how_many(len(source), 'line')}, {names[1]} has {len(target):,}: "
             "line i of one must be the translation of line i of the other; "
             + _guess(source, target, names),
             hint="compare the two there, and recreate both from the same original",

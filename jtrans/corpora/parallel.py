@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from jtrans.corpora.lines import Chain
+from jtrans.errors import how_many
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class ParallelText:
         """The number of bad lines that were left out, with the reasons: "3 bad lines (...)"."""
         total = sum(self.skipped.values())
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in self.skipped.items())
-        return f"{total:,} bad line{'s' * (total != 1)} ({reasons})"
+        return f"{how_many(total, 'bad line')} ({reasons})"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jtrans.errors import CorpusError, JtransError, did_you_mean, name_hint
+from jtrans.errors import CorpusError, JtransError, did_you_mean, how_many, name_hint
 from jtrans.files import as_text, file_digest, read_json, read_lines
 from jtrans.text.pipeline import TextPipeline
 from jtrans.text.word_counts import read_word_counts
@@ -265,7 +265,7 @@ class PreparedCorpus:
         except (OSError, UnicodeDecodeError) as error:
             raise _damaged(self.folder, f"cannot read {name}") from error
         if len(lines) != self.info["splits"][split]["pairs"]:
-            raise _damaged(self.folder, f"{name} has {len(lines)} lines")
+            raise _damaged(self.folder, f"{name} has {how_many(len(lines), 'line')}")
         return lines
 
     def _check_split(self, split: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 
 from jtrans.decoding.batches import Batch, Result
-from jtrans.errors import WorkError
+from jtrans.errors import WorkError, how_many
 from jtrans.nn.memory import describe, is_out_of_memory
 from jtrans.progress import Progress
 
@@ -69,7 +69,7 @@ def in_halves(
                 )
             if too_large is None:
                 progress.warn(
-                    f"out of memory ({failure}): batches of {len(batch)} sentences "
+                    f"out of memory ({failure}): batches of {how_many(len(batch), 'sentence')} "
                     "and more are halved"
                 )
             too_large = size(batch)

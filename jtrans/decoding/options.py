@@ -128,7 +128,8 @@ class SearchOptions:
             wider = min(max(self.nbest, 5), WIDEST_BEAM)
             raise option_error(
                 f"beam {self.beam} cannot give {self.nbest} translations per line",
-                f"between 1 and {self.beam}, or a wider beam: --beam {wider}"
+                f"between 1 and {self.beam}"
+                + (f", or a wider beam: --beam {wider}" if self.nbest > self.beam else "")
                 + (" is the widest" if self.nbest >= WIDEST_BEAM else ""),
             )
 

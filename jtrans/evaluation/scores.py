@@ -20,7 +20,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 from jtrans.evaluation.bootstrap import SAMPLES, SEED, Bootstrap, half_width
 from jtrans.text.language import base_language
 
@@ -176,7 +176,8 @@ def check_lines(hypotheses: Sized, references: Sequence[Sized]) -> None:
         if len(lines) != len(hypotheses):
             which = f" in reference set {number}" if len(references) > 1 else ""
             raise CorpusError(
-                f"{len(hypotheses):,} hypotheses but {len(lines):,} references{which}",
+                f"{how_many(len(hypotheses), 'translation')} but "
+                f"{how_many(len(lines), 'reference')}{which}",
                 hint="line n of every file must translate the same source line n",
                 kind="corpus.line-counts",
             )

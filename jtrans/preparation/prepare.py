@@ -18,7 +18,7 @@ from typing import Any
 from jtrans.corpora.parallel import Corpus
 from jtrans.corpora.provenance import describe_provenance
 from jtrans.data.prepared import SIDES, PreparedCorpus
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 from jtrans.preparation.assemble import assemble, corpus_info
 from jtrans.preparation.context import Preparation
 from jtrans.preparation.encode import Labelling, encode_splits
@@ -126,7 +126,9 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
     )
     preparation.step("writing")
     if lost:
-        progress.warn(f"gold alignments of {lost:,} pairs left out: their words do not match")
+        progress.warn(
+            f"gold alignments of {how_many(lost, 'pair')} left out: their words do not match"
+        )
 
 
 def _learn(
@@ -151,7 +153,7 @@ def _learn(
         if not merges:
             learned = "none, whole words"
         elif request.options.bpe == "joint" and merges[0][0] != merges[-1][0]:
-            learned = f"{merges[0][1]:,} joint merges learned"
+            learned = f"{how_many(merges[0][1], 'joint merge')} learned"
         else:
             counts = by_side(f"{language} {count:,}" for language, count in merges)
             learned = f"{counts} merges learned"

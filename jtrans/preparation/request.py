@@ -16,7 +16,7 @@ from typing import Any
 from jtrans import __version__
 from jtrans.corpora.parallel import Corpus, ParallelText
 from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info, text_files
-from jtrans.errors import ConfigError, CorpusError, usage_error
+from jtrans.errors import ConfigError, CorpusError, how_many, usage_error
 from jtrans.files import disk_errors, lines_digest, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
 from jtrans.preparation.languages import check_languages, is_to_be_narrow
@@ -251,7 +251,8 @@ def _make_sides(
 def no_text(name: str, text: ParallelText) -> CorpusError:
     """Return the error for a split without a single pair to translate or score."""
     return CorpusError(
-        f"{name} has only empty lines: not one of its {len(text):,} pairs has text on both sides",
+        f"{name} has only empty lines: of its {how_many(len(text), 'pair')}, none has text on both "
+        "sides",
         where=", ".join(text.origin) or None,
         hint="choose files with one sentence per line, the translation in the same line",
         kind="corpus.empty",

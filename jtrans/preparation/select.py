@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.corpora.overlap import HeldOut, Keys, keys_by_unit, sentence_keys
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 from jtrans.files import lines_digest
 from jtrans.preparation.clean import REASON_CODES, STRICT_RATIO, decide
 from jtrans.preparation.request import Request, no_text
@@ -96,7 +96,7 @@ def select_pairs(
         cleaning["held_out"] = int(taken.sum())
         valid = _describe_valid(splits["valid"], request)
         chosen = f"1 of {request.valid_every}" if request.valid_every else "chosen among those"
-        progress.say("Valid", f"{valid['lines']:,} pairs: {chosen} that cleaning kept")
+        progress.say("Valid", f"{how_many(valid['lines'], 'pair')}: {chosen} that cleaning kept")
     for name, split in shards.items():
         splits.setdefault(name, _parts(split, name, np.ones(notes[name].size, np.bool_)))
     overlap = _count_overlap(_parts(shards["train"], "train", ~taken), held_out)
@@ -115,8 +115,8 @@ def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:
     taken[np.flatnonzero(clean)[request.valid_every - 1 :: request.valid_every]] = True
     if not taken.any():
         raise CorpusError(
-            f"{request.corpus.name} has no valid split, and {clean.sum():,} training pairs after "
-            f"cleaning ({_counts(dropped)}) are too few to take 1 of {request.valid_every} for it",
+            f"{request.corpus.name} has no valid split, and cleaning leaves too few training pairs "
+            f"({clean.sum():,}; {_counts(dropped)}) to take 1 of {request.valid_every} for it",
             hint="give more training text, or a valid split of your own",
             kind="corpus.empty",
         )
@@ -140,8 +140,8 @@ def _choose_valid(
     first = first[np.lexsort((pairs, shared))]
     if len(first) <= size:
         raise CorpusError(
-            f"--valid-size takes {size:,} pairs from train, which has {len(first):,} different "
-            f"ones after cleaning ({_counts(dropped)})",
+            f"--valid-size takes {how_many(size, 'pair')} from train, which has "
+            f"{len(first):,} different after cleaning ({_counts(dropped)})",
             hint="take fewer, or give more training text",
             kind="corpus.valid-size",
         )
@@ -217,11 +217,11 @@ def _count_overlap(
 
 def describe_overlap(overlap: Mapping[str, Mapping[str, int]], languages: tuple[str, str]) -> str:
     """Return the counts of `PairSelection.overlap` as a line to show."""
-    units = {"source": "sources", "target": "targets", "pair": "pairs"}
+    units = {"source": "source", "target": "target", "pair": "pair"}
     if languages[0] == languages[1]:
-        units = {"pair": "sentences"}  # source and target are the same text
+        units = {"pair": "sentence"}  # source and target are the same text
     counts = (
-        f"{name} " + ", ".join(f"{split[unit]:,} {plural}" for unit, plural in units.items())
+        f"{name} " + ", ".join(how_many(split[unit], noun) for unit, noun in units.items())
         for name, split in overlap.items()
     )
     return f"in train before cleaning: {' · '.join(counts)}"
@@ -264,7 +264,7 @@ def _check_held_out(notes: Mapping[str, PairNotes], request: Request, progress: 
         if name != "train" and empty == split.size:
             raise no_text(name, request.corpus.splits[name])
         if name != "train" and empty:
-            progress.warn(f"{name} has {empty:,} pairs with an empty side (kept)")
+            progress.warn(f"{name} has {how_many(empty, 'pair')} with an empty side (kept)")
 
 
 def _counts(dropped: Mapping[str, int]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import IO, Any
 
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 from jtrans.files import path_hint
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
@@ -53,7 +53,8 @@ def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: in
     learned = learn_merges(total, merges, min_frequency=min_frequency)
     if not learned:
         raise CorpusError(
-            f"no pair of characters occurs {min_frequency} times: no BPE merge was learned",
+            f"no pair of characters occurs {how_many(min_frequency, 'time')}: "
+            "no BPE merge was learned",
             hint="give more text, lower --bpe-min-frequency, or choose no BPE (--bpe none)",
             kind="corpus.too-small",
         )

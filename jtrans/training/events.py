@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jtrans.errors import how_many
+
 MOST_RETURNS = 3  # of a run to its last good state
 
 
@@ -96,7 +98,7 @@ class Skip:
         if not self.layer:
             return "computed once more, all of it is finite"
         shown = ", ".join(f"{index:,}" for index in self.sentences[:8])
-        rest = f" and {self.named - 8:,} others" if self.named > 8 else ""
+        rest = f" and {how_many(self.named - 8, 'other')}" if self.named > 8 else ""
         which = "sentence" if self.named == 1 else "sentences"
         return f"first in {self.layer}, {which} {shown}{rest} of train (counted from 0)"
 

@@ -68,7 +68,7 @@ def test_learning_fewer_merges_than_asked_for_is_said(
 ) -> None:
     files = ("--input", texts[0], "--output", tmp_path / "codes")
     result = jtrans("bpe", "learn", "--merges", 9999, *files)
-    assert "warning: only 7 of 9,999 merges were learned" in result.err
+    assert "warning: only 7 of 9,999 merges learned" in result.err
     assert "Next: jtrans bpe apply --codes" in result.err
     assert result.out == ""
 

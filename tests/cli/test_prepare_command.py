@@ -226,7 +226,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "blank": (lambda f: [spoil(f"train.{x}", b"\n \n")(f) for x in ("de", "en")], [], "empty 2"),
     "blank valid": (
         lambda f: [spoil(f"valid.{x}", b"\n \n")(f) for x in ("de", "en")], [],
-        "valid has only empty lines: not one of its 2 pairs"),
+        "valid has only empty lines: of its 2 pairs, none"),
     "binary": (spoil("train.de", bytes(range(256))), [], "zero byte"),
     "latin-1": (spoil("train.de", b"T\xfcr\n"), [], "not UTF-8 text: byte 0xfc in line 1"),
     "utf-16": (spoil("train.de", "Tür\n".encode("utf-16")), [], "is UTF-16, not UTF-8"),
@@ -234,7 +234,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str]] = {
     "languages": (lambda f: None, ["--languages", "german"], "not two languages"),
     "one language": (lambda f: None, ["--languages", "de-de"], "not two languages"),
     "no language": (lambda f: None, ["--languages", "dx-en"], "dx is not a language code"),
-    "long line": (spoil("valid.de", b"x" * 10_000_000), [], "has 1 lines"),
+    "long line": (spoil("valid.de", b"x" * 10_000_000), [], "has 1 line"),
     "longer line": (
         lambda f: [spoil(f"valid.{x}", b"x " * 5_000_000)(f) for x in ("de", "en")], [],
         "line 1 of the source of valid has 10,000,000 characters"),

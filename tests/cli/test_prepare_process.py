@@ -128,7 +128,7 @@ BAD_INPUT: dict[str, tuple[Callable[[Path], object], list[str], str, str]] = {
     "no lines": (both("train", b""), [], "are empty", "one sentence per line"),
     "no lines in test": (both("test", b""), [], "are empty", "one sentence per line"),
     "empty lines in valid": (both("valid", b"\n \n"), [], "valid has only empty lines", "one"),
-    "empty lines in test": (both("test", b"\n\n\n"), [], "not one of its 3 pairs", "one sentence"),
+    "empty lines in test": (both("test", b"\n\n\n"), [], "of its 3 pairs, none", "one sentence"),
     "missing right side": (
         lambda f: (f / "train.en").unlink(), [], "no such file: corpus/train.en", "PREFIX.en"),
     "a line too few": (

@@ -371,9 +371,9 @@ def test_multi_bleu_of_files_splits_at_ascii_white_space_only(jtrans: Jtrans) ->
 REFUSED: list[tuple[list[str], str]] = [
     ([], "nothing to score"),
     (["--hyp", "good.en"], "--hyp and --ref must be given together"),
-    (["--hyp", "short.en", "--ref", "ref.en"], "short.en has 1 lines, ref.en has 3"),
+    (["--hyp", "short.en", "--ref", "ref.en"], "short.en has 1 line, ref.en has 3"),
     (["--hyp", "good.en", "--ref", "short.en"], "good.en has 3 lines, short.en has 1"),
-    (["--hyp", "good.en", "--ref", "ref.en", "--src", "short.en"], "short.en has 1 lines"),
+    (["--hyp", "good.en", "--ref", "ref.en", "--src", "short.en"], "short.en has 1 line"),
     (["--hyp", "none.en", "--ref", "ref.en"], "no such file: none.en"),
     (["--hyp", "utf16.en", "--ref", "ref.en"], "UTF-16"),
     (["--hyp", "empty.en", "--ref", "empty.en"], "empty.en is empty"),
@@ -466,7 +466,7 @@ def test_given_translations_get_the_log_probabilities_of_the_search(
 def test_unequal_files_cannot_be_forced(jtrans: Jtrans, make_run: MakeRun, files: Path) -> None:
     result = jtrans("score", make_run(), "--force", "short.en", "--src", "src.de")
     assert result.code == 2
-    assert "short.en has 1 lines, src.de has 3" in result.err
+    assert "short.en has 1 line, src.de has 3" in result.err
 
 
 def _with_window(run: Path, *updates: int) -> Path:

@@ -261,7 +261,7 @@ def test_an_interrupted_translation_is_continued(
         patch.setattr(Translator, "translate_nbest", interrupted)
         result = jtrans("translate", run, *options)
     assert result.code == 130
-    assert "2 lines are done" in result.err
+    assert "done: 2 lines; the same" in result.err
     assert not output.exists()
     assert output.with_name("out.en.part").read_text() == "".join(whole.splitlines(True)[:2])
     result = jtrans("translate", run, *options)

@@ -235,5 +235,5 @@ def test_one_more_reference_never_lowers_a_precision(
 
 
 def test_numbers_of_lines_that_differ_are_both_named() -> None:
-    with pytest.raises(CorpusError, match="3 hypotheses but 2 references in reference set 2"):
+    with pytest.raises(CorpusError, match="3 translations but 2 references in reference set 2"):
         multi_bleu([["a"]] * 3, [[["a"]] * 3, [["a"]] * 2])

@@ -194,9 +194,9 @@ def test_empty_lines_are_scored_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("hypotheses", "references", "message"),
     [
-        (["a"] * 1001, [["a"] * 1000], "1,001 hypotheses but 1,000 references"),
-        (["a"], [["a"], ["a", "b"]], "1 hypotheses but 2 references in reference set 2"),
-        ([], [["a"]], "0 hypotheses but 1 references"),
+        (["a"] * 1001, [["a"] * 1000], "1,001 translations but 1,000 references"),
+        (["a"], [["a"], ["a", "b"]], "1 translation but 2 references in reference set 2"),
+        ([], [["a"]], "0 translations but 1 reference"),
         ([], [[]], "test set is empty"),
         (["a"], [], "no references"),
     ],

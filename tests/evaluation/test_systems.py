@@ -80,7 +80,7 @@ def test_groups_are_compared_and_sister_seeds_are_not() -> None:
 
 @pytest.mark.parametrize("metrics", [["bleu"], ["multi-bleu"]])
 def test_systems_of_another_length_are_refused_with_both_counts(metrics: list[str]) -> None:
-    with pytest.raises(CorpusError, match="2 hypotheses but 3 references"):
+    with pytest.raises(CorpusError, match="2 translations but 3 references"):
         _evaluate(_output("good", GOOD), _output("short", BAD[1:]), metrics=metrics)
 
 

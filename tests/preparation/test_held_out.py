@@ -115,7 +115,7 @@ def test_gold_alignments_go_with_their_pairs(tmp_path: Path) -> None:
 
 def test_too_few_pairs_for_a_share_are_refused(tmp_path: Path) -> None:
     corpus = replace(CORPUS, valid_every=1000)
-    with pytest.raises(CorpusError, match=r"81 training pairs after cleaning .* 1 of 1000"):
+    with pytest.raises(CorpusError, match=r"too few training pairs \(81; .* 1 of 1000"):
         prepare(corpus, tmp_path / "out", options=SMALL, workers=1)
     assert not list(tmp_path.iterdir())
 

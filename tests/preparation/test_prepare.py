@@ -94,7 +94,7 @@ def test_empty_lines_of_valid_stay_and_are_warned_of(tmp_path: Path) -> None:
         make_corpus(valid=valid), tmp_path / "out", options=SMALL, workers=1, progress=listener
     )
     assert prepared.pairs("valid").source.lengths.tolist()[1] == 1
-    assert listener.warnings[0] == "valid has 1 pairs with an empty side (kept)"
+    assert listener.warnings[0] == "valid has 1 pair with an empty side (kept)"
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])

@@ -174,7 +174,7 @@ def test_a_run_without_checkpoints_starts_from_the_other_run_again(
         ({"model": {"heads": 4}}, "heads is 2 in the run to start from, and 4 here", "PATTERN"),
         (
             {"system": "reformer-fast"},
-            "have no place here",
+            "no place here for",
             "the weights are grid_norm.*, layers.*",
         ),
     ],
@@ -226,7 +226,7 @@ def test_another_size_or_system_is_refused(
         (
             {"weights": "encoder.*"},
             {"model": {"norm": "post"}},
-            "2 weights of RUN have no place here, such as encoder.norm.",
+            "no place here for 2 weights of RUN, such as encoder.norm.",
             "did you mean",
         ),
     ],

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jtrans.corpora.lines import read_line_file
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 
 if TYPE_CHECKING:
     from jtrans.decoding.word_alignments import WordAlignment
@@ -105,7 +105,8 @@ def read_gold(
     is_numbered = any(link.sentence is not None for link in links)
     if not is_numbered and len(lines) != len(source):
         raise CorpusError(
-            f"{path} has {len(lines):,} lines, the split {len(source):,} sentences",
+            f"{path} has {how_many(len(lines), 'line')}, "
+            f"the split {how_many(len(source), 'sentence')}",
             hint="line n must hold the word alignment of sentence n",
             kind="corpus.line-counts",
         )
@@ -123,7 +124,7 @@ def read_gold(
                 f"{link.text} is outside the sentence of {sizes[0]} source and {sizes[1]} "
                 "target words"
                 if sizes
-                else f"{link.text} is in none of the {len(source):,} sentences of the split",
+                else f"{link.text} is not in the split of {how_many(len(source), 'sentence')}",
                 where=f"{path}, line {link.line}",
                 hint=f"words are counted from {first}, </s> is not counted; "
                 f"--gold-base {1 - first} counts from {1 - first}",

@@ -11,6 +11,7 @@ import numpy as np
 
 from jtrans.analysis.study.scores import score_subjects
 from jtrans.analysis.study.study import Study
+from jtrans.errors import how_many
 from jtrans.evaluation.significance import PairedResult
 from jtrans.evaluation.systems import TITLES, Evaluation
 from jtrans.progress import Progress
@@ -86,7 +87,7 @@ def report_scores(study: Study, progress: Progress) -> ReportScores:
     content = cached.read()
     if content is not None:
         return ReportScores.from_json(json.loads(str(content["scores"])))
-    progress.say("Scoring", f"{len(study):,} sentences of {study.split}")
+    progress.say("Scoring", f"{how_many(len(study), 'sentence')} of {study.split}")
     scores = ReportScores.of(score_subjects(study))
     cached.write({"scores": np.array(json.dumps(scores.to_json()))}, progress)
     return scores

@@ -22,7 +22,7 @@ from jtrans.data.prepared import PreparedCorpus, Side
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations
 from jtrans.decoding.split import SplitTranslation
-from jtrans.errors import CorpusError, lines_of
+from jtrans.errors import CorpusError, how_many, lines_of
 from jtrans.progress import Progress
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextSide
@@ -238,7 +238,8 @@ def _check_lines(lines: Sequence[Any], text: SplitText, where: str, hint: str) -
     """Refuse hypotheses that are not one per source line."""
     if len(lines) != len(text.source_lines):
         raise CorpusError(
-            f"{len(lines):,} translations, but {text.split} has {len(text.source_lines):,} lines",
+            f"{how_many(len(lines), 'translation')}, but {text.split} has "
+            f"{how_many(len(text.source_lines), 'line')}",
             where=where,
             hint=hint,
             kind="corpus.line-counts",

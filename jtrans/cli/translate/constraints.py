@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 
 if TYPE_CHECKING:
     from jtrans.decoding.lines.constraints import Constraints
@@ -87,9 +87,8 @@ class ConstraintFile:
             raise self._other_lines(f"{self._used:,}")
 
     def _other_lines(self, total: str) -> CorpusError:
-        count = len(self.lines)
         return CorpusError(
-            f"{self.name} has {count:,} line{'s' * (count != 1)}, but the input has {total}",
+            f"{self.name} has {how_many(len(self.lines), 'line')}, but the input has {total}",
             where=self.option,
             hint="give one line per input line, empty for none",
             kind="corpus.line-counts",

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jtrans.cli import console
+from jtrans.errors import how_many
 
 if TYPE_CHECKING:
     from jtrans.decoding.parallel import TranslatedPiece
@@ -33,9 +34,8 @@ class Counted(console.TerminalProgress):
     def describe(self) -> str:
         """Return the counts and rates: of the time spent translating, or of several processes."""
         seconds = max(min(self.seconds, time.perf_counter() - self._begin), 1e-9)
-        lines = f"{self.lines:,} line{'s' * (self.lines != 1)}"
         return (
-            f"{lines}, {self.tokens:,} tokens in {seconds:.1f} s: "
+            f"{how_many(self.lines, 'line')}, {how_many(self.tokens, 'token')} in {seconds:.1f} s: "
             f"{self.lines / seconds:,.1f} sentences/s, {self.tokens / seconds:,.0f} tokens/s"
         )
 

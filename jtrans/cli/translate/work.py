@@ -15,7 +15,7 @@ from jtrans.cli import console
 from jtrans.cli.translate.counted import Counted
 from jtrans.cli.translate.lines import InputLine, read_object, to_object, until_refused
 from jtrans.cli.translate.output import busy, is_ordinary, open_output, optional_output
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 from jtrans.files import exclusive, file_digest, lines_digest
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class TranslationWork:
         if output.is_over:
             console.talk(f"starting {output.paths[0]} over: its input, options or .part changed")
         if done:
-            console.talk(f"continuing {output.paths[0]} after {done:,} lines")
+            console.talk(f"continuing {output.paths[0]} after {how_many(done, 'line')}")
             self.source.skip(done)
             self.files.skip(done)
         counted = Counted(self.source.total, has_bar=True)
@@ -121,7 +121,9 @@ class TranslationWork:
                 output.append(texts[: len(output.paths)], lines)
         except KeyboardInterrupt:
             if output.lines:
-                console.talk(f"{output.lines:,} lines are done: the same command does the rest")
+                console.talk(
+                    f"done: {how_many(output.lines, 'line')}; the same command does the rest"
+                )
             raise
         console.talk(counted.describe())
 

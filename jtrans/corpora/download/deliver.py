@@ -22,7 +22,7 @@ from jtrans.corpora.formats.plain import read_files
 from jtrans.corpora.formats.readers import read_choice
 from jtrans.corpora.holdout import split_off
 from jtrans.corpora.parallel import Corpus, ParallelText, describe_notes, join_texts
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 from jtrans.files import cache_folder, file_digest, text_digest
 from jtrans.progress import Progress, Silent
 
@@ -118,9 +118,7 @@ def _download(entry: Entry, progress: Progress) -> Places:
         progress.say("Licence", entry.licence)
         sizes = [source.mirrors[0].size for source in missing]
         size = f"{sum(sizes) / 1e6:,.1f} MB" if all(sizes) else "size not known"
-        progress.say(
-            "Download", f"{len(missing)} file{'s' * (len(missing) > 1)}, {size}, to {store.folder}"
-        )
+        progress.say("Download", f"{how_many(len(missing), 'file')}, {size}, to {store.folder}")
     downloads = [fetch(source, store, progress=progress) for source in entry.sources]
     folders = [
         _unpack_once(entry, download.path, download.record.sha256, progress)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jtrans.corpora.lines import LineFile, one_line
 from jtrans.corpora.parallel import Gold, ParallelText, Tagged
-from jtrans.errors import CorpusError, usage_error
+from jtrans.errors import CorpusError, how_many, usage_error
 
 ENDING = ".conllu"
 NO_TAG = "_"  # of a word without a part of speech
@@ -103,7 +103,7 @@ class _Sentence:
         """Read the line of a word."""
         columns = line.split("\t")
         if len(columns) != _COLUMNS:
-            raise _refused(path, number, f"has {len(columns)} columns instead of 10")
+            raise _refused(path, number, f"has {how_many(len(columns), 'column')} instead of 10")
         place = _ID.fullmatch(columns[0])
         if place is None:
             raise _refused(path, number, f"begins with {columns[0]!r}, not with a word number")

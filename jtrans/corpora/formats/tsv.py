@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jtrans.corpora.lines import LineFile, notes_of
 from jtrans.corpora.parallel import ParallelText
-from jtrans.errors import CorpusError
+from jtrans.errors import CorpusError, how_many
 
 
 def read_tsv(
@@ -47,7 +47,7 @@ def read_tsv(
             continue
         if len(cells) <= max(columns):
             raise CorpusError(
-                f"{path} has {len(cells)} columns in line {number + 1:,}, "
+                f"{path} has {how_many(len(cells), 'column')} in line {number + 1:,}, "
                 f"{max(columns) + 1} are needed",
                 where=f"{path}:{number + 1}",
                 hint="separate columns by tabs: source, then target, or as named in line 1",

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 
-from jtrans.errors import ConfigError, InternalError, JtransError
+from jtrans.errors import ConfigError, InternalError, JtransError, how_many
 from jtrans.nn.device import resolve_device
 from jtrans.training.distributed.dealing import deal, deal_evenly
 from jtrans.training.distributed.meeting import meet
@@ -121,7 +121,7 @@ class Group(Ranks):
     def describe(self) -> str:
         """Return how many processes there are, as the end of a line about the device."""
         sharded = ", which share the weights" if self.is_sharding else ""
-        return f" in each of {self.count} processes{sharded}"
+        return f" in each of {how_many(self.count, 'process', 'es')}{sharded}"
 
     def device(self, name: str | None) -> str | None:
         """Return the device of this rank, where `name` is that of all."""
@@ -131,7 +131,8 @@ class Group(Ranks):
         count = torch.cuda.device_count()
         if self.place.local_count > count:
             raise ConfigError(
-                f"{self.place.local_count} processes, but this machine has {count} GPUs",
+                f"{how_many(self.place.local_count, 'process', 'es')}, but this machine has "
+                f"{how_many(count, 'GPU')}",
                 hint=f"start {count}, or compute on the CPU: --processes N --device cpu",
                 kind="config.absent-device",
             )

@@ -25,8 +25,8 @@ def check_lengths(model: TranslationModel, corpus: PreparedCorpus) -> None:
         count, most = int((longest > limit).sum()), int(longest.max(initial=0))
         if count:
             raise CorpusError(
-                f"{count:,} of {len(pairs):,} sentence pairs of {split} are longer than this "
-                f"model's {limit:,} positions: up to {most:,} tokens",
+                f"{count:,} of {len(pairs):,} sentence pairs of {split} exceed this model's "
+                f"{limit:,} positions: up to {most:,} tokens",
                 where=str(corpus.folder),
                 hint=f"--set model.positions={most}, or prepare it with a lower --max-length",
                 kind="corpus.too-long",

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from jtrans.config import Config, InitialWeights, SystemConfig, recipe_names
 from jtrans.data.prepared import PreparedCorpus
-from jtrans.errors import CheckpointError, ConfigError, JtransError, did_you_mean
+from jtrans.errors import CheckpointError, ConfigError, JtransError, did_you_mean, how_many
 from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.runs import RUNS, WEIGHTS, Checkpoint, Run, find_run
@@ -42,7 +42,7 @@ class CopiedWeights:
     def describe(self) -> str:
         """Describe them in a line."""
         names = self.weights if self.weights == self.into else f"{self.weights} -> {self.into}"
-        return f"{names} of {self.run} ({self.checkpoint}), {self.tensors:,} tensors"
+        return f"{names} of {self.run} ({self.checkpoint}), {how_many(self.tensors, 'tensor')}"
 
 
 def initialise(
@@ -289,17 +289,16 @@ def _unpaired(pairs: Mapping[str, str], places: Sequence[str], run: str) -> Conf
             stack = numbered[1]
             theirs, ours = _depth(stack, pairs), _depth(stack, places)
             if theirs and ours and theirs != ours:
-                layers = "layer" if theirs == 1 else "layers"
-                message = f"{run} has {theirs} {layers} in {stack}, this model {ours}"
+                message = f"{run} has {how_many(theirs, 'layer')} in {stack}, this model {ours}"
                 return _refusal(message, "make the sizes equal", kind="run.other-size")
     if absent:
         return _refusal(
-            f"{len(absent):,} weights of {run} have no place here, such as "
+            f"no place here for {how_many(len(absent), 'weight')} of {run}, such as "
             f"{pairs[absent[0]]} as {absent[0]}",
             _nearest(absent[0], places),
         )
     return _refusal(
-        f"{len(empty):,} weights here have no counterpart in {run}, such as {empty[0]}",
+        f"no counterpart in {run} of {how_many(len(empty), 'weight')} here, such as {empty[0]}",
         "name only the weights that both have, for example "
         f'[{{ run = "{run}", weights = "encoder.*" }}]',
     )

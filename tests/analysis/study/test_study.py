@@ -176,7 +176,7 @@ def test_a_file_of_translations_must_have_a_line_for_each(
 ) -> None:
     path = tmp_path / "short.en"
     path.write_text("Dog\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match="1 translations, but test has 12 lines"):
+    with pytest.raises(CorpusError, match="1 translation, but test has 12 lines"):
         _study(run_on(corpus), hypotheses=[path])
 
 

@@ -48,7 +48,7 @@ def test_tsv_columns_can_be_chosen(tmp_path: Path) -> None:
 
 
 def test_a_tsv_line_without_a_partner_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="1 columns in line 2") as caught:
+    with pytest.raises(CorpusError, match="1 column in line 2") as caught:
         read_tsv(write(tmp_path / "a.tsv", "Ja.\tYes.\nNein.\n"), PAIR)
     assert caught.value.where == f"{tmp_path / 'a.tsv'}:2"
 

@@ -241,7 +241,7 @@ def test_an_impossible_source_of_labels_is_refused(name: str, part: str) -> None
 def test_a_line_that_is_no_conllu_is_named(tmp_path: Path) -> None:
     path = tmp_path / "bad.conllu"
     path.write_text("# text = x\n1 Anna PROPN\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"line 2 has 1 columns instead of 10"):
+    with pytest.raises(CorpusError, match=r"line 2 has 1 column instead of 10"):
         ConlluLabels(path)
 
 
