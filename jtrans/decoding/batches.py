@@ -22,8 +22,8 @@ Batch = list[int]  # sentences by number
 # places of finished sentences are not filled from those that wait: the rows of the others leave a
 # CPU nearly as busy, with 16 sentences at nine tenths of the rate of 64.
 BATCH_TOKENS = 1024
-THREADS = 2  # that share the rows of such a batch
-MULTIPROCESSORS = 16  # of a GPU, that should have as many; calculated, not measured
+THREADS = 2  # of a CPU that such a batch keeps busy
+MULTIPROCESSORS = 16  # the same of a GPU; calculated, not measured
 # Joint models cache S vectors for each target position, so a batch costs B*S*T, and
 # T is about S: a budget of n tokens holds n * JOINT_LENGTH positions. Small batches are no slower
 # with them: a Reformer-fast decoded 18.2, 17.0, 16.1, 15.7 sentences/s at the same four sizes.
@@ -33,7 +33,8 @@ JOINT_LENGTH = 10
 def default_batch_tokens(device: torch.device) -> int:
     """Return the padded source tokens of a batch that keep a device busy.
 
-    They depend on its parts, not on a measurement: the same text gives the same batches.
+    They follow from its threads or multiprocessors and not from a measurement, so that the same
+    text always gives the same batches.
     """
     import torch
 

@@ -44,8 +44,8 @@ def in_halves(
 
     too_large: int | None = None  # the smallest size known not to fit
     halves: list[Batch] = []
-    coming = iter(batches)
-    while (batch := halves.pop() if halves else next(coming, None)) is not None:
+    remaining = iter(batches)
+    while (batch := halves.pop() if halves else next(remaining, None)) is not None:
         if len(batch) == 1 or too_large is None or size(batch) < too_large:
             failure: str | None = None
             try:
@@ -57,7 +57,7 @@ def in_halves(
             if failure is None:
                 yield batch, result
                 continue
-            # outside the handler, whose traceback keeps tensors alive
+            # not in the handler: the traceback would keep tensors alive
             if device.type == "cuda":
                 torch.cuda.empty_cache()
             if len(batch) == 1:

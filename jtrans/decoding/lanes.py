@@ -3,9 +3,9 @@
 A step of a search consists of many small operations, of which threads can share only the products.
 So on a CPU every thread searches a batch of its own. Transformer of 6 + 6 layers, beam 5, batches
 of 16, two threads of a Xeon: 136 sentences/s, and 125 together on one batch after the other; where
-threads sleep between products (`jtrans.processors`) 122 and 70. A single batch is not cut into
-parts for this: two sentences took both threads together half the time that one took each of them,
-16 sentences four fifths.
+threads sleep between products (`jtrans.processors`) 122 and 70. Dividing a single batch among the
+threads does not pay: both together took half the time for two sentences that each took for one of
+them, and four fifths for 16 sentences.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _leaving: contextvars.ContextVar[threading.Event] = contextvars.ContextVar("leav
 
 
 class _Left(BaseException):
-    """A lane gave up its batch, as nobody waits for it any more."""
+    """Raised in a lane whose results are no longer wanted."""
 
 
 def lane_count(device: torch.device) -> int:
@@ -45,8 +45,9 @@ def in_lanes(
 
     Args:
         batches: each is computed by one lane.
-        compute: takes batches one by one and yields their results. Its first failure ends all.
-        lanes: how many threads compute, which share those of torch. With one there is no thread.
+        compute: takes batches one by one and yields their results. A failure ends all lanes.
+        lanes: how many threads compute; torch's threads are divided among them. A single lane is
+            the calling thread.
     """
     waiting = iter(list(batches))  # a list's iterator may be shared by threads
     lanes = min(lanes, len(batches))
@@ -82,7 +83,7 @@ def in_lanes(
             leaving.set()
             for thread in running:
                 thread.join()
-            torch.set_num_threads(threads)  # for threads to come, too
+            torch.set_num_threads(threads)  # also the default of threads started later
 
 
 class _Ended:
@@ -104,7 +105,7 @@ def _results(done: SimpleQueue[Item | _Ended], lanes: int) -> Iterator[Item]:
 
 
 def leave_if_unwanted() -> None:
-    """End the lane that calls this, if nobody waits for its results any more."""
+    """End the lane that calls this if its results are no longer wanted."""
     leaving = _leaving.get(None)
     if leaving is not None and leaving.is_set():
         raise _Left

@@ -30,7 +30,7 @@ _OF_SOURCE = re.compile(r"(?:(?P<factor>\d+(?:\.\d+)?)\s*\*?\s*)?S(?:\s*\+\s*(?P
 
 
 class Limited(Protocol):
-    """What limits the length of sentences: a model, or an engine."""
+    """A model or an engine, which may limit the length of sentences."""
 
     @property
     def longest(self) -> int | None:
@@ -80,7 +80,7 @@ class SearchOptions:
 
     @classmethod
     def from_config(cls, config: Config, **chosen: Any) -> SearchOptions:
-        """Return a configuration's search options, overridden by `choices` that are not None.
+        """Return a configuration's search options, overridden by those `chosen` that are not None.
 
         Raises:
             DecodingError: a value that cannot be used.

@@ -26,22 +26,22 @@ from jtrans.workers import run_jobs, worker_number
 
 @dataclass(frozen=True)
 class Piece:
-    """Some consecutive lines of a text."""
+    """Consecutive lines of a text."""
 
     sources: Sequence[str]  # raw lines
-    constraints: Sequence[Constraints] | None = None  # of their translations; None for none
-    first_line: int = 1  # the number of the first line, counted from 1, for messages
+    constraints: Sequence[Constraints] | None  # of each line's translation; None: unconstrained
+    first_line: int  # the number of the first line, counted from 1, for messages
 
 
 @dataclass(frozen=True)
 class TranslatedPiece:
-    """What became of a piece."""
+    """The translations of a piece, as far as it could be translated."""
 
     # n best of every line, or of those before one that cannot be translated
     translations: list[list[Translation]]
     warnings: list[str]  # about its lines
-    seconds: float  # that it took
-    fault: DecodingError | None = None  # of the line that cannot be translated
+    seconds: float  # the time taken
+    fault: DecodingError | None = None  # the error of the line that cannot be translated
 
 
 @contextlib.contextmanager

@@ -95,7 +95,7 @@ class PartialOutput:
         write_json(self._state, {**self.identity, **progress})
 
     def _recorded(self) -> list[int]:
-        """Return the bytes of each file that are to be kept, and take over the number of lines."""
+        """Return how many bytes of each file to keep; restore the number of lines and digests."""
         nothing = [0] * len(self.paths)
         try:
             state = dict(read_json(self._state))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,7 +92,8 @@ class Translator:
     extras: TranslationExtras = field(default_factory=TranslationExtras)
     # how later models of an ensemble read the source, if they differ
     other_sources: Sequence[TextSide] = ()
-    # whether lines too long for a grid or several translations are refused, or have none
+    # whether a line that is too long for a grid or several translations is refused; otherwise it
+    # gets neither
     refuses_long: bool = True
 
     @classmethod
@@ -233,16 +235,13 @@ class Translator:
         return ConstraintEncoder(self.pipeline.target)
 
     def _reader(self, options: SearchOptions, progress: Progress) -> SentenceReader:
-        asked = {
-            "several translations": self.refuses_long and options.nbest > 1,
-            "a grid": self.refuses_long and self.extras.grid,
-        }
+        indivisible = {"several translations": options.nbest > 1, "a grid": self.extras.grid}
         return SentenceReader(
             (self.pipeline.source, *self.other_sources),
             self._constraints,
             self._longest,
             lambda length: options.limit(length, self._limited),
-            [name for name, is_asked in asked.items() if is_asked],
+            [name for name, is_on in indivisible.items() if is_on and self.refuses_long],
             progress,
         )
 
@@ -315,16 +314,12 @@ class Translator:
     @property
     def _empty(self) -> Translation:
         """The translation of an empty line."""
-        extras = self.extras
-        return Translation(
-            *("", 0.0, 0.0, [], [], []),
-            alignment="" if extras.alignments else None,
-            source_tokens=[] if extras.grid else None,
-            grid=[] if extras.grid else None,
-        )
+        alignment = "" if self.extras.alignments else None
+        nothing: list[Any] | None = [] if self.extras.grid else None
+        return Translation("", 0.0, 0.0, [], [], [], alignment, nothing, nothing)
 
     def _rank(self, translations: list[Translation]) -> list[Translation]:
-        """Sort candidates by expected utility, if that is asked for; it becomes their score."""
+        """Sort candidates by expected utility if minimum Bayes risk is chosen, and set as score."""
         if not self.extras.mbr:
             return translations
         from jtrans.decoding.mbr import MinimumBayesRisk  # it loads sacreBLEU

@@ -14,7 +14,7 @@ from jtrans.errors import ConfigError
 from jtrans.models.base import AttentionMap
 from jtrans.models.systems import AttentionSystemConfig, PervasiveConfig
 from jtrans.nn.convolution.mixed import MixedAttention
-from jtrans.nn.cpu.trained_linear import Linear
+from jtrans.nn.cpu.linear import Linear
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.embedding import InputEmbedding, token_embedding
 from jtrans.nn.encoder import Encoder

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.nn.beam_cache import KeyValueCache
+from jtrans.nn.cpu.linear import Linear, linear
 from jtrans.nn.cpu.short_products import in_float32_if_few
-from jtrans.nn.cpu.trained_linear import Linear, linear
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.memory import require_memory
 from jtrans.nn.recorder import record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from jtrans.nn.cpu.trained_linear import Linear
+from jtrans.nn.cpu.linear import Linear
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.memory import require_memory
 

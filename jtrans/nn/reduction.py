@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from jtrans.nn.cpu.trained_linear import linear
+from jtrans.nn.cpu.linear import linear
 from jtrans.nn.recorder import is_recording, record
 from jtrans.nn.softmax import softmax
 

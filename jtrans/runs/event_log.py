@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jtrans.errors import WorkError
 from jtrans.files import disk_errors, write_text
-from jtrans.runs.vanished import vanished
 
 
 class EventLog:
@@ -58,3 +58,13 @@ class EventLog:
         lines = [json.dumps(event, ensure_ascii=False) + "\n" for event in events]
         write_text(self.folder / "log.jsonl", "".join(lines))
         return len(events)
+
+
+def vanished(folder: Path) -> WorkError:
+    """Return the error for a run's folder that is gone."""
+    return WorkError(
+        f"the folder of the run has vanished: {folder}",
+        hint="if its disk is no longer mounted, mount it and run the same command again; if it was "
+        "deleted or moved, the same command starts over",
+        kind="run.vanished",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from jtrans.cli import console
-from jtrans.cli.translate.counted import Counted
 from jtrans.cli.translate.lines import InputLine, read_object, to_object, until_refused
 from jtrans.cli.translate.output import busy, is_ordinary, open_output, optional_output
 from jtrans.errors import CorpusError, how_many
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jtrans.decoding.lines.constraints import Constraints
     from jtrans.decoding.lines.translation import Translation
     from jtrans.decoding.options import DecodingChoices
+    from jtrans.decoding.parallel import TranslatedPiece
     from jtrans.decoding.partial_output import PartialOutput
     from jtrans.exports import Translatable
 
@@ -115,9 +116,9 @@ class TranslationWork:
             console.talk(f"continuing {output.paths[0]} after {how_many(done, 'line')}")
             self.source.skip(done)
             self.files.skip(done)
-        counted = Counted(self.source.total, has_bar=True)
+        progress = TranslationProgress(self.source.total, has_bar=True)
         try:
-            for lines, texts in self._texts(counted):
+            for lines, texts in self._texts(progress):
                 output.append(texts[: len(output.paths)], lines)
         except KeyboardInterrupt:
             if output.lines:
@@ -125,20 +126,20 @@ class TranslationWork:
                     f"done: {how_many(output.lines, 'line')}; the same command does the rest"
                 )
             raise
-        console.talk(counted.describe())
+        console.talk(progress.describe())
 
     def _stream(self, streams: Sequence[TextIO]) -> None:
         """Translate everything to streams: the translations, and perhaps word alignments."""
         has_bar = streams[0] is not sys.stdout or not sys.stdout.isatty()
-        counted = Counted(self.source.total, has_bar=has_bar)
-        for _, texts in self._texts(counted):
+        progress = TranslationProgress(self.source.total, has_bar=has_bar)
+        for _, texts in self._texts(progress):
             for stream, text in zip(streams, texts, strict=False):
                 stream.write(text)
                 stream.flush()
         self.files.check_all_used()
-        console.talk(counted.describe())
+        console.talk(progress.describe())
 
-    def _texts(self, counted: Counted) -> Iterator[tuple[int, tuple[str, str]]]:
+    def _texts(self, progress: TranslationProgress) -> Iterator[tuple[int, tuple[str, str]]]:
         """Yield the lines of each piece, their translations and their alignments as text."""
         from jtrans.decoding.parallel import Piece, translate_pieces
 
@@ -162,11 +163,11 @@ class TranslationWork:
             pieces(),
             workers=self.workers,
             gpus=self.gpus,
-            progress=counted,
+            progress=progress,
         ) as results:
             for piece in results:
                 items = waiting.popleft()
-                counted.add(piece)
+                progress.add(piece)
                 rows = [*zip(items, piece.translations, strict=not piece.fault)]
                 if rows:
                     yield len(rows), (self._text(rows), _alignments(piece.translations))
@@ -204,3 +205,36 @@ class TranslationWork:
 
 def _alignments(translations: Sequence[Sequence[Translation]]) -> str:
     return "".join(f"{each.alignment}\n" for best in translations for each in best)
+
+
+class TranslationProgress(console.TerminalProgress):
+    """Counts lines, tokens and time; the bar shows the whole file."""
+
+    def __init__(self, total: int | None, *, has_bar: bool) -> None:
+        super().__init__()
+        self.total = total if has_bar else None
+        self.lines = self.tokens = 0
+        self._begin = time.perf_counter()
+        self.seconds = 0.0
+
+    def add(self, piece: TranslatedPiece) -> None:
+        """Count a piece that is done."""
+        for text in piece.warnings:
+            self.warn(text)
+        self.advance("", len(piece.translations))
+        self.lines += len(piece.translations)
+        self.tokens += sum(len(best[0].tokens) for best in piece.translations)
+        self.seconds += piece.seconds
+
+    def describe(self) -> str:
+        """Return the counts and rates: of the time spent translating, or of several processes."""
+        seconds = max(min(self.seconds, time.perf_counter() - self._begin), 1e-9)
+        return (
+            f"{how_many(self.lines, 'line')}, {how_many(self.tokens, 'token')} in {seconds:.1f} s: "
+            f"{self.lines / seconds:,.1f} sentences/s, {self.tokens / seconds:,.0f} tokens/s"
+        )
+
+    def advance(self, task: str, done: int, total: int | None = None, *, unit: str = "") -> None:
+        """Move the bar of the whole file."""
+        if self.total:
+            super().advance("Translating", self.lines + done, self.total)

@@ -1,4 +1,4 @@
-"""What the attention of finished translations to the source is used for.
+"""The uses of the attention of finished translations to the source.
 
 Word alignments, the replacement of unknown words, a joint model's grid, and the coverage penalty
 (Wu et al. 2016, Google's Neural Machine Translation System, eq. 14):
@@ -48,16 +48,16 @@ def coverage(weights: NDArray[np.float32]) -> float:
 
 @dataclass(frozen=True)
 class AttentionReader:
-    """Adds to translations what their attention to the source says."""
+    """Adds what is read off the attention to translations: alignments, grids, penalties."""
 
     pipeline: TextPipeline  # of the model
-    extras: TranslationExtras  # what is asked for
+    extras: TranslationExtras  # those to add
     attention: Attention  # computes the weights
 
     def read(
         self, sentences: Sequence[InputSentence], translations: Sequence[Sequence[Translation]]
     ) -> list[list[Translation]]:
-        """Return the translations of some sentences with what was asked for, best first.
+        """Return the translations of some sentences with the chosen extras, best first.
 
         Args:
             sentences: none of them empty.

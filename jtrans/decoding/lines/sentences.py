@@ -18,7 +18,7 @@ from jtrans.progress import Progress
 from jtrans.text.pipeline import TextSide
 
 # The most tokens of a part of a line that is too long, ``</s>`` counted: about the longest sentence
-# of a training corpus. Of parts as long as a line may be, models skip most.
+# of a training corpus. Of longer parts models leave most untranslated.
 LONGEST_PART = 128
 
 
@@ -38,12 +38,12 @@ class InputSentence:
 class SentenceReader:
     """Turns lines into sentences."""
 
-    # how each model that reads the source in another way does, at least one
+    # one for each different way in which the models read the source, at least one
     sources: Sequence[TextSide]
     encoder: ConstraintEncoder
     longest: int  # most source tokens, ``</s>`` counted
     limit: Callable[[int], int]  # from source tokens to the most target tokens, both with ``</s>``
-    whole: Sequence[str]  # what is asked for and needs lines as a whole
+    indivisible: Sequence[str]  # what cannot be had of a line in parts, for messages
     progress: Progress  # is warned of lines that are cut
 
     def read(self, line: str, constraints: Constraints | None, number: int) -> list[InputSentence]:
@@ -70,8 +70,8 @@ class SentenceReader:
         per_part = [constraints, *[later] * (len(parts) - 1)]
         return [
             sentence
-            for part, wanted in zip(parts, per_part, strict=True)
-            for sentence in self.read(part, wanted, number)
+            for part, own in zip(parts, per_part, strict=True)
+            for sentence in self.read(part, own, number)
         ]
 
     def _parts(
@@ -80,7 +80,7 @@ class SentenceReader:
         fault = f" has {tokens - 1:,} tokens, more than {self.longest - 1:,}"
         begin = f"{line[:40]} ..."
         required = ["required phrases"] if constraints and constraints.required else []
-        for reason in [*self.whole, *required]:
+        for reason in [*self.indivisible, *required]:
             raise DecodingError.of_line(
                 number,
                 f"{fault}, and cannot be translated in parts with {reason}: {begin}",

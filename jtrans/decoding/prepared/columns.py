@@ -17,8 +17,8 @@ from torch import Tensor
 
 from jtrans.decoding.prepared.slots import Slots, reserve, take_slots
 
-# Rows of a block. What a layer computes of fewer stays in a core's cache, but they read the weights
-# as often: a search in bf16 took a fifth longer with 512, and with 2048 up to a quarter.
+# Rows of a block. Smaller blocks stay in a core's cache, but the weights are read for each of them:
+# a search in bf16 took a fifth longer with 512 rows, and up to a quarter longer with 2048.
 ROWS = 1536
 USUAL_BEAM = 5
 
@@ -46,7 +46,7 @@ class Segment:
     """Neighbouring sentences of one group."""
 
     group: Neighbours
-    held: slice  # their positions there
+    held: slice  # their positions in the group
     positions: slice  # the same in the block
 
 
@@ -56,7 +56,7 @@ class SameLength:
 
     sentences: int  # how many
     length: int  # S
-    positions: slice  # theirs in the block
+    positions: slice  # all of theirs in the block
 
 
 class Block:
@@ -82,7 +82,7 @@ class Block:
 
     @cached_property
     def states(self) -> Tensor:
-        """Those of the source, [R, E]."""
+        """The states of the source, [R, E]."""
         return torch.cat([part.group.states[part.held] for part in self.segments])
 
     @cached_property

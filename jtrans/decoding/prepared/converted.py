@@ -19,7 +19,7 @@ from jtrans.decoding.prepared.fixed_linear import fixed_linear
 from jtrans.errors import ConfigError
 from jtrans.models.base import Memory, State, TranslationModel
 from jtrans.nn.attention import MultiHeadAttention
-from jtrans.nn.cpu.trained_linear import Linear
+from jtrans.nn.cpu.linear import Linear
 from jtrans.nn.device import autocast
 from jtrans.nn.recurrent.lstm import DirectionWeights
 from jtrans.nn.reduction import AttentionReduction

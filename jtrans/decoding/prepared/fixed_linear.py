@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from jtrans.nn.cpu.linear import has_onednn_bf16
 from jtrans.nn.cpu.matmul_backend import is_onednn_real_float32
+from jtrans.nn.cpu.products import has_onednn_bf16
 from jtrans.nn.device import cpu_capabilities
 
 

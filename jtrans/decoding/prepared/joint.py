@@ -110,7 +110,8 @@ class PreparedReformer:
         x, qkv = self._first(block, v, first)
         earlier = [_Earlier(part, block, state, self.heads, self.dtype) for part in block.segments]
         x = self.through_layers(
-            *(x, qkv),
+            x,
+            qkv,
             lambda layer, qkv: self._along_target(layer, earlier, state.beam, qkv),
             lambda qkv: self._along_source(block.runs, state.beam, qkv),
         )

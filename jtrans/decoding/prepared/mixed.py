@@ -9,8 +9,8 @@ The query of a prefix is never made. With P[t, s] the sum over a head's channels
     result   = sum_{s <= t} P[t, s] v_s
 
 So positions are kept in slots like keys and values of attention, and no state moves with a
-hypothesis. For q' the model has the highest score so far; here it is 0, while all powers and their
-inverses stay in the range of float32. From the first score on that is too large, a layer keeps
+hypothesis. The model takes the highest score so far as q'; here it is 0 as long as all powers and
+their inverses stay in the range of float32. After the first score that is too large, a layer keeps
 scores in place of powers, and q' is the highest score of each prefix.
 """
 
@@ -26,8 +26,8 @@ from jtrans.decoding.prepared.target import TargetSlots
 from jtrans.models.transformer import DecoderLayer, TransformerDecoding
 from jtrans.nn.convolution.mixed import MixedAttention
 
-# exp(2 * 40) times a few hundred channels is a float32: the share of a position that is not a
-# hypothesis's own is computed before it is left out
+# exp(2 * 40) times a few hundred channels does not overflow in float32: shares of positions that
+# are not a hypothesis's own are computed, too, before they are left out
 WIDEST_SCORE = 40.0
 
 

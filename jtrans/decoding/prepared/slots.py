@@ -3,8 +3,8 @@
 All hypotheses of a sentence share its slots, and a mask says which slots make up each prefix (see
 `jtrans.nn.beam_cache`). Neighbouring sentences lie side by side in every slot, so that one product
 serves them all, and none moves when another leaves. A new column takes a slot that no hypothesis of
-its sentence needs any more: of the slots written in a search with beam 5, less than half are alive,
-so the slots are less than half as many, too.
+its sentence needs any more. That saves half the memory: in a search with beam 5 less than half of
+the columns written are still alive.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def take_slots(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def reserve(caches: Sequence[Slots], used: Sequence[int]) -> None:
-    """Make room for the first slots of each cache, half as many again where there is too little.
+    """Make room for the used slots of each cache, and half as many again where it must grow.
 
     Args:
         caches: of the groups.

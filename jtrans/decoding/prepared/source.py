@@ -7,10 +7,10 @@ For head h with queries y Wq_h^T, keys K_h, values V_h and output matrix Wo_h,
 
 The matrices K_h Wq_h and V_h Wo_h^T, [S, E] each, depend on the source alone. With them a step
 takes two products with E x H*S numbers per sentence in place of two with E x E and two with E x S:
-this is less while H*S < E, and few large products are quicker than many small ones. For long
-sentences it is more, and the products are those of the model.
+that is less work while H*S < E, and few large products are quicker than many small ones. For longer
+sentences it is more work, so they take the products of the model.
 
-In both the key bias is left out, as it adds the same to all scores of a query. In the first, the
+Both leave out the key bias, as it adds the same to all scores of a query. In the merged form the
 query bias becomes a bias per source position, and the output bias a part of the values, as the
 weights of a head sum to 1.
 """

@@ -18,8 +18,8 @@ from jtrans.nn.beam_cache import KeyValueCache, live_slots
 from jtrans.nn.memory import require_memory
 
 MOST_AT_ONCE = 256  # slots
-# Positions that attention reads at least: on a CPU the softmax over fewer, less than a vector of
-# AVX-512, is computed one by one. 1,280 rows of 14 numbers took 296 us, of 16 numbers 20.
+# The fewest positions that attention reads: on a CPU the softmax over less than a vector of AVX-512
+# is computed one number at a time. 1,280 rows of 14 numbers took 296 us, of 16 numbers 20.
 LEAST_READ = 16
 
 
@@ -32,7 +32,7 @@ class TargetSlots:
         beam: hypotheses of each sentence.
         heads: H.
         width: E.
-        expected: how many positions there may be; more are not excluded.
+        expected: about how many positions there will be, for the first allocation.
         dtype: of keys and values.
         device: where they are.
 
@@ -198,10 +198,10 @@ def at_least_read(bias: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
 
 
 def keep_sentences(held: Tensor, dim: int, sentences: Tensor) -> Tensor:
-    """Move sentences to the front, in place, those that are not there; return that part of `held`.
+    """Move sentences to the front of `held`, in place, and return that part of it.
 
     Args:
-        held: what is kept of each sentence.
+        held: numbers of each sentence.
         dim: the axis of sentences.
         sentences: which come first, [B'].
     """

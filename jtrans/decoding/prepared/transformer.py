@@ -47,10 +47,10 @@ from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 
 
 class SelfAttention(Protocol):
-    """Attention to the positions read so far, whatever holds them."""
+    """Attention to the positions read so far, wherever their keys and values are kept."""
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
-        """Keep the new keys and values, and return what queries mix, [B, beam, 3E] -> E."""
+        """Store the new keys and values and attend, [B, beam, 3E] -> [B, beam, E]."""
         ...
 
 
@@ -76,7 +76,7 @@ class PreparedState:
 
 
 class DecoderWeights:
-    """The weights of a decoder layer but those of attention to the source."""
+    """The weights of a decoder layer without those of attention to the source."""
 
     def __init__(self, layer: DecoderLayer, dtype: torch.dtype) -> None:
         self.norms = [Norm(residual.norm) for residual in layer.residuals]  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ class PreparedDecoder:
     """The Transformer's decoder.
 
     Args:
-        decoder: of any class.
+        decoder: of a Transformer, or of a system that shares its decoder.
         precision: ``fp32``, that of the weights, ``bf16``, or ``int8`` weights.
     """
 

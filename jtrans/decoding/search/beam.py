@@ -205,7 +205,7 @@ class _Search:
         return torch.maximum(best / self.options.divisor(self.step + 2), best / self.last_divisor)
 
     def _sentences_left(self) -> Tensor | None:
-        """Return the rows of unfinished sentences; None for all rows, or if not checked."""
+        """Return the rows of unfinished sentences; None if none is finished, or not checked."""
         is_end = self.step + 1 >= self.trace.steps
         if not (
             self.asks_every_step or is_end or self.step % STEPS_BETWEEN_CHECKS == 0
@@ -239,7 +239,7 @@ class _Rows:
         self._all = torch.arange(sentences * beam, device=device).view(sentences, beam)
 
     def of(self, sentences: int, beam: int) -> _Rows:
-        """Return those of other sizes."""
+        """Return the rows of so many sentences with `beam` hypotheses each."""
         if (sentences, beam) == self._all.shape:
             return self
         return _Rows(sentences, beam, self.number.device)
@@ -252,7 +252,7 @@ class _Rows:
 def _in_places(keep: Tensor, done: Tensor) -> Tensor:
     """Let the last sentences that go on take the places of the first that are done.
 
-    What is cached of the others need not move.
+    So the caches of all others stay where they are.
 
     Args:
         keep: sentences that go on, in order, [A'].

@@ -2,8 +2,8 @@
 
 The beam is divided into groups, each a beam search of its own. At every step the groups choose one
 after the other, and a token that n hypotheses of earlier groups were just continued with loses
-n times the strength (Hamming diversity, section 4). The loss decides what a group keeps and nothing
-else: hypotheses keep the model's own log-probabilities, by which they are ranked at the end.
+n times the strength (Hamming diversity, section 4). The loss only decides what a group keeps:
+hypotheses keep the model's own log-probabilities, by which they are ranked at the end.
 """
 
 from __future__ import annotations

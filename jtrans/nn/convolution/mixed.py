@@ -20,7 +20,7 @@ from jtrans.nn.convolution.mixed_query import (
     sentence_query,
     sentence_weights,
 )
-from jtrans.nn.cpu.trained_linear import Linear, linear
+from jtrans.nn.cpu.linear import Linear, linear
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.recorder import is_recording, record
 

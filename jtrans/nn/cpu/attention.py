@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.cpu import softmax
 from jtrans.nn.cpu.blocks import Part, as_type, narrow, product_dtype, residual_in_blocks, rows
-from jtrans.nn.cpu.linear import linear, product, sum_of_products
 from jtrans.nn.cpu.matmul_backend import onednn_for_short_products
+from jtrans.nn.cpu.products import linear, product, sum_of_products
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.separable import SourceAttention, TargetAttention, over_lines
 from jtrans.nn.softmax import causal_bias

@@ -218,7 +218,7 @@ def product_dtype(x: Tensor) -> torch.dtype:
 
 
 def as_type(table: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """Return a table in another type: mixing types in a product costs a copy each time."""
+    """Convert a table to a type: mixing types in a product would copy it every time."""
     return None if table is None else table.to(dtype)
 
 

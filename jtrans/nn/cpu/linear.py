@@ -1,83 +1,63 @@
-"""Products of rows and weights in training, by oneDNN where it computes them.
-
-There the rows of a product are an even number (`jtrans.nn.cpu.even_rows`), and the ReLU after it is
-part of it.
-"""
+"""Linear maps, in training on a CPU with products of round numbers of rows."""
 
 from __future__ import annotations
 
-import functools
+from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from jtrans.nn.cpu import even_rows
-from jtrans.nn.cpu.matmul_backend import is_onednn_used
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return x W^T + b, [n, in] -> [n, out]."""
-    if takes(x.dtype):
-        return even_rows.product(x, weight.t(), bias)
-    return x.mm(weight.t()) if bias is None else torch.addmm(bias, x, weight.t())
+from jtrans.nn.cpu import products
+from jtrans.nn.cpu.blocks import product_dtype
+from jtrans.nn.cpu.round_rows import FEW
 
 
-def linear_relu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return relu(x W^T + b), [n, in] -> [n, out].
+class Linear(nn.Linear):
+    """x W^T + b, [..., in] -> [..., out]."""
 
-    In bf16 a ReLU of its own takes as long as the product: torch computes it in float32.
-    """
-    if not takes(x.dtype):
-        return torch.addmm(bias, x, weight.t()).relu_()
-    parts, done = [], 0
-    for first, end in even_rows.parts(len(x)):
-        part = torch.ops.mkldnn._linear_pointwise.default(
-            x[first:end], weight, bias, "relu", [], ""
-        )
-        parts.append(part[done - first :])
-        done = end
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    def forward(self, x: Tensor) -> Tensor:
+        """Map every vector."""
+        return linear(x, self.weight, self.bias)
 
 
-def product(a: Tensor, b: Tensor) -> Tensor:
-    """Return a b, [n, k] and [k, m] -> [n, m]."""
-    return even_rows.product(a, b) if takes(a.dtype) else a.mm(b)
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return x W^T + b, [..., in] -> [..., out]."""
+    if _pays(x):
+        return _RoundRows.apply(x, weight, bias)  # type: ignore[no-any-return, no-untyped-call]
+    return F.linear(x, weight, bias)
 
 
-def sum_of_products(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a^T b, [n, k] and [n, m] -> [k, m], the gradient of a weight of this type."""
-    return even_rows.sum_of_products(a, b, dtype) if takes(a.dtype) else a.t().mm(b).to(dtype)
-
-
-def takes(dtype: torch.dtype) -> bool:
-    """Return whether oneDNN computes products of this type."""
-    if dtype == torch.bfloat16:
-        return has_onednn_bf16()
-    return dtype == torch.float32 and is_onednn_used()
-
-
-@functools.cache
-def has_onednn_bf16() -> bool:
-    """Return whether oneDNN has products of bf16 on this processor."""
-    if not torch.backends.mkldnn.is_available():
+def _pays(x: Tensor) -> bool:
+    """Return whether oneDNN computes the product of many rows, in training and not compiled."""
+    if x.device.type != "cpu" or not torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return x.shape[:-1].numel() > FEW and products.takes(product_dtype(x))
 
 
-# integers of the same size as a number: a number is positive exactly where its bits are
-_BITS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
+class _RoundRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        dtype = product_dtype(x)
+        rows, w = x.reshape(-1, x.shape[-1]).to(dtype).contiguous(), weight.to(dtype)
+        ctx.save_for_backward(rows, w)
+        ctx.types = x.dtype, weight.dtype, None if bias is None else bias.dtype
+        with torch.autocast("cpu", enabled=False):
+            out = products.linear(rows, w, None if bias is None else bias.to(dtype))
+        return out.view(*x.shape[:-1], -1)
 
-
-def relu_gradient_(gradient: Tensor, hidden: Tensor) -> Tensor:
-    """Set the gradient to 0 where the hidden layer, at least 0, is 0, and return it.
-
-    Args:
-        gradient: overwritten.
-        hidden: the hidden layer after the ReLU.
-    """
-    bits = _BITS.get(gradient.dtype)
-    if bits is None:
-        return gradient.mul_(hidden > 0)
-    # a product with 0 or 1 of the bits: 45 us where torch's threshold_backward takes 168 in bf16
-    gradient.view(bits).mul_(hidden.view(bits).clamp(0, 1))
-    return gradient
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        rows, w = ctx.saved_tensors
+        x_type, weight_type, bias_type = ctx.types
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        [gradient] = gradients
+        g = gradient.reshape(-1, gradient.shape[-1]).to(rows.dtype).contiguous()
+        with torch.autocast("cpu", enabled=False):
+            dx = (
+                products.product(g, w).view(*gradient.shape[:-1], -1).to(x_type)
+                if needs_x
+                else None
+            )
+            dw = products.sum_of_products(g, rows, weight_type) if needs_weight else None
+        return dx, dw, g.sum(0).to(bias_type) if needs_bias else None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-FP32_ERROR = 1e-5  # relative error of a real float32 product of 256 terms stays far below
+FP32_ERROR = 1e-5  # far above the relative error of a true float32 product of 256 terms
 PRECISIONS = {"MKL": "highest", "oneDNN": "medium"}  # torch's switch between them
 
 _is_held = False  # whether it stays as it is
@@ -23,7 +23,7 @@ def take_faster_backend(margin: float, rounds: int) -> str:
     """Measure both, use the faster one from now on, and return its name.
 
     Args:
-        margin: how many times as fast as MKL oneDNN has to be.
+        margin: how many times as fast as MKL oneDNN must be to be chosen.
         rounds: products of each; the best one counts.
     """
     if not torch.backends.mkldnn.is_available():
@@ -71,9 +71,9 @@ def is_onednn_used() -> bool:
 
 @contextlib.contextmanager
 def hold_backend() -> Iterator[None]:
-    """Keep the library in use within the context, whatever is small or short.
+    """Keep the library in use within the context, also for tiny and for short products.
 
-    For threads that compute at the same time, as the switch belongs to the whole process.
+    Threads that compute at the same time need this, as the switch belongs to the whole process.
     """
     global _is_held
     before, _is_held = _is_held, True

@@ -19,7 +19,7 @@ from jtrans.errors import JtransError
 from jtrans.models.base import TranslationModel
 from jtrans.nn.memory import available_memory
 from jtrans.runs import Run
-from jtrans.runs.vanished import vanished
+from jtrans.runs.event_log import vanished
 from jtrans.training.saving.snapshot import Snapshot
 from jtrans.training.saving.surplus import remove_surplus
 from jtrans.training.state import TrainingState

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jtrans.nn.cpu.linear import linear, linear_relu, relu_gradient_
+from jtrans.nn.cpu.products import linear, linear_relu, relu_gradient_
 from jtrans.nn.cpu.softmax import is_short
 from jtrans.nn.softmax import softmax
 

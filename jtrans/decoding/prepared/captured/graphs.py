@@ -1,10 +1,9 @@
-"""Steps of the search captured as CUDA graphs, one for each size, the least recently used dropped.
+"""Steps of the search captured as CUDA graphs: one for each size, as an LRU cache.
 
-A step is some hundred small operations, which a GPU computes faster than Python can ask for them;
-a captured one is asked for at once. A graph repeats its operations on the same memory, so a step
+A step is some hundred small operations, which a GPU computes faster than Python can launch them;
+a captured step is launched as a whole. A graph repeats its operations on the same memory, so a step
 to capture reads and writes buffers of fixed sizes only: a `Bucket`. Smaller searches leave a part
-idle. Capturing takes as long as a few steps, so a size is captured when a second search asks for
-it.
+idle. Capturing takes as long as a few steps, so a size is captured when a second search needs it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MOST_GRAPHS = 24  # each holds caches of its size
 MEMORY_SHARE = 0.25  # of a GPU, for all of them
 WARM_UPS = 3  # before a capture, on a stream of its own, as torch's documentation demands
 LEAST_SLOTS, LEAST_SOURCE = 64, 16
-WANTED = 2  # a size is captured once this many searches have asked for it
+WANTED = 2  # a size is captured once this many searches have needed it
 
 Replay = Callable[[], Tensor]  # does the step and returns its result, always the same tensor
 Capture = Callable[[Replay], Replay]
@@ -63,7 +62,7 @@ class StaticStep:
 
     replay: Replay  # does the step, by a graph if it could be captured
     size: int = 0  # the bytes of its buffers
-    user: weakref.ref[Any] | None = None  # the state of the search that uses the buffers at present
+    user: weakref.ref[Any] | None = None  # the state of the search that uses the buffers now
 
     @property
     def is_used(self) -> bool:
@@ -163,7 +162,7 @@ class CudaCapture:
         self._pool: Any = None
 
     def __call__(self, work: Replay) -> Replay:
-        """Capture; the work is done a few times, with whatever is in its buffers."""
+        """Capture the work, which is done a few times with what its buffers happen to hold."""
         with torch.cuda.device(self._device):
             stream = torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())

@@ -1,8 +1,8 @@
 """The Reformers' step on buffers of fixed sizes, and the form that captures it on a GPU.
 
-A step adds a column of S positions to the grid of every hypothesis. Steps of so many rows that the
-GPU computes longer than it takes to ask for them are not captured, as buffers have idle parts: then
-the model takes its own step, and again where a size was not asked for before.
+A step adds a column of S positions to the grid of every hypothesis. A step of so many rows that the
+GPU computes longer than launching it takes is not captured, as buffers have idle parts: the model
+takes its own step, as it does for a size that no other search has needed yet.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from jtrans.models.base import Memory
 from jtrans.models.reformer import Reformer, ReformerState
 from jtrans.nn.softmax import mask_bias
 
-# Rows of a captured step, idle ones included. Calculated, not measured: a layer's products of so
-# many rows of width 256 take an H100 as long as asking for its operations one by one.
+# Most rows of a captured step, idle ones included. Calculated, not measured: for as many rows of
+# width 256 an H100 computes a layer's products as long as launching its operations takes.
 MOST_ROWS = 16_384
 
 
@@ -75,7 +75,9 @@ class StaticJointStep(SlotStep[JointSource]):
         side = E if weights.is_sum else E // 2
         source = JointSource(buffer(B, S, side), buffer(B, S, 3 * E), buffer(B, S))
         super().__init__(
-            *(bucket, PreparedEmbedding(model.target_embedding), source),
+            bucket,
+            PreparedEmbedding(model.target_embedding),
+            source,
             layers=len(weights.layers),
             lines=(S, H),
             width=E // H,
@@ -91,7 +93,7 @@ class StaticJointStep(SlotStep[JointSource]):
         x = self._grid(vectors)  # [B, beam, S, E]
         qkv = weights.first.finish(first.flatten(0, 2), x.flatten(0, 2))
         x = weights.through_layers(
-            *(x.flatten(0, 2), qkv), self._along_target, partial(self._along_source, bias)
+            x.flatten(0, 2), qkv, self._along_target, partial(self._along_source, bias)
         ).view(x.shape)
         z = x if weights.reduction.norm is None else weights.reduction.norm(x)
         reduced: Tensor = weights.model.reduction(z, source.bias)  # [B, beam, E]

@@ -82,7 +82,7 @@ class GraphForm(ABC, Generic[Plain, Source]):
 
 
 class GraphState(Generic[Plain, Source]):
-    """The state of a search: an ordinary one, or that of buffers once they are taken."""
+    """The state of a search: an ordinary one at first, later the contents of a step's buffers."""
 
     def __init__(self, form: GraphForm[Plain, Source], plain: Plain, *, sentences: int) -> None:
         self.form = form
@@ -143,8 +143,8 @@ class GraphState(Generic[Plain, Source]):
         self._load(taken, contents)
 
     def _take(self, bucket: Bucket, *, needed: bool = False) -> SlotStep[Source] | None:
-        """Return the step of a bucket; None if there is none, or was none when last asked."""
-        if bucket == self._asked and not needed:  # there was none
+        """Return the step of a bucket; None if there is none, which is asked once for a size."""
+        if bucket == self._asked and not needed:
             return None
         self._asked = bucket
         return self.form.graphs.take(bucket, self, needed=needed)

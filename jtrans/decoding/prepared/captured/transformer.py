@@ -33,7 +33,9 @@ class StaticTransformerStep(SlotStep[PlainSource]):
             decoder.sources, buffer(L, B, H, D, S), buffer(L, B, H, S, D), buffer(B, S)
         )
         super().__init__(
-            *(bucket, decoder.embedding, source),
+            bucket,
+            decoder.embedding,
+            source,
             layers=L,
             lines=(H,),
             width=D,

@@ -1,8 +1,8 @@
 """What the convolutions of pervasive attention have read, in rings that are written in place.
 
 A convolution reads the last R rows of a hypothesis's grid. The rows of a sentence lie in a ring of
-R x beam places: a new one takes that of a row which no hypothesis can need any more. None moves
-when hypotheses change their order or sentences leave; each hypothesis knows the places of its own.
+R x beam places: a new row takes the place of one that no hypothesis can need any more. No row moves
+when hypotheses change their order or sentences leave; each hypothesis knows the places of its rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products with an even number of rows are those of all rows."""
+"""Products with round numbers of rows equal those of all rows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jtrans.nn.cpu import even_rows, linear
-from jtrans.nn.cpu import trained_linear as linear_maps
-from jtrans.nn.cpu.even_rows import FEW, STEPS
-from jtrans.nn.cpu.trained_linear import Linear
+from jtrans.nn.cpu import linear, products, round_rows
+from jtrans.nn.cpu.linear import Linear
+from jtrans.nn.cpu.round_rows import FEW, STEPS
 
 
 @given(st.integers(1, 40_000))
 def test_parts_cover_all_rows(rows: int) -> None:
-    parts = even_rows.parts(rows)
+    parts = round_rows.parts(rows)
     assert parts[0][0] == 0 and parts[-1][1] == rows
     assert all(0 <= first <= end for (_, end), (first, _) in itertools.pairwise(parts))
     assert all(parts[0][1] >= first for first, _ in parts)
@@ -26,8 +25,8 @@ def test_parts_cover_all_rows(rows: int) -> None:
     assert repeated <= max(0, rows // STEPS)
 
 
-def test_few_numbers_of_rows_are_even() -> None:
-    sizes = {end - first for rows in range(FEW + 1, 4097) for first, end in even_rows.parts(rows)}
+def test_few_numbers_of_rows_are_round() -> None:
+    sizes = {end - first for rows in range(FEW + 1, 4097) for first, end in round_rows.parts(rows)}
     assert len(sizes) <= 60
 
 
@@ -38,8 +37,8 @@ def test_products_are_those_of_all_rows(n: int, k: int, m: int, has_bias: bool) 
     a, b, g = (torch.randn(size, generator=generator).double() for size in ((n, k), (k, m), (n, m)))
     bias = torch.randn(m, generator=generator).double() if has_bias else None
     expected = a @ b if bias is None else a @ b + bias
-    torch.testing.assert_close(even_rows.product(a, b, bias), expected)
-    torch.testing.assert_close(even_rows.sum_of_products(a, g, a.dtype), a.t() @ g)
+    torch.testing.assert_close(round_rows.product(a, b, bias), expected)
+    torch.testing.assert_close(round_rows.sum_of_products(a, g, a.dtype), a.t() @ g)
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
@@ -47,9 +46,9 @@ def test_products_are_those_of_all_rows(n: int, k: int, m: int, has_bias: bool) 
 def test_a_linear_map_and_its_gradients(
     shape: tuple[int, ...], has_bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linear, "takes", lambda dtype: True)
-    monkeypatch.setattr(linear_maps, "FEW", 16)
-    monkeypatch.setattr(even_rows, "FEW", 16)
+    monkeypatch.setattr(products, "takes", lambda dtype: True)
+    monkeypatch.setattr(linear, "FEW", 16)
+    monkeypatch.setattr(round_rows, "FEW", 16)
     torch.manual_seed(1)
     ours = Linear(6, 4, bias=has_bias).double()
     theirs = torch.nn.Linear(6, 4, bias=has_bias).double()
@@ -68,7 +67,7 @@ def _with_gradients(module: torch.nn.Linear, x: Tensor) -> list[Tensor]:
     return [y.detach(), x.grad, *gradients]
 
 
-@pytest.mark.skipif(not linear.has_onednn_bf16(), reason="this processor has no bf16")
+@pytest.mark.skipif(not products.has_onednn_bf16(), reason="this processor has no bf16")
 def test_in_bf16_gradients_are_as_exact_as_torchs() -> None:
     torch.manual_seed(1)
     ours, x = Linear(32, 16), torch.randn(41, 17, 32)
@@ -76,7 +75,7 @@ def test_in_bf16_gradients_are_as_exact_as_torchs() -> None:
     theirs.load_state_dict(ours.state_dict())
     exact = _with_gradients(theirs, x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert type(ours(x).grad_fn).__name__ == "_EvenRowsBackward"
+        assert type(ours(x).grad_fn).__name__ == "_RoundRowsBackward"
         rounded = _with_gradients(ours, x)
     assert rounded[0].dtype == torch.bfloat16
     for one, other in zip(rounded, exact, strict=True):
