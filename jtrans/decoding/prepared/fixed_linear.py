@@ -56,9 +56,12 @@ class FixedLinear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self.weight, self.bias, self.dtype = weight, bias, weight.dtype
+        self.weight_t = weight.t()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x W^T + b, [..., in] -> [..., out]."""
+        if x.dim() == 2 and self.bias is not None:
+            return torch.addmm(self.bias, self._input(x), self.weight_t)
         return F.linear(self._input(x), self.weight, self.bias)
 
     def relu(self, x: Tensor) -> Tensor:
@@ -72,7 +75,9 @@ class FixedLinear:
             return residual.add_(self(x).to(residual.dtype))
         total = residual if self.bias is None else residual.add_(self.bias)
         # in place: MKL then writes the product nowhere else first
-        total.view(-1, total.shape[-1]).addmm_(self._rows(x), self.weight.t())
+        if total.dim() == 2:
+            return total.addmm_(self._input(x), self.weight_t)
+        total.view(-1, total.shape[-1]).addmm_(self._rows(x), self.weight_t)
         return total
 
     def _input(self, x: Tensor) -> Tensor:

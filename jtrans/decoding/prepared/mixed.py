@@ -112,16 +112,16 @@ class MixedSlots(TargetSlots):
         Args:
             layer: its number.
             projected: queries, scaled by 1/sqrt(D), keys and values of the attention half, then
-                kernels' inputs, scores and values of the other one, [B, beam, 3E].
+                kernels' inputs, scores and values of the other one, [N, 3E].
 
         Returns:
-            Both halves, heads side by side, [B, beam, E].
+            Both halves, heads side by side, [N, E].
         """
         attention, other = projected.chunk(2, dim=-1)
         return torch.cat([super().attend(layer, attention), self._convolve(layer, other)], dim=-1)
 
     def _convolve(self, layer: int, projected: Tensor) -> Tensor:
-        """Return the convolution half, [B, beam, 3E/2] -> [B, beam, E/2]."""
+        """Return the convolution half, [N, 3E/2] -> [N, E/2]."""
         L = len(self.kernels)
         held, inputs = self._new[L + layer], self._new[2 * L + layer]
         _, B, H, beam, D = held.shape
@@ -142,7 +142,7 @@ class MixedSlots(TargetSlots):
             share = self._local(layer) / torch.bmm(is_own, powers.mT)
             weights = torch.bmm(share, powers).mul_(is_own)
         mixed = torch.bmm(weights, self._values[L + layer])
-        return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B, beam, H * D)
+        return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B * beam, H * D)
 
     def _powers_of_each(self, scores: Tensor) -> Tensor:
         """Return the powers of each hypothesis's prefix, 0 on slots that are not its own.

@@ -39,7 +39,7 @@ class SourceState(Protocol):
     """Keys and values of all layers for the sentences of a batch."""
 
     def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
-        """Return x plus the attention of y to the source, [B, beam, E]."""
+        """Return x plus the attention of y to the source, [N, E]."""
         ...
 
     def select(self, sentences: Tensor) -> None:
@@ -142,16 +142,25 @@ class MergedSource:
         self._layers = self._by_layer()
 
     def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
-        """Return x plus the attention of y to the source, [B, beam, E]."""
+        """Return x plus the attention of y to the source, [N, E]."""
         bias, keys, values = self._layers[layer]
         y = y if y.dtype == keys.dtype else y.to(keys.dtype)
-        scores = torch.baddbmm(bias, y, keys)  # [B, beam, H * S]
-        B, beam, columns = scores.shape
-        weights = weights_of(scores.view(B, beam, self.heads, columns // self.heads))
-        weights = weights.view(B, beam, columns)
+        if len(keys) == 1:
+            weights = self._weights(torch.addmm(bias[0], y, keys[0]))
+            if x.dtype == values.dtype:
+                return x.addmm_(weights, values[0])
+            return x + torch.mm(weights, values[0])
+        scores = torch.baddbmm(bias, y.view(len(keys), -1, y.shape[1]), keys)  # [B, beam, H * S]
+        weights = self._weights(scores)
+        x_ = x.view(*scores.shape[:2], -1)
         if x.dtype == values.dtype:
-            return torch.baddbmm(x, weights, values)
-        return x + torch.bmm(weights, values)
+            return torch.baddbmm(x_, weights, values).view(x.shape)
+        return x + torch.bmm(weights, values).view(x.shape)
+
+    def _weights(self, scores: Tensor) -> Tensor:
+        """Return the softmax of each head, [..., H * S]."""
+        heads = scores.view(-1, self.heads, scores.shape[-1] // self.heads)
+        return weights_of(heads).view(scores.shape)
 
     def select(self, sentences: Tensor) -> None:
         """Keep some sentences, [B'], in place."""
@@ -186,7 +195,7 @@ class PlainSource:
         self._bias = None if bias is None else bias[:, None, None, :]  # [B, 1, 1, S]
 
     def attend(self, layer: int, y: Tensor, x: Tensor) -> Tensor:
-        """Return x plus the attention of y to the source, [B, beam, E]."""
+        """Return x plus the attention of y to the source, [N, E]."""
         _, B, H, D, S = self._keys.shape
         queries = self._queries[layer](y).view(B, -1, H, D).transpose(1, 2)
         queries = queries.reshape(B * H, -1, D).to(self._keys.dtype)

@@ -102,19 +102,23 @@ class TargetSlots:
 
         Args:
             layer: its number.
-            projected: queries, scaled by 1/sqrt(D), keys and values, [B, beam, 3E].
+            projected: queries, scaled by 1/sqrt(D), keys and values, [N, 3E].
 
         Returns:
-            The weighted sums of values, heads side by side, [B, beam, E].
+            The weighted sums of values, heads side by side, [N, E].
         """
         new = self._new[layer]
         _, B, H, beam, D = new.shape
         parts = projected.view(B, beam, 3, H, D).permute(2, 0, 3, 1, 4)  # [3, B, H, beam, D]
         new.copy_(parts[1:])
-        queries = parts[0].reshape(B * H, beam, D).to(new.dtype)
+        queries = parts[0, 0] if B == 1 else parts[0].reshape(B * H, beam, D)
+        if queries.dtype != new.dtype:
+            queries = queries.to(new.dtype)
         scores = self._scores(queries, self._keys[layer], B)  # [B * H, beam, slots]
         mixed = torch.bmm(weights_of(scores), self._values[layer])
-        return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B, beam, H * D)
+        if B == 1:
+            return mixed.transpose(0, 1).reshape(beam, H * D)
+        return mixed.view(B, H, beam, D).transpose(1, 2).reshape(B * beam, H * D)
 
     def _scores(self, queries: Tensor, keys: Tensor, sentences: int) -> Tensor:
         """Return Q K^T, -inf on slots that are not a hypothesis's own, [B * H, beam, slots]."""

@@ -50,7 +50,7 @@ class SelfAttention(Protocol):
     """Attention to the positions read so far, wherever their keys and values are kept."""
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
-        """Store the new keys and values and attend, [B, beam, 3E] -> [B, beam, E]."""
+        """Store the new keys and values and attend, [N, 3E] -> [N, E]."""
         ...
 
 
@@ -132,12 +132,12 @@ class PreparedDecoder:
     def step(self, token: Tensor, state: PreparedState) -> Tensor:
         """Read one more token of each hypothesis, [N] -> [N, E]."""
         slots, source = state.slots, state.source
-        x = self.embedding.position(token.view(slots.sentences, -1), slots.length)
+        x = self.embedding.position(token, slots.length)
         slots.advance()
         return self.layers_of(x, slots, source)
 
     def layers_of(self, x: Tensor, slots: SelfAttention, source: SourceState) -> Tensor:
-        """Compute the layers for embedded tokens, [B, beam, E] -> [B * beam, E]."""
+        """Compute the layers for embedded tokens, [N, E] -> [N, E]."""
         layers, pre_norm = self.layers, self.norm is not None
 
         def compute(n: int, x: Tensor) -> Tensor:
@@ -151,8 +151,8 @@ class PreparedDecoder:
             x = cross_norm(source.attend(n, x, x))
             return ffn_norm(layer.feed_forward.plus(x, x))
 
-        x = self.stack(x, compute)  # [B, beam, E]
-        return (x if self.norm is None else self.norm(x)).flatten(0, 1)
+        x = self.stack(x, compute)
+        return x if self.norm is None else self.norm(x)
 
     def project(self, hidden: Tensor) -> Tensor:
         """Return logits, [..., E] -> [..., V]."""

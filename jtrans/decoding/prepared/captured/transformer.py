@@ -45,14 +45,14 @@ class StaticTransformerStep(SlotStep[PlainSource]):
 
     def layers_of(self, vectors: Tensor) -> Tensor:
         """Return the hidden states of embedded tokens, [B, beam, E] -> [B * beam, E]."""
-        return self.decoder.layers_of(vectors, self, self.source)
+        return self.decoder.layers_of(vectors.flatten(0, 1), self, self.source)
 
     def attend(self, layer: int, projected: Tensor) -> Tensor:
-        """Write the new slots and attend to all that are a hypothesis's own, [B, beam, E]."""
+        """Write the new slots and attend to all that are a hypothesis's own, [N, 3E] -> [N, E]."""
         _, B, H, _, D = self.held[layer].shape
         parts = projected.view(B, -1, 3, H, D).permute(2, 0, 3, 1, 4)  # [3, B, H, beam, D]
         mixed = self.attend_to_slots(layer, parts)
-        return mixed.transpose(1, 2).reshape(B, -1, H * D)
+        return mixed.transpose(1, 2).reshape(-1, H * D)
 
 
 class GraphTransformer(GraphForm[PreparedState, PlainSource]):
