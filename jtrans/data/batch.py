@@ -70,13 +70,11 @@ class Batch:
         return x.flatten(0, 1).index_select(0, self.target_rows)
 
 
-def padded(
-    sentences: Sequence[Ids], device: torch.device | None = None, *, fill: int = PAD
-) -> tuple[Tensor, Tensor]:
-    """Return ids, filled up on the right, and the mask of real ones, [B, S] each."""
+def padded(sentences: Sequence[Ids], device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+    """Return ids, padded on the right, and the mask of real ones, [B, S] each."""
     lengths = np.array([len(sentence) for sentence in sentences])
     mask = np.arange(lengths.max()) < lengths[:, None]  # [B, S]
-    ids = np.full(mask.shape, fill, dtype=np.int64)
+    ids = np.full(mask.shape, PAD, dtype=np.int64)
     ids[mask] = np.concatenate(sentences)
     return torch.from_numpy(ids).to(device=device), torch.from_numpy(mask).to(device=device)
 

@@ -33,7 +33,7 @@ BLOCK = 100_000  # sentences at a time
 
 
 def make_bpe_dropout(
-    corpus: PreparedCorpus, rate: float, seed: int, *, longest: int | None = None
+    corpus: PreparedCorpus, rate: float, seed: int, *, longest: int | None
 ) -> BpeDropout | None:
     """Return the BPE-dropout of the training split, None for a rate of 0.
 

@@ -50,9 +50,9 @@ def translate_pieces(
     decoding: DecodingChoices,
     pieces: Iterable[Piece],
     *,
-    workers: int = 1,
-    gpus: Sequence[str] = (),
-    progress: Progress = Silent(),
+    workers: int,
+    gpus: Sequence[str],
+    progress: Progress,
 ) -> Iterator[Iterator[TranslatedPiece]]:
     """Yield the translations of all pieces, in order; the processes end with the block.
 

@@ -48,8 +48,8 @@ class Tagger:
     model: TranslationModel  # in evaluation mode
     side: TextSide  # the source side of its run's pipeline
     label_names: Mapping[str, Sequence[str]]  # by kind; the number of a label is its position
-    batch_tokens: int = BATCH_TOKENS  # most padded tokens in one batch
-    precision: str = "fp32"  # "fp32" or "bf16"
+    batch_tokens: int  # most padded tokens in one batch
+    precision: str  # "fp32" or "bf16"
 
     @classmethod
     def load(cls, run: Run, decoding: DecodingChoices) -> Tagger:

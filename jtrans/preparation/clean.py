@@ -90,9 +90,7 @@ def shape_reason(
     return None
 
 
-def is_unlike(
-    source: str, target: str, max_ratio: float, units_per_word: tuple[int, int] = (1, 1)
-) -> bool:
+def is_unlike(source: str, target: str, max_ratio: float, units_per_word: tuple[int, int]) -> bool:
     """Return whether one side has more than `max_ratio` times the words of the other."""
     per_source, per_target = units_per_word
     words = (source.count(" ") + 1) * per_target, (target.count(" ") + 1) * per_source

@@ -14,7 +14,7 @@ MANY = 0.25
 
 
 def round_trip_warning(
-    splits: Mapping[str, ParallelText], target: TextSide, *, is_given: bool = False
+    splits: Mapping[str, ParallelText], target: TextSide, *, is_given: bool
 ) -> str | None:
     """Return a warning if many target lines have other spaces after segmenting and joining.
 

@@ -22,10 +22,10 @@ class Start:
     parameters: int  # trainable numbers
     device: str  # one line about the device and precision
     micro_batch: str  # the limits of a micro-batch
-    changes: tuple[str, ...] = ()  # settings that differ from those of the run so far, as text
-    frozen: int = 0  # numbers that are not trained
-    copied: tuple[str, ...] = ()  # weights that a new run takes from other runs, as text
-    warnings: tuple[str, ...] = ()
+    changes: tuple[str, ...]  # settings that differ from those of the run so far, as text
+    frozen: int  # numbers that are not trained
+    copied: tuple[str, ...]  # weights that a new run takes from other runs, as text
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Skip:
     ranks: tuple[int, ...]  # the processes that computed them
     left_out: bool  # whether these pairs are left out from now on
     skipped: int  # updates skipped so far
-    is_forward: bool = False  # whether only the forward pass was computed once more
+    is_forward: bool  # whether only the forward pass was computed once more
 
     def describe(self) -> str:
         """Return what is known of the cause, such as ``encoder.layers.0, sentence 17``."""

@@ -14,7 +14,7 @@ from jtrans.training.divergence.batch_statistics import BatchStatistics
 from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.divergence.skips import Skips
 from jtrans.training.divergence.trace import Attempt
-from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.objective import Objective
 from jtrans.training.optimisation.noise_scale import NoiseScale
 from jtrans.training.updates import MicroBatch, UpdatePlan, padded_size
@@ -28,7 +28,7 @@ class UpdateGradient:
 
     Args:
         model: in training mode, on its device.
-        plan: of the current epoch, which its owner replaces with each epoch that has another.
+        plan: of the current epoch; its owner replaces it where an epoch has another one.
         training: the settings.
         precision: "fp32" or "bf16".
         on_split: see `GradientAccumulator`.
@@ -86,23 +86,22 @@ class UpdateGradient:
         dealt, idle = self._own(micro_batches)
         next_own = self._own(following)[0] if following else []
         self.accumulator.batches.expect(pairs, [*dealt, *next_own])
-        labelled = self.labelled(micro_batches)
-        divisor = self.plan.divisor(micro_batches)
+        loss = UpdateLoss(pairs, self.plan.divisor(micro_batches), self.labelled(micro_batches))
         counted, random = dealt[: len(dealt) - idle], RandomState.of(self.model.device)
-        self.skips.remember(Attempt(done + 1, pairs, counted, divisor, labelled, random))
+        self.skips.remember(Attempt(done + 1, loss, counted, random))
         self._statistics.keep()
         # the penalty of l2 is no part of the gradient whose noise is measured
         is_divided = (
             not (self.training.l2 or self.ranks.is_sharding)
             and self.ranks.count * len(micro_batches) > 1
         )
-        self.noise.begin(done, divisor if is_divided else 0)
-        losses = self.accumulator.accumulate(pairs, dealt, divisor, labelled, idle=idle)
+        self.noise.begin(done, loss.divisor if is_divided else 0)
+        losses = self.accumulator.accumulate(loss, dealt, idle=idle)
         sums = self.ranks.add_up(self.parameters, self.noise.joined(losses))
         return self.noise.parted(sums)
 
     def end(self, norm: Tensor, dropped: Tensor) -> None:
-        """End an update whose gradient has this norm, [], and that was perhaps `dropped`, []."""
+        """End an update: its gradient's norm, [], and whether it was `dropped`, [] bool."""
         self.noise.end(norm)
         self._statistics.restore(dropped)
 

@@ -1,4 +1,4 @@
-"""Which micro-batches fit into memory, advice where none does, and the peak memory in use."""
+"""The limits of micro-batches that memory sets, the error where none fits, and peak memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MemoryLimits:
     Each further failure doubles that wait, up to `LONGEST_WAIT`.
     """
 
-    # the smallest size that failed by the bits of its longest sentence (text: JSON has no others)
+    # the smallest size that failed, by the bits of its longest sentence as text (a JSON key)
     too_large: dict[str, int] = field(default_factory=dict)
     wait: int = FIRST_WAIT  # updates until the next increase
     waited: int = 0  # updates since the last failure or increase

@@ -1,6 +1,6 @@
 """Training metrics: losses, tokens and time are summed, logged and reported as events.
 
-Losses are copied from a GPU while it goes on, because reading them at once makes it wait. They are
+Losses are copied from a GPU while it computes, because reading them at once makes it wait. They are
 added one by one in the order of updates, so that the sums do not depend on when they were read: a
 resumed run logs the same values as an uninterrupted run.
 """
@@ -27,7 +27,7 @@ from jtrans.training.tensorboard import TensorBoard
 
 
 class Reading:
-    """Numbers on their way from a GPU, which goes on meanwhile."""
+    """Numbers being copied from a GPU, which goes on computing."""
 
     def __init__(self, numbers: Tensor) -> None:
         self._numbers, self._is_there = numbers, None
@@ -37,7 +37,7 @@ class Reading:
             self._is_there.record()
 
     def values(self) -> list[float]:
-        """Return the numbers as soon as they are there."""
+        """Return the numbers, once they have arrived."""
         if self._is_there is not None:
             self._is_there.synchronize()
         numbers: list[float] = self._numbers.tolist()

@@ -11,7 +11,7 @@ are processed instead, and for a while micro-batches of that size are split befo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
@@ -32,6 +32,16 @@ if TYPE_CHECKING:  # loading torch's takes seconds
     from jtrans.training.distributed.sharding import Sharding
 
 
+@dataclass(frozen=True)
+class UpdateLoss:
+    """The loss of an update, of which every micro-batch computes its part."""
+
+    pairs: ParallelIds  # the split
+    divisor: int  # of the summed loss: the target tokens or the sentences of the update
+    # the labelled source tokens of the update, by each kind of label that is learned
+    labelled: Mapping[str, int] = field(default_factory=dict)
+
+
 @dataclass(eq=False)
 class GradientAccumulator:
     """Accumulates the gradient of updates in the parameters of a model."""
@@ -42,7 +52,7 @@ class GradientAccumulator:
     precision: str  # "fp32" or "bf16"
     word_dropout: float = 0.0  # probability of each token read to become ``<unk>``
     r_drop: float = 0.0  # the weight of R-Drop; 0 for a single pass
-    cutoff: float = 0.0  # probability of each token of R-Drop's second pass to be read as nothing
+    cutoff: float = 0.0  # probability that R-Drop's second pass does not read a token
     # called with the sentences and the padded size (joint positions, or source and target tokens)
     # of each micro-batch that did not fit into memory
     on_split: Callable[[int, int], None] = lambda sentences, size: None
@@ -57,55 +67,42 @@ class GradientAccumulator:
     def __post_init__(self) -> None:
         self.limits = MemoryLimits()
         self.batches = BatchesAhead(self.model.device)
-        # walking over a small model takes its time
+        # collected once: walking over the modules of a small model takes a share of an update
         self._parameters = list(self.model.parameters())
 
     def accumulate(
-        self,
-        pairs: ParallelIds,
-        micro_batches: Sequence[MicroBatch],
-        divisor: int,
-        labelled: Mapping[str, int] | None = None,
-        *,
-        idle: int = 0,
+        self, loss: UpdateLoss, micro_batches: Sequence[MicroBatch], *, idle: int = 0
     ) -> Tensor:
-        """Add the gradient of an update's loss, divided by `divisor`, to the parameters.
+        """Add the gradient of an update's loss to the parameters.
 
         Args:
-            pairs: the training split.
-            micro_batches: of the update, as indices into the split; of several processes each
-                has its share of them.
-            divisor: of the summed loss: the target tokens or the sentences of the update.
-            labelled: the labelled source tokens of the update, see `labelled`; by default those
-                of its micro-batches.
+            loss: of the update.
+            micro_batches: those of this process, as indices into the split.
             idle: how many of the last micro-batches count nothing.
 
         Returns:
-            The summed loss with and without smoothing, and the summed losses of the labels that
-            `labelled` counts, [2 + kinds].
+            The summed loss with and without smoothing, and the summed losses of the labels,
+            [2 + kinds].
 
         Raises:
             torch.OutOfMemoryError, RuntimeError: a single pair does not fit.
         """
         self.limits.count_update()
-        if labelled is None:
-            labelled = self.labelled(pairs, micro_batches)
-        losses = torch.zeros(2 + len(labelled), device=self.model.device)
+        losses = torch.zeros(2 + len(loss.labelled), device=self.model.device)
         if self.sharding is not None:
             counted = len(micro_batches) - idle
             for number, indices in enumerate(micro_batches):
                 self.before(indices)
-                weight = float(number < counted)
-                losses += self._forward_backward(pairs, indices, divisor, labelled, weight)
+                losses += self._forward_backward(loss, indices, float(number < counted))
             return losses
+        sides = loss.pairs.source, loss.pairs.target
         waiting = list(reversed(micro_batches))
         while waiting:
             indices = waiting.pop()
-            size = padded_size(pairs, indices, is_joint=self.model.is_joint)
-            sides = pairs.source, pairs.target
+            size = padded_size(loss.pairs, indices, is_joint=self.model.is_joint)
             longest = max(int(side.lengths[indices].max()) for side in sides)
             fits = self.limits.fits(size, longest) or indices.size == 1
-            own_losses = self.run(pairs, indices, divisor, labelled) if fits else None
+            own_losses = self.run(loss, indices) if fits else None
             if own_losses is not None:
                 losses += own_losses
                 continue
@@ -124,9 +121,7 @@ class GradientAccumulator:
             if kind in pairs.labels
         }
 
-    def run(
-        self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
-    ) -> Tensor | None:
+    def run(self, loss: UpdateLoss, indices: MicroBatch) -> Tensor | None:
         """Return the losses of a micro-batch; None, without effect, if it does not fit."""
         parameters = self._parameters
         before = [parameter.grad for parameter in parameters]
@@ -134,7 +129,7 @@ class GradientAccumulator:
             parameter.grad = None  # a failed micro-batch leaves a partial gradient
         self.before(indices)
         try:
-            losses = self._forward_backward(pairs, indices, divisor, labelled)
+            losses = self._forward_backward(loss, indices)
         except (RuntimeError, MemoryError) as error:
             if indices.size == 1 or not is_out_of_memory(error):
                 raise
@@ -158,43 +153,32 @@ class GradientAccumulator:
                 parameter.grad = gradient
         return losses
 
-    def forward(
-        self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
-    ) -> Tensor:
-        """Return the losses of a micro-batch alone; a model of shards must be whole meanwhile."""
+    def forward(self, loss: UpdateLoss, indices: MicroBatch) -> Tensor:
+        """Return the losses of a micro-batch without a gradient; sharded weights must be whole."""
         self.before(indices)
         with torch.no_grad():
-            return self._losses(pairs, indices, divisor, labelled)[1]
+            return self._losses(loss, indices)[1]
 
     def _forward_backward(
-        self,
-        pairs: ParallelIds,
-        indices: MicroBatch,
-        divisor: int,
-        labelled: Mapping[str, int],
-        weight: float = 1.0,
+        self, loss: UpdateLoss, indices: MicroBatch, weight: float = 1.0
     ) -> Tensor:
         if self.sharding is None:
-            total, losses = self._losses(pairs, indices, divisor, labelled)
+            total, losses = self._losses(loss, indices)
         else:
-            total, losses = self.sharding.run(
-                lambda: self._losses(pairs, indices, divisor, labelled)
-            )
+            total, losses = self.sharding.run(lambda: self._losses(loss, indices))
             total, losses = weight * total, weight * losses
         total.backward()
         return losses
 
-    def _losses(
-        self, pairs: ParallelIds, indices: MicroBatch, divisor: int, labelled: Mapping[str, int]
-    ) -> tuple[Tensor, Tensor]:
+    def _losses(self, update: UpdateLoss, indices: MicroBatch) -> tuple[Tensor, Tensor]:
         """Return what to differentiate, [], and the summed losses, [2 + kinds]."""
-        batch = self.batches.take(pairs, indices)
+        batch = self.batches.take(update.pairs, indices)
         if self.word_dropout:
             batch = drop_words(batch, self.word_dropout)
         passes = 1
         if self.r_drop:
             batch, passes = cut_second(repeated(batch), self.cutoff), 2
-        learned = {kind: batch.labels[kind] for kind in labelled}
+        learned = {kind: batch.labels[kind] for kind in update.labelled}
         with autocast(self.model.device, self.precision):
             memory = self.model.encode(batch.source, batch.source_mask)
             if self.r_drop:
@@ -203,8 +187,8 @@ class GradientAccumulator:
                 loss, nll = batch_loss(self.model, batch, self.objective, memory)
             auxiliary = self.model.auxiliary(memory, learned) if learned else {}
         auxiliary = {kind: value / passes for kind, value in auxiliary.items()}
-        total = loss / divisor
-        for kind, count in labelled.items():
+        total = loss / update.divisor
+        for kind, count in update.labelled.items():
             total = total + self.model.auxiliary_weights[kind] * auxiliary[kind] / max(1, count)
-        losses = torch.stack([loss, nll, *(auxiliary[kind] for kind in labelled)])
+        losses = torch.stack([loss, nll, *(auxiliary[kind] for kind in update.labelled)])
         return total, losses.detach()

@@ -63,7 +63,7 @@ class Trainer:
         precision: "fp32" or "bf16".
         events: receives the training events.
         should_stop: called after each update and during validation; True saves and ends.
-        ranks: the processes that train together; by default this one alone.
+        ranks: the processes that train together.
         sharding: of the model's weights over the ranks, if they are.
 
     Raises:
@@ -79,12 +79,12 @@ class Trainer:
         precision: str,
         events: TrainingEvents,
         should_stop: Callable[[], bool],
-        ranks: Ranks | None = None,
-        sharding: Sharding | None = None,
+        ranks: Ranks,
+        sharding: Sharding | None,
     ) -> None:
         training = config.training
         self.run = run
-        self.ranks = ranks or Ranks()
+        self.ranks = ranks
         self.model = model
         self.parameters = list(model.parameters())
         self.training = training
@@ -356,7 +356,7 @@ class Trainer:
         self.events.validating(done, total)
 
     def save(self) -> None:
-        """Save a checkpoint of the current state; most of the work is done beside training."""
+        """Save a checkpoint of the current state; most of the work is done by a thread."""
         self._read()
         self._check_weights()
         self.metrics.elapse()
@@ -377,11 +377,11 @@ class Trainer:
             self.writer.save(*parts, is_first=self.ranks.is_first)
 
     def _averaged(self) -> contextlib.AbstractContextManager[dict[str, Tensor]]:
-        """Give the model its averaged weights for a while, and yield those it is trained with."""
+        """Give the model its averaged weights for a while, and yield the trained ones."""
         return contextlib.nullcontext({}) if self.average is None else self.average.in_place()
 
     def _whole(self) -> contextlib.AbstractContextManager[None]:
-        """Give every rank all weights for a while: each searches for sentences of its own."""
+        """Give every rank all weights for a while, to translate different sentences."""
         return contextlib.nullcontext() if self.sharding is None else self.sharding.whole()
 
     def _check_weights(self) -> None:

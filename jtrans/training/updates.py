@@ -1,9 +1,8 @@
 """Group micro-batches into updates.
 
-The batch sampler divides an epoch into micro-batches. Consecutive micro-batches are grouped until
-an update has about `batch_tokens` target tokens, those of long sources, and those that the machine
-does not compute whole, are cut, and their gradients add up. All this is a pure function of seed and
-epoch.
+The batch sampler divides an epoch into micro-batches. Consecutive ones are grouped until an update
+has about `batch_tokens` target tokens, and their gradients add up. Micro-batches of long sources,
+and those too large for the machine, are cut. All this is a pure function of seed and epoch.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from jtrans.data.prepared import ParallelIds
 MicroBatch = NDArray[np.int64]  # indices into the split
 
 
-# Where they are not given. Measured with IWSLT14's Reformer-fast on two CPU cores: micro-batches of
-# a GPU's size are slower there, and need four times the memory.
+# Defaults by device. Measured with IWSLT14's Reformer-fast on two CPU cores: micro-batches of a
+# GPU's size are slower there, and need four times the memory.
 CPU_SIZES = {"micro_batch_joint": 8_000, "micro_batch_overhead": 200}
 GPU_SIZES = {"micro_batch_joint": 65_536, "micro_batch_overhead": 5_000}
 

@@ -22,7 +22,7 @@ from jtrans.models.systems import TransformerPlusPlusConfig
 from jtrans.models.zoo import build_model, system_configs
 from jtrans.runs import Run
 from jtrans.training.events import Start, TrainingEvents
-from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.session import train
 from jtrans.training.setup.checks import check_labels
@@ -57,7 +57,7 @@ def make_model(**changes: Any) -> TranslationModel:
 def gradients(model: TranslationModel, pairs: ParallelIds, update: Any) -> dict[str, Tensor | None]:
     model.zero_grad()
     accumulator = GradientAccumulator(model, Objective(), precision="fp32")
-    accumulator.accumulate(pairs, update, 20)
+    accumulator.accumulate(UpdateLoss(pairs, 20, accumulator.labelled(pairs, update)), update)
     return {name: p.grad for name, p in model.named_parameters()}
 
 

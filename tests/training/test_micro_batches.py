@@ -18,7 +18,7 @@ from jtrans.runs import STATE, Run
 from jtrans.training import micro_batches
 from jtrans.training.checkpoint import read_state
 from jtrans.training.memory import MemoryLimits
-from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.objective import Objective, batch_loss
 from jtrans.training.session import train
 from jtrans.training.state import TrainingState
@@ -74,7 +74,7 @@ def test_halves_have_the_gradient_of_the_whole(
             precision="fp32",
             on_split=lambda sentences, size: splits.append((sentences, size)),
         )
-        losses = accumulator.accumulate(pairs, update, plan.tokens(update))
+        losses = accumulator.accumulate(UpdateLoss(pairs, plan.tokens(update)), update)
         return [p.grad.clone() for p in model.parameters() if p.grad is not None], losses
 
     whole, whole_losses = gradients([])
@@ -121,7 +121,7 @@ def test_long_sources_are_cut_into_micro_batches_of_the_same_update_and_gradient
     def gradients(update: list[MicroBatch]) -> list[Tensor]:
         model.zero_grad()
         accumulator = GradientAccumulator(model, Objective(0.1), precision="fp32")
-        accumulator.accumulate(pairs, update, plan.tokens(update))
+        accumulator.accumulate(UpdateLoss(pairs, plan.tokens(update)), update)
         return [p.grad.clone() for p in model.parameters() if p.grad is not None]
 
     longest = max(range(len(cut)), key=lambda index: len(cut[index]))

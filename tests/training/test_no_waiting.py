@@ -20,7 +20,7 @@ from jtrans.models.zoo import SYSTEMS, build_model, system_configs
 from jtrans.nn import fast
 from jtrans.nn.gpu import attention as gpu_attention
 from jtrans.nn.layer import set_recompute
-from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.objective import Objective, batch_loss
 
 META = torch.device("meta")
@@ -65,7 +65,7 @@ def test_an_update_needs_no_value_from_the_device(
     model = make_model(system)
     set_recompute(model, recompute)  # type: ignore[arg-type]
     accumulator = GradientAccumulator(model, Objective(0.1), precision="fp32")
-    losses = accumulator.accumulate(pairs, [INDICES, INDICES[:2]], 12)
+    losses = accumulator.accumulate(UpdateLoss(pairs, 12), [INDICES, INDICES[:2]])
     assert losses.device == META
     assert all(parameter.grad is not None for parameter in model.parameters())
 

@@ -19,7 +19,7 @@ from jtrans.nn.layer import Layer, set_recompute
 from jtrans.training.divergence.first_fault import FirstFault
 from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.divergence.trace import Attempt, Cause, Tracer
-from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.objective import Objective
 from jtrans.training.updates import MicroBatch
 
@@ -68,7 +68,7 @@ def accumulator(model: TranslationModel, **settings: Any) -> GradientAccumulator
 
 
 def attempt_of(pairs: ParallelIds, *micro_batches: MicroBatch) -> Attempt:
-    return Attempt(1, pairs, micro_batches, 100, {}, RandomState.of(torch.device("cpu")))
+    return Attempt(1, UpdateLoss(pairs, 100), micro_batches, RandomState.of(torch.device("cpu")))
 
 
 def trace(model: TranslationModel, poisoned: Sequence[int], **settings: Any) -> Cause:
@@ -99,7 +99,7 @@ def test_a_finite_update_has_no_cause(system: str) -> None:
 def test_no_module_of_a_healthy_model_seems_at_fault(system: str) -> None:
     model, first = make_model(system), FirstFault()
     with first.watching(model):
-        accumulator(model).accumulate(make_pairs([]), [np.arange(SENTENCES)], 100)
+        accumulator(model).accumulate(UpdateLoss(make_pairs([]), 100), [np.arange(SENTENCES)])
     assert first.place is None
 
 
@@ -179,7 +179,7 @@ def test_the_dropout_of_the_update_is_drawn_again() -> None:
     pairs = make_pairs([])
     attempt = attempt_of(pairs, np.arange(SENTENCES))
     calculation = accumulator(model)
-    calculation.accumulate(pairs, attempt.micro_batches, 100)
+    calculation.accumulate(attempt.loss, attempt.micro_batches)
     model.zero_grad()
     torch.rand(100)
     Tracer(calculation, lambda update, indices: None).trace(attempt)

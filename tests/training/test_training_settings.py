@@ -15,6 +15,7 @@ from jtrans.runs import Run
 from jtrans.training import trainer as trainer_module
 from jtrans.training.distributed import ranks as ranks_module
 from jtrans.training.events import TrainingEvents
+from jtrans.training.micro_batches import UpdateLoss
 from jtrans.training.optimisation.schedule import Schedule
 from jtrans.training.optimisation.step import Step
 from jtrans.training.session import train
@@ -53,7 +54,7 @@ def test_replicas_with_a_share_of_the_batch_give_the_gradient_of_the_whole(
     parts = [whole[0][start::3] for start in range(3)]
     sums = [torch.zeros_like(gradient) for gradient in expected]
     for part in parts:  # every replica by itself, its loss divided by the whole
-        trainer.gradient.accumulator.accumulate(trainer.pairs, [part], divisor)
+        trainer.gradient.accumulator.accumulate(UpdateLoss(trainer.pairs, divisor), [part])
         for total, gradient in zip(sums, gradients(trainer), strict=True):
             total += gradient
     for total, gradient in zip(sums, expected, strict=True):

@@ -70,12 +70,12 @@ def explain_pair(
     return ExplainedPair(system, source, text, line, explanation, shown, cell)
 
 
-def strongest(view: View, most: int = 3) -> list[tuple[str, str]]:
-    """Return the largest weights of each row of the last matrix as text."""
+def strongest(view: View) -> list[tuple[str, str]]:
+    """Return the three largest weights of each row of the last matrix as text."""
     matrix = view.matrices[-1]
     rows = []
     for label, row in zip(matrix.rows, matrix.values, strict=True):
-        order = sorted(range(len(row)), key=lambda n: (-row[n], n))[:most]
+        order = sorted(range(len(row)), key=lambda n: (-row[n], n))[:3]
         parts = [f"{matrix.columns[n]} {100 * row[n]:.0f} %" for n in order if row[n] >= 0.005]
         rows.append((label, " · ".join(parts)))
     return rows

@@ -48,10 +48,10 @@ class Bins:
         return cls((lowest, *inside), shown_from, is_above=bool(inside))
 
     @classmethod
-    def quantiles(cls, values: NDArray[Any], count: int = BINS, *, shown_from: int = 0) -> Bins:
-        """Make up to `count` bins with numbers of values that are as equal as ties allow."""
+    def quantiles(cls, values: NDArray[Any], *, shown_from: int = 0) -> Bins:
+        """Make up to `BINS` bins with numbers of values that are as equal as ties allow."""
         ordered = np.sort(values)
-        cuts = {int(ordered[ordered.size * k // count]) for k in range(1, count) if ordered.size}
+        cuts = {int(ordered[ordered.size * k // BINS]) for k in range(1, BINS) if ordered.size}
         # a bin that begins at the lowest value would leave an empty one below
         return cls.between([cut for cut in cuts if cut > ordered[0]], shown_from=shown_from)
 

@@ -104,13 +104,13 @@ def _without(name: str, start: int, most: int) -> str:
     return shorten(CUT + name[start:] if 0 < start < len(name) else name, most)
 
 
-def wrap(text: str, width: float, size: float = 12.0) -> list[str]:
+def wrap(text: str, width: float) -> list[str]:
     """Break a text into lines at most `width` wide where it has spaces."""
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and text_width(longer, size) > width:
+        if lines[-1] and text_width(longer) > width:
             lines.append(word)
         else:
             lines[-1] = longer
-    return [fit(line, width, size) for line in lines]
+    return [fit(line, width) for line in lines]

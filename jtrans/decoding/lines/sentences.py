@@ -29,9 +29,8 @@ class InputSentence:
     text: str  # raw text
     ids: list[int]  # its ids, ending in EOS
     number: int  # of the line, counted from 1
-    constraints: EncodedConstraints = NO_CONSTRAINTS  # of its translation
-    # its ids as later models of an ensemble read it, if they differ
-    others: Sequence[list[int]] = ()
+    constraints: EncodedConstraints  # of its translation
+    others: Sequence[list[int]]  # its ids for each further model of an ensemble, if they differ
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+MOMENTUM = 0.1  # the weight of a micro-batch in the running statistics
+
 
 class GridBatchNorm(nn.Module):
     """Normalise every channel over all real cells of the micro-batch; padding gives zero.
@@ -15,8 +17,6 @@ class GridBatchNorm(nn.Module):
 
     Args:
         channels: C.
-        momentum: weight of a micro-batch in the running statistics.
-        eps: added to variances.
 
     Attributes:
         is_tracking: whether training updates the running statistics; off while a layer is
@@ -26,10 +26,10 @@ class GridBatchNorm(nn.Module):
     mean: Tensor
     variance: Tensor
 
-    def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-5) -> None:
+    eps = 1e-5  # added to variances
+
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.momentum = momentum
-        self.eps = eps
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
         self.register_buffer("mean", torch.zeros(channels))
@@ -57,8 +57,8 @@ class GridBatchNorm(nn.Module):
             variance = ((x - mean).square_() * real).sum((0, 1, 2)) / count
             if self.is_tracking:
                 unbiased = variance * (count / (count - 1.0).clamp(min=1.0))
-                self.mean.lerp_(mean.to(self.mean.dtype), self.momentum)
-                self.variance.lerp_(unbiased.to(self.variance.dtype), self.momentum)
+                self.mean.lerp_(mean.to(self.mean.dtype), MOMENTUM)
+                self.variance.lerp_(unbiased.to(self.variance.dtype), MOMENTUM)
         rate = torch.rsqrt(variance + self.eps)
         result: Tensor = _Normalise.apply(  # type: ignore[no-untyped-call]
             x, self.weight, self.bias, real, mean, rate, count

@@ -54,7 +54,7 @@ def deal_evenly(
 
     Ranks whose weights are sharded gather them together, in every pass. A rank with fewer
     micro-batches halves its largest ones; if it has too few sentences, it adds idle passes of the
-    update's first sentence, which are to count nothing.
+    update's first sentence, which must count nothing.
     """
     dealt = deal(micro_batches, costs, ranks)
     most = max(len(rank_parts) for rank_parts in dealt)

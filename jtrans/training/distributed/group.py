@@ -34,7 +34,7 @@ Value = TypeVar("Value")
 
 
 @contextlib.contextmanager
-def joined(device: str | None, *, shard_model: bool = False) -> Iterator[Ranks]:
+def joined(device: str | None, *, shard_model: bool) -> Iterator[Ranks]:
     """Join the processes that train together, as the environment says; alone without any.
 
     Args:
@@ -78,7 +78,7 @@ class Group(Ranks):
         ConfigError: the processes cannot meet.
     """
 
-    def __init__(self, place: Place, device: str | None, *, shard_model: bool = False) -> None:
+    def __init__(self, place: Place, device: str | None, *, shard_model: bool) -> None:
         self.rank, self.count = place.rank, place.count
         self.is_sharding = shard_model and place.count > 1
         self.place = place
@@ -109,7 +109,7 @@ class Group(Ranks):
             dist.destroy_process_group()
 
     def tell(self, error: Exception) -> Failure | None:
-        """Tell the others of an error; return that of another rank that has told before."""
+        """Tell the other ranks of an error; return the error of a rank that told one first."""
         self._is_lost = True  # the others will be gone
         if self.watchdog is None:
             return None
@@ -139,7 +139,7 @@ class Group(Ranks):
         return f"cuda:{self.place.local_rank}"
 
     def hearing(self, should_stop: Callable[[], bool]) -> Callable[[], bool]:
-        """Return a function that also tells whether another rank has been asked to stop."""
+        """Return `should_stop`, which is then also true if another rank has been asked."""
 
         def heard() -> bool:
             assert self.watchdog is not None

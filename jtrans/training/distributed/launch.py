@@ -1,9 +1,9 @@
 """Start the processes that train together on this machine, and start them again if one dies.
 
-torch's elastic agent does both. Each process runs the same command as this one and finds its place
-in its environment; its streams are those of this process. What torch's agent knows of a process is
-its exit code, and it takes every code but 0 for a crash: how a process ended that has nothing to
-repeat (done, stopped, an error that would come again) it says in a file.
+torch's elastic agent does both. Each process runs the same command as this one, finds its place in
+its environment and writes to the streams of this process. The agent takes every exit code but 0 for
+a crash, so a process that must not be started again (done, stopped, or with an error that would
+recur) exits with 0 and writes its own code to a file.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _wait(agent: threading.Thread, folder: Path, stop_signal: Callable[[], int |
 
 
 class _Agent(threading.Thread):
-    """torch's agent in a thread of its own: the signals of this process are not its business."""
+    """torch's agent in a thread of its own, so that it does not handle this process's signals."""
 
     def __init__(
         self, arguments: Sequence[str], processes: int, max_restarts: int, folder: Path

@@ -68,8 +68,8 @@ def _store() -> Store:
 def _agree_on_name(store: Store, place: Place) -> str:
     """Return a name that the first rank gives to those that are here now.
 
-    Each of the others says hello with a word of its own, so that it knows the answer to it from
-    one to a process before it.
+    Each of the others says hello with a token of its own, which tells the answer to it from an
+    answer to an earlier process of its rank.
     """
     token = secrets.token_hex(8)
     deadline = time.monotonic() + TIMEOUT.total_seconds()

@@ -54,7 +54,7 @@ class Ranks:
         return name
 
     def hearing(self, should_stop: Callable[[], bool]) -> Callable[[], bool]:
-        """Return a function that also tells whether another rank has been asked to stop."""
+        """Return `should_stop`, which is then also true if another rank has been asked."""
         return should_stop
 
     def doing(self, text: str) -> None:

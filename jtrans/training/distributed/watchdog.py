@@ -3,8 +3,8 @@
 A thread on every rank renews a sign of life in the store that the ranks share, and reads those of
 the others. It works while the rank computes or waits.
 
-    stuck    this rank has not got on for `STUCK_SECONDS`, and does not wait for others: it says
-             where it is, with its stack, and ends
+    stuck    this rank has made no progress for `STUCK_SECONDS`, and is not waiting for others: it
+             logs where it is, with its stack, and ends
     silent   another rank gives no sign of life for `SILENT_SECONDS` (its process is stopped, its
              machine gone): this rank says so and ends, and the launcher ends those of its machine
     failed   another rank has failed and said why: this rank ends
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a rank has failed, in its own words, and whether another start would end like this."""
+    """Why a rank has failed, in its own words, and whether it would fail again if restarted."""
 
     rank: int
     host: str
@@ -190,7 +190,7 @@ class Watchdog:
                 self._end(f"{_name(rank, sign)} {fault}")
         failure = self._failure()
         if failure is not None and not self._is_ending.wait(LEAVING_SECONDS):
-            # it was not waiting for that rank, and would learn of it late
+            # this rank was not waiting for that one, and would not notice for a long time
             os._exit(say_ended(1, is_final=failure.is_final))
 
     def _end(self, message: str) -> None:
@@ -225,9 +225,9 @@ def _where(sign: dict[str, Any]) -> str:
 
 
 def _end_silent(pid: int) -> None:
-    """Kill a rank of the same launcher, which has not heard requests; first its stack, if it can.
+    """Kill a rank of the same launcher that no longer responds, after it has logged its stack.
 
-    Elsewhere than on Linux the launcher does this, some time later.
+    Only on Linux; on other systems the launcher does this later.
     """
     if _status(pid)[1:2] != [str(os.getppid())]:
         return  # another process has its number

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class BatchStatistics:
-    """Those of a model: its buffers that checkpoints save. Most systems have none."""
+    """The moving statistics of a model: its saved buffers. Most systems have none."""
 
     def __init__(self, model: nn.Module) -> None:
         saved = model.state_dict().keys()
@@ -19,6 +19,6 @@ class BatchStatistics:
         self._kept = [buffer.clone() for buffer in self._buffers]
 
     def restore(self, dropped: Tensor) -> None:
-        """Put them back if the update is `dropped`, [] bool; a GPU decides this by itself."""
+        """Restore them if the update is `dropped`, [] bool, without waiting for a GPU."""
         for buffer, kept in zip(self._buffers, self._kept, strict=True):
             buffer.copy_(torch.where(dropped, kept, buffer))

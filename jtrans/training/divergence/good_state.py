@@ -1,4 +1,4 @@
-"""The last good state: the newest checkpoint that is no part of the trouble, or the beginning."""
+"""The last good state: the newest checkpoint before the trouble, or else the beginning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InitialState:
     def restore(
         self, model: TranslationModel, optimiser: Optimizer, average: MovingAverage | None
     ) -> None:
-        """Make everything what it was."""
+        """Restore weights, moments and random generators."""
         with torch.no_grad():
             for name, tensor in _saved(model).items():
                 local(tensor).copy_(self._tensors[name])
@@ -54,7 +54,7 @@ def remove_spoilt(run: Run, *, keeps_one: bool) -> None:
         try:
             state = read_state(checkpoint)
         except CheckpointError:
-            continue  # damaged: it is not loaded, either
+            continue  # damaged: resuming skips it, too
         if state.update not in state.trouble.unexplained:
             return
         run.remove_checkpoint(checkpoint)

@@ -16,7 +16,7 @@ from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.divergence.trace import Attempt, Cause, Tracer
 from jtrans.training.divergence.trouble import Trouble
 from jtrans.training.events import Skip
-from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.updates import MicroBatch
 from jtrans.training.validation import Validator
 
@@ -64,7 +64,7 @@ class Skips:
         faulty = [rank for rank, cause in enumerate(causes) if cause.layer]
         sentences = [index for cause in causes for index in cause.sentences]
         guilty = sentences if _are_guilty(causes) else []
-        is_left_out = trouble.blame(update, guilty, len(attempt.pairs))
+        is_left_out = trouble.blame(update, guilty, len(attempt.loss.pairs))
         self._last = Skip(
             update=update,
             fault=fault,
@@ -87,7 +87,8 @@ class Skips:
         """
         model = self.tracer.accumulator.model
         batches = validator.batches[self.ranks.rank :: self.ranks.count]
-        attempt = Attempt(update, validator.pairs, batches, 1, {}, RandomState.of(model.device))
+        loss = UpdateLoss(validator.pairs, divisor=1)
+        attempt = Attempt(update, loss, batches, RandomState.of(model.device))
         model.eval()
         causes = self.ranks.gather(self.tracer.trace(attempt))
         model.train()

@@ -9,20 +9,19 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from jtrans.data.prepared import ParallelIds
 from jtrans.training.divergence.batch_statistics import BatchStatistics
 from jtrans.training.divergence.first_fault import FirstFault, gradient_fault
 from jtrans.training.divergence.random_state import RandomState
-from jtrans.training.micro_batches import GradientAccumulator
+from jtrans.training.micro_batches import GradientAccumulator, UpdateLoss
 from jtrans.training.updates import MicroBatch
 
-MOST_PARTS = 8  # of a micro-batch that are not finite: more are no matter of single sentences
+MOST_PARTS = 8  # of a micro-batch that are not finite: more are not the fault of single sentences
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,8 @@ class Attempt:
     """An update as it was computed on this rank: enough to compute it once more."""
 
     update: int  # its number, counted from 1
-    pairs: ParallelIds
+    loss: UpdateLoss
     micro_batches: Sequence[MicroBatch]
-    divisor: int
-    labelled: Mapping[str, int]
     random: RandomState  # before it
 
 
@@ -59,9 +56,9 @@ class Tracer:
     def trace(self, attempt: Attempt) -> Cause:
         """Return the cause of an update that is not finite; gradients must be cleared before.
 
-        Where weights are sharded every rank gets all of them for a while, and computes only forward
-        passes once more: in a backward pass the ranks would exchange gradients. So nothing is named
-        if the gradient alone is not finite.
+        Where weights are sharded, every rank gathers all of them for a while and computes only
+        forward passes once more: in a backward pass the ranks would exchange gradients. So no
+        cause is found if only the gradient is not finite.
         """
         layer, sentences, computed = "", [], 0
         is_rest_finite = True
@@ -85,7 +82,7 @@ class Tracer:
     def _narrowed(self, attempt: Attempt, indices: MicroBatch) -> list[MicroBatch]:
         """Return the smallest parts of a micro-batch that are not finite.
 
-        The micro-batch is computed at most log2(B) + 1 times over, whatever there is in it.
+        That costs at most as much as computing the whole micro-batch log2(B) + 1 times.
         """
         parts = [indices]
         for _ in range(math.ceil(math.log2(max(1, indices.size)))):
@@ -105,12 +102,11 @@ class Tracer:
     def _fault(self, attempt: Attempt, indices: MicroBatch) -> str | None:
         """Return where some pairs are first not finite, None if they are finite everywhere."""
         model, first = self.accumulator.model, FirstFault()
-        arguments = attempt.divisor, attempt.labelled
         with first.watching(model):
             if self.accumulator.sharding is None:
-                losses = self.accumulator.accumulate(attempt.pairs, [indices], *arguments)
+                losses = self.accumulator.accumulate(attempt.loss, [indices])
             else:
-                losses = self.accumulator.forward(attempt.pairs, indices, *arguments)
+                losses = self.accumulator.forward(attempt.loss, indices)
         gradient = gradient_fault(model)
         model.zero_grad(set_to_none=True)
         if gradient is None and losses.isfinite().all():

@@ -1,4 +1,4 @@
-"""What a run has met of numbers that are not finite, saved with each checkpoint."""
+"""The updates of a run that were not finite, and what followed; saved with each checkpoint."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Trouble:
         self.returns, self.learning_rate, self.unexplained = self.returns + 1, learning_rate, []
 
     def use(self, learning_rate: float) -> None:
-        """Take note of the configured rate: after another one training may go back again."""
+        """Note the configured rate: with a new one training may go back as often as before."""
         if learning_rate != self.learning_rate:
             self.returns = 0
 
@@ -67,7 +67,7 @@ class Trouble:
 def without(
     updates: Sequence[Sequence[MicroBatch]], left_out: Collection[int]
 ) -> list[list[MicroBatch]]:
-    """Return the updates of an epoch without some pairs; an update of nothing else keeps them."""
+    """Return the updates of an epoch without some pairs, but never leave an update empty."""
     if not left_out:
         return [list(update) for update in updates]
     excluded = np.array(sorted(left_out))

@@ -1,11 +1,11 @@
 """Micro-batches padded ahead of their use, in a thread.
 
-A GPU that waits for the next micro-batch does nothing. The thread pads those of this update and the
-next and puts them into pinned memory, from which copies do not wait. It draws nothing at random
-and reads what does not change: a micro-batch is the same whoever pads it, and when.
+A GPU should not wait for the next micro-batch. The thread pads those of this update and the next
+and puts them into pinned memory, from which copies do not wait. It draws no random numbers and
+reads only constant data, so a micro-batch is the same whoever pads it, and when.
 
-On a CPU the thread would take its time from the computation: padding is 0.2 ms of an update of
-4,096 target tokens, which takes seconds.
+On a CPU the thread would compete with the computation: padding is 0.2 ms of an update of 4,096
+target tokens, which takes seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BatchesAhead:
         self._thread: ThreadPoolExecutor | None = None
 
     def expect(self, pairs: ParallelIds, micro_batches: Sequence[MicroBatch]) -> None:
-        """Begin to pad what comes next; what was expected before and is not named is forgotten."""
+        """Begin to pad the next micro-batches; forget those expected before and not named now."""
         if self._device.type not in WITH_THREAD:
             return
         known = self._expected if self._pairs is pairs else {}

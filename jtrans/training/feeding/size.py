@@ -31,6 +31,7 @@ from jtrans.nn.device import wait_for
 from jtrans.nn.memory import available_memory
 from jtrans.training.divergence.random_state import RandomState
 from jtrans.training.memory import memory_errors, peak_memory
+from jtrans.training.micro_batches import UpdateLoss
 from jtrans.training.trainer import Trainer
 from jtrans.training.updates import MicroBatch, UpdatePlan
 
@@ -143,11 +144,11 @@ def _seconds(trainer: Trainer, micro_batch: MicroBatch) -> float | None:
     device = trainer.model.device
     # on a CPU other programs do not count
     clock = time.thread_time if device.type == "cpu" else time.perf_counter
-    labelled = trainer.gradient.labelled([micro_batch])
+    loss = UpdateLoss(trainer.pairs, 1, trainer.gradient.labelled([micro_batch]))
     fastest, total = float("inf"), 0.0
     while total < TIMED_SECONDS:
         start = clock()
-        if trainer.gradient.accumulator.run(trainer.pairs, micro_batch, 1, labelled) is None:
+        if trainer.gradient.accumulator.run(loss, micro_batch) is None:
             return None
         wait_for(device)
         seconds = clock() - start

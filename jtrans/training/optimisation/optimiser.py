@@ -70,7 +70,7 @@ def add_l2(parameters: Iterable[Parameter], l2: float) -> None:
 def step_unless(dropped: Tensor, optimiser: torch.optim.Optimizer) -> None:
     """Do the optimiser's step; if `dropped`, [] bool, nothing changes, its counters included.
 
-    A GPU decides this by itself, so that nothing waits for it; Adafactor waits for it anyway.
+    No value is read from a GPU for this, except with Adafactor.
     """
     if dropped.device.type != "cuda" or not optimiser.defaults.get("fused"):
         if not dropped:

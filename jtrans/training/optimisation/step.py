@@ -25,7 +25,7 @@ class Step:
     guard: GradientGuard | None  # judges finite gradients, if there is one
 
     def __call__(self, rate: float, losses: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Do a step; a GPU need not answer anything for it.
+        """Do a step, without reading any value from a GPU.
 
         Args:
             rate: the learning rate.

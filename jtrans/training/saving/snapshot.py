@@ -53,7 +53,7 @@ class Snapshot:
             trained: the weights to train further, where those of `model` are their moving average.
             fits: whether there is memory to copy a number of bytes. Without a copy, which goes to
                 the CPU, the snapshot is valid until the next update.
-            is_kept: whether this rank is to have what is sharded whole, or only gives its part.
+            is_kept: whether this rank keeps sharded tensors as a whole, or only sends its part.
         """
         weights = _whole(model.state_dict(keep_vars=True), is_kept=is_kept)
         tensors = _whole(state_tensors(model, optimiser, trained), is_kept=is_kept)
@@ -80,7 +80,7 @@ class Snapshot:
 
 
 class _Holder:
-    """What `save_model` needs of a model."""
+    """The part of a model's interface that `save_model` uses."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         self._weights = weights

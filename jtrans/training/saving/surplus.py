@@ -29,13 +29,13 @@ def remove_surplus(
     *,
     metric: str,
     higher_is_better: bool,
-    needed: Collection[int] = (),
+    needed: Collection[int],
 ) -> None:
     """Delete the checkpoints up to `update`, the newest, that `keep` does not cover.
 
-    They are ranked by the validation's `metric`; those of the `needed` updates stay.
-    What cannot be read is left alone, and so is a damaged one after `update`, before which
-    training was resumed.
+    They are ranked by the validation's `metric`; those of the `needed` updates stay. Checkpoints
+    that cannot be read are left alone, and so are those after `update`: training was resumed from
+    an earlier one because they are damaged.
     """
     checkpoints: list[Checkpoint] = []
     saved: list[Saved] = []
@@ -61,9 +61,9 @@ def remove_surplus(
 def choose_checkpoints_to_keep(saved: Sequence[Saved], keep: KeepConfig) -> set[int]:
     """Choose the checkpoints to keep, as indices.
 
-    The `keep.last` newest validated ones, the `keep.best` ones (the older of two equal ones is
-    better), the first of every `keep.every_hours` hours, and the newest. Other checkpoints without
-    a validation serve only to resume, and are not needed once there is a newer one.
+    They are the `keep.last` newest validated ones, the `keep.best` best ones (of two equal ones the
+    older), the first of every `keep.every_hours` hours, and the newest. Other checkpoints without a
+    validation serve only to resume, and are not needed once there is a newer one.
 
     Args:
         saved: the checkpoints, oldest first.

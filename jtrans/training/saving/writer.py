@@ -49,9 +49,8 @@ class CheckpointWriter:
     ) -> None:
         """Save the checkpoint of `state.update`, see `Snapshot.of`.
 
-        Other ranks than the first only give their parts of what is sharded.
-
-        Where memory has no room for a copy, it is written before this returns.
+        Ranks other than the first only send their parts of sharded tensors. If memory has no room
+        for a copy, the checkpoint is written before this returns.
 
         Raises:
             JtransError: the checkpoint before could not be written, or this one.
@@ -105,7 +104,7 @@ class CheckpointWriter:
             self._error = error
 
     def _write(self, snapshot: Snapshot) -> None:
-        if not self.run.folder.is_dir():  # a folder of a checkpoint alone would be no run
+        if not self.run.folder.is_dir():  # creating it anew would not make a run of it
             raise vanished(self.run.folder)
         snapshot.write(self.run)
         metric = self.training.best_metric

@@ -1,4 +1,4 @@
-"""Whether a run can continue with other settings and data than it began with."""
+"""Checks that a run can continue with the given settings and data."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from jtrans.config import Config
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.models.zoo import build_model, load_weights, system_configs
 from jtrans.nn.device import prepare_device, resolve_device, resolve_precision
-from jtrans.progress import Progress, Silent
+from jtrans.progress import Progress
 from jtrans.runs import WEIGHTS, Checkpoint, Run
 from jtrans.training.stopping import METRICS
 from jtrans.training.validation import Validator
@@ -35,8 +35,8 @@ def validate_averages(
     corpus: PreparedCorpus,
     metric: str,
     *,
-    device: str | None = None,
-    progress: Progress = Silent(),
+    device: str | None,
+    progress: Progress,
 ) -> list[Candidate]:
     """Validate the newest checkpoint, the average of the two newest, and so on: best first.
 

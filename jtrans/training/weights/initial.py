@@ -55,12 +55,12 @@ def initialise(
             matches nothing.
     """
     ours = model.state_dict()
-    others: dict[str, _Other] = {}
+    others: dict[str, _SourceRun] = {}
     sources: dict[str, tuple[str, Tensor]] = {}  # for each name here: its run and its value
     copied = []
     for entry in config.training.init_from:
         if entry.run not in others:
-            others[entry.run] = _Other(entry.run, corpus)
+            others[entry.run] = _SourceRun(entry.run, corpus)
         other = others[entry.run]
         for pattern, into in _patterns(entry, model, other).items():
             pairs = _pair(pattern, into, other, ours, model.config)
@@ -117,8 +117,8 @@ def _frozen_parts(module: nn.Module) -> list[nn.Module]:
     return [part for child in module.children() for part in _frozen_parts(child)]
 
 
-class _Other:
-    """A run to copy from.
+class _SourceRun:
+    """A run to copy weights from.
 
     Args:
         name: its folder, or its name under runs/.
@@ -234,7 +234,9 @@ def _describe_vocabularies(owner: Run | PreparedCorpus) -> str:
     return f"{source:,} source and {target:,} target tokens"
 
 
-def _patterns(entry: InitialWeights, model: TranslationModel, other: _Other) -> Mapping[str, str]:
+def _patterns(
+    entry: InitialWeights, model: TranslationModel, other: _SourceRun
+) -> Mapping[str, str]:
     if entry.weights is not None:
         return {entry.weights: entry.into or entry.weights}
     try:
@@ -251,7 +253,7 @@ def _patterns(entry: InitialWeights, model: TranslationModel, other: _Other) -> 
 
 
 def _pair(
-    pattern: str, into: str, other: _Other, ours: Mapping[str, Tensor], config: SystemConfig
+    pattern: str, into: str, other: _SourceRun, ours: Mapping[str, Tensor], config: SystemConfig
 ) -> dict[str, str]:
     """Return for each weight here that matches `into` its counterpart that matches `pattern`.
 

@@ -32,7 +32,7 @@ class MovingAverage:
     def update(self, update: int, dropped: Tensor) -> None:
         """Move the averages towards the weights, after update number `update`.
 
-        If it was `dropped`, [] bool, they stay; a GPU decides this by itself.
+        If it was `dropped`, [] bool, they stay. No value is read from a GPU.
         """
         decay = min(self.decay, (1 + update) / (10 + update))
         weights = [weight.detach() for weight in self._weights.values()]
