@@ -290,6 +290,7 @@ def test_an_unknown_key_says_whether_file_or_set_had_it(write: Any) -> None:
         ("training.schedule=5", ["training.schedule", "5"]),
         ("training.stop={patience=0}", ["training.stop.patience", "0"]),
         ("model=5", ["model"]),
+        ("expect.test={metric='bleu', low=5, high=4}", ["low 5 is above high 4"]),
     ],
 )
 def test_an_impossible_value_is_named_with_its_key(override: str, parts: list[str]) -> None:

@@ -244,13 +244,13 @@ def _show(report: ScoreReport, as_json: bool) -> None:
         console.print_json(report.to_json())
     else:
         report.print()
-    missed = [band for band in report.bands if not band.is_held]
-    for band in missed:
-        console.warn(
-            f"{band.system}: {band.metric} {band.value:.2f} is outside the expected range "
+    for band in report.bands:
+        show, place = (console.talk, "within") if band.is_held else (console.warn, "outside")
+        show(
+            f"{band.system}: {band.metric} {band.value:.2f} is {place} the expected range "
             f"{band.low} to {band.high}"
         )
-    if missed:
+    if not all(band.is_held for band in report.bands):
         raise typer.Exit(EXIT_CHECK_FAILED)
 
 

@@ -372,6 +372,12 @@ class ExpectBand(ConfigSection):
     machine: Text | None = None  # that they were trained on
     results: Text | None = None  # the folder of their results in the repository
 
+    @model_validator(mode="after")
+    def _check_band(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low:g} is above high {self.high:g}: no score is expected")
+        return self
+
     def describe(self, split: str) -> str:
         """Return the band and its origin in a line, such as ``test bleu 30.1 to 31.2, 3 seeds``."""
         parts = [

@@ -71,22 +71,22 @@ class ScalingPlan:
         """
         for config in self.configs.values():
             stack_sizes(config)
-        PreparedCorpus.open(self.data)
         for name, config in self.configs.items():
             self.check_runs(name, config)
 
     def check_runs(self, name: str, config: Config) -> None:
-        """Refuse runs of a model that were begun with other settings.
+        """Refuse runs of a model that were begun with other settings or data.
 
         Raises:
-            ConfigError: naming the setting and the run.
+            JtransError: naming the setting and the run.
         """
         from jtrans.training.setup.continuing import check_same_run
 
+        corpus = PreparedCorpus.open(self.data)
         for seed in self.seeds:
-            folder = self.run_folder(name, seed)
+            folder, own = self.run_folder(name, seed), with_seed(config, seed)
             if Run.exists(folder):
-                check_same_run(Run.open(folder), with_seed(config, seed), free=LONGER)
+                check_same_run(Run.open(folder), own, corpus, free=LONGER)
 
     def measured_name(self, config: Config) -> str | None:
         """Return the name of the one of the three models that is `config`, None if none is."""

@@ -94,7 +94,7 @@ def experiment_names() -> list[str]:
     return list(_read()["experiments"])
 
 
-def find_experiment(name: str, task: str) -> Experiment:
+def find_experiment(name: str, task: str | None) -> Experiment:
     """Return an experiment.
 
     Raises:
@@ -114,7 +114,7 @@ def find_experiment(name: str, task: str) -> Experiment:
     tasks = experiment.get("tasks", [key for key in task_pairs() if _has_recipes(rows, key)])
     if task not in tasks:
         raise ConfigError(
-            f"{name} has no rows for the task {task}",
+            f"{name} has no rows for the task {task}" if task else f"no task for {name}",
             where="--task",
             hint=f"--task {'|'.join(tasks)}",
             kind="reproduce.task",

@@ -34,7 +34,7 @@ from scripts.reproduction.catalogue import (
     parse_seeds,
 )
 from scripts.reproduction.results import RowResult, check_same_data, merge, read_results
-from scripts.reproduction.row import Job, digests, is_of_recipe, run_row
+from scripts.reproduction.row import LIMITS, Job, digests, is_of_recipe, limit_of, run_row
 from scripts.reproduction.summary import as_json, missing, notes, summarise, table
 
 DESCRIPTION = """Train, translate and score the rows of a table, and print it beside the paper's.
@@ -188,11 +188,24 @@ def _check_numbers(chosen: argparse.Namespace) -> None:
         raise usage_error(f"the average of {chosen.average} checkpoints", "--average 5")
 
 
+def _check_settings(settings: Sequence[str], setting: str) -> None:
+    """Refuse an unknown `setting`, and settings that something else decides."""
+    limit = limit_of(setting)
+    for key in (text.partition("=")[0].strip() for text in settings):
+        if key == "training.seed":
+            raise usage_error(f"--set {key} has no effect: --seeds decides", "--seeds 7", "--set")
+        if limit and key.removeprefix("training.").split(".")[0] in LIMITS:
+            raise usage_error(
+                f"--set {key} has no effect: the setting {setting} decides how long rows train",
+                "--setting equal-updates:200, or --setting paper for the limits of the recipes",
+                "--set",
+            )
+
+
 def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
-    if chosen.task is None:
-        raise usage_error("no task", "--task iwslt14-de-en", where="--task")
     experiment = find_experiment(chosen.experiment, chosen.task)
-    rows = experiment.chosen(chosen.rows.split(",") if chosen.rows else None)
+    names = None if chosen.rows is None else [name.strip() for name in chosen.rows.split(",")]
+    rows = experiment.chosen(names)
     seeds = parse_seeds(chosen.seeds)
     results = Path(chosen.out) / "rows"
     if chosen.merge:
@@ -205,6 +218,7 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
             console.talk(f"{len(left)} left: {', '.join(left)}; nothing was trained")
         return 0
     setting = chosen.setting or experiment.setting
+    _check_settings(chosen.set, setting)
     job = _job(chosen, chosen.task, setting, experiment.overrides)
     if absent := [split for split in experiment.splits if split not in job.data.splits]:
         raise usage_error(

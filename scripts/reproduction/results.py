@@ -15,7 +15,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
-from jtrans.errors import ConfigError
+from jtrans.errors import ConfigError, JtransError
 from jtrans.evaluation.bootstrap import SAMPLES
 from jtrans.files import read_json, write_text
 
@@ -30,6 +30,11 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 Percent = Annotated[float, Field(ge=0.0, le=100.0)]
 Count = Annotated[int, Field(ge=0)]
 Time = Annotated[float, Field(ge=0.0)]
+# these become names of files, and say what is made where a row is made again
+Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
+Setting = Annotated[str, Field(pattern=r"^(paper|equal-(time|updates):[1-9]\d*)$")]
+Checkpoint = Annotated[str, Field(pattern=r"^(best|average-[1-9]\d*)$")]
+ROUNDING = 0.01  # of scores; those of drawn test sets have fewer digits
 
 
 class DataFacts(TypedDict):
@@ -99,18 +104,18 @@ class RowResult:
 
     __pydantic_config__ = STRICT
 
-    row: str
-    task: str
+    row: Name
+    task: Name
     seed: Count
     recipe: str
-    setting: str
+    setting: Setting
     config: dict[str, Any]
     data: DataFacts
     versions: dict[str, str]
     machine: dict[str, str]
     parameters: Count
     training: TrainingFacts
-    checkpoint: str
+    checkpoint: Checkpoint
     curve: list[list[float]]
     splits: dict[str, SplitScores]
 
@@ -161,11 +166,19 @@ class RowResult:
 
     def _fault(self) -> str | None:
         """Return what contradicts itself or is missing in a file of the right form."""
-        if self.seed != self.config.get("training", {}).get("seed"):
+        training = self.config.get("training")
+        if not isinstance(training, dict) or not {"seed", "best_metric", "keep"} <= set(training):
+            return "config.training is not whole"
+        if not all(isinstance(training.get(key, {}), dict) for key in ("keep", "stop")):
+            return "config.training is not whole"
+        if self.seed != training["seed"]:
             return f"seed {self.seed} is not that of its configuration"
         for name, split in self.splits.items():
             if missing := set(METRICS) - set(split.scores):
                 return f"splits.{name}.scores has no {', '.join(sorted(missing))}"
+            low, high = min(split.drawn) - ROUNDING, max(split.drawn) + ROUNDING
+            if not low <= split.scores["bleu"] <= high:
+                return f"splits.{name}: its BLEU is not that of its drawn test sets"
         if missing := {"processor", "device", "precision"} - set(self.machine):
             return f"machine has no {', '.join(sorted(missing))}"
         return None if "torch" in self.versions else "versions has no torch"
@@ -196,7 +209,11 @@ def read_results(folder: Path, task: str | None = None) -> list[RowResult]:
     """
     results = []
     for path in sorted(folder.glob("*.json")):
-        result = RowResult.read(path)
+        try:
+            result = RowResult.read(path)
+        except JtransError as error:
+            error.hint = f"move it elsewhere; a row without its file in {folder} is made again"
+            raise
         if path.name != result.file_name:
             raise ConfigError(
                 f"{path} is the result of {result.row} with seed {result.seed}",
@@ -280,7 +297,7 @@ def free_settings(*configs: Mapping[str, Any]) -> tuple[str, ...]:
 def _loss_decides(config: Mapping[str, Any]) -> bool:
     training = config["training"]
     metrics = {training["best_metric"], training.get("stop", {}).get("metric", "valid-loss")}
-    return metrics == {"valid-loss"} and not training["keep"]["window"]
+    return metrics == {"valid-loss"} and not training["keep"].get("window")
 
 
 def merge(

@@ -83,17 +83,18 @@ class Job:
         return f"average-{average}" if average else "best"
 
     def check_run(self, row: Row, seed: int) -> None:
-        """Refuse settings that cannot be, or a run that was begun with others.
+        """Refuse settings that cannot be, or a run that was begun with others or other data.
 
         Raises:
-            ConfigError: naming the setting.
+            JtransError: naming the setting.
         """
         from jtrans.runs import Run
         from jtrans.training.setup.continuing import check_same_run
 
         folder, config = self.run_folder(row, seed), self.config(row, seed)
         if Run.exists(folder):
-            check_same_run(Run.open(folder), config, free=free_settings(plain(config)))
+            free = free_settings(plain(config))
+            check_same_run(Run.open(folder), config, self.data, free=free)
 
     def finished(self, row: Row, seed: int, splits: Sequence[str]) -> RowResult | None:
         """Return the result of a row, if there is one with the scores of these splits.
@@ -154,8 +155,9 @@ def limit_of(setting: str) -> dict[str, int]:
     name, _, limit = setting.partition(":")
     if name not in SETTINGS or not limit.isdecimal() or int(limit) < 1:
         raise usage_error(
-            f"unknown setting {setting!r}",
-            "--setting paper, equal-time:MINUTES or equal-updates:NUMBER",
+            f"no setting {setting!r}: one is paper, equal-time:MINUTES or equal-updates:NUMBER, "
+            "with a whole number above 0",
+            "--setting equal-time:60",
             where="--setting",
         )
     return {f"training.{SETTINGS[name]}": int(limit)}
@@ -219,16 +221,18 @@ def run_row(
     """Train and score a row; return and write its result, None if it was stopped before its end."""
     from jtrans import api
     from jtrans.runs import Run
+    from jtrans.training.setup.continuing import one_of_several
 
     config, folder = job.config(row, seed), job.run_folder(row, seed)
-    ended = api.train(
-        config,
-        data=job.data.folder,
-        run=folder,
-        device=job.device,
-        events=events,
-        should_stop=should_stop,
-    )
+    with one_of_several(folder):
+        ended = api.train(
+            config,
+            data=job.data.folder,
+            run=folder,
+            device=job.device,
+            events=events,
+            should_stop=should_stop,
+        )
     if ended.reason == "stopped":
         return None
     run = Run.open(folder)

@@ -251,7 +251,10 @@ def notes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:
         f"{result.place}, {result.machine['precision']}, torch {result.versions['torch']}"
         for result in results
     )
-    return [*lines, *(f"{name}." for name in machines), first.splits[split].signature]
+    signatures = dict.fromkeys(result.splits[split].signature for result in results)
+    if len(signatures) > 1:
+        lines.append("The rows were not all scored in the same way: their BLEU is not comparable.")
+    return [*lines, *(f"{name}." for name in machines), *signatures]
 
 
 def _changes(experiment: Experiment, summaries: Sequence[RowSummary]) -> list[str]:

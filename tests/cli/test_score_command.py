@@ -226,6 +226,7 @@ def test_a_score_outside_the_expected_band_fails(
     [expected] = json.loads(result.out)["expected"]
     assert expected["is_held"] == (code == 0)
     assert ("outside the expected" in result.err) == (code == 4)
+    assert ("within the expected" in result.err) == (code == 0)
     assert jtrans("score", run, "--metric", "bleu").code == 0
 
 

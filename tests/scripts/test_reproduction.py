@@ -387,6 +387,20 @@ def test_a_folder_of_another_process_is_refused_without_options_of_other_command
     assert "in use by" in said and "choose another folder" in said and "--run" not in said
 
 
+def test_a_run_of_other_data_is_refused_without_options_of_other_commands(
+    done: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(done / "runs", out / "runs")
+    run = Run.open(out / "runs" / "transformer-small-1")
+    run.update_info(train={**run.info["train"], "pairs": 7})
+    line = ["demo", *TASK, *place(data, out), "--seeds", "1", *settings()]
+    assert reproduce(*line, "--rows", "transformer-small") == 2
+    said = capsys.readouterr().err
+    assert "different training data" in said and "--restart" not in said
+    assert f"delete {run.folder}" in said and not (out / "rows").exists()
+
+
 def test_equal_time_and_equal_updates_replace_every_limit_of_the_recipe() -> None:
     recipe = find_experiment("equal-parameters", "multi30k-de-en").rows[0]
     config = load_config(recipe.recipe_for("multi30k-de-en"), system_configs())

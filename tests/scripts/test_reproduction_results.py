@@ -78,6 +78,12 @@ CHANGES: dict[str, Change] = {
     "another recipe": lambda v: v.update(recipe="demo/reformer-fast"),
     "another task": lambda v: v.update(task="multi30k-de-en"),
     "a new key": lambda v: v.update(comment="mine"),
+    "a better score": lambda v: v["splits"]["test"]["scores"].update(bleu=99.9),
+    "a path for a row": lambda v: v.update(row="../../transformer-small"),
+    "no such setting": lambda v: v.update(setting="equal-time:long"),
+    "no such average": lambda v: v.update(checkpoint="average-x"),
+    "hardly any settings of training": lambda v: v["config"].update(training={"seed": 2}),
+    "a number for a section": lambda v: v["config"]["training"].update(stop=5),
 }
 
 
@@ -121,7 +127,7 @@ def test_merging_prints_the_table_says_what_is_left_and_trains_nothing(
 def test_two_results_of_one_row_and_seed_are_refused_and_nothing_is_replaced(
     out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = edited(lambda v: v["splits"]["test"]["scores"].update(bleu=1.0), tmp_path / "x.json")
+    other = edited(lambda v: v["splits"]["test"].update(hypotheses="other"), tmp_path / "x.json")
     before = {path: path.read_bytes() for path in (out / "rows").iterdir()}
     assert reproduce(*DEMO, "--out", out, "--merge", other) == 2
     assert "two results of transformer-small with seed 2" in capsys.readouterr().err
@@ -213,10 +219,73 @@ def test_options_that_say_what_the_file_of_a_row_says_are_refused(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--budget", "nan"], ["--budget", "-5"], ["--average", "-2"]]
+    "arguments",
+    [
+        ["--budget", "nan"],
+        ["--budget", "-5"],
+        ["--average", "-2"],
+        ["--setting", "equal-time:0.5"],
+        ["--rows", ""],
+        ["--rows", "transformer-small,"],
+    ],
 )
 def test_impossible_numbers_are_refused(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert reproduce(*DEMO, "--out", tmp_path / "out", *arguments) == 2
-    assert is_paragraph(capsys.readouterr().err)
+    error = capsys.readouterr().err
+    assert is_paragraph(error) and arguments[0] in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "training.seed=7"], "--seeds decides"),
+        (["--setting", "equal-updates:9", "--set", "training.max_updates=5"], "equal-updates:9"),
+        (["--setting", "equal-time:9", "--set", "training.stop.patience=5"], "equal-time:9"),
+    ],
+)
+def test_settings_without_effect_are_refused(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce(*DEMO, "--out", tmp_path / "out", *arguments) == 2
+    error = capsys.readouterr().err
+    assert is_paragraph(error) and "has no effect" in error and said in error
+
+
+def test_names_of_rows_may_stand_apart(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = [*DEMO, "--out", out, "--rows", "transformer-small, reformer-fast", "--table"]
+    assert reproduce(*line, "--seeds", "1,2,3") == 0
+    assert "left" not in capsys.readouterr().err
+
+
+def test_without_a_task_those_of_the_experiment_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce("demo", "--out", tmp_path / "out") == 2
+    assert "hint: --task grammar-de-en\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["{}", '{"format": 1, "row": "trans'])
+def test_a_file_of_something_else_among_the_results_is_to_be_moved(
+    content: str, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (out / "rows" / NAME).write_text(content, encoding="utf-8")
+    assert reproduce(*DEMO, "--out", out, "--table") == 2
+    error = capsys.readouterr().err
+    assert is_paragraph(error) and "hint: move it elsewhere" in error
+
+
+def test_scores_of_several_kinds_in_one_table_are_told(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = [*DEMO, "--out", out, "--table"]
+    assert reproduce(*line) == 0
+    assert "not all scored in the same way" not in capsys.readouterr().out
+    path = edited(
+        lambda v: v["splits"]["test"].update(signature="BLEU|tok:other"), out / "rows" / NAME
+    )
+    assert path.is_file() and reproduce(*line) == 0
+    said = capsys.readouterr().out
+    assert "not all scored in the same way" in said
+    assert "BLEU|tok:other" in said and "tok:13a" in said

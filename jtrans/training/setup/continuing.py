@@ -47,6 +47,28 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
         CheckpointError: the run has other vocabularies, training or validation data.
         ConfigError: a setting that a run cannot change.
     """
+    check_same_corpus(run, corpus)
+    trainings = run.config(system_configs()).training, config.training
+    is_decided_by_text = any(
+        all(metric in training.deciding_metrics for training in trainings)
+        for metric in OF_TRANSLATIONS
+    )
+    fixed_keys = FIXED + OF_TEXT_SCORES if is_decided_by_text else FIXED
+    changes = []
+    for key, (old, new) in different_settings(run, config).items():
+        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in fixed_keys):
+            _check_fixed(run, key, old, new)
+        if key.startswith("training."):
+            changes.append(f"{key} {_shown(old)} -> {_shown(new)}")
+    return tuple(changes)
+
+
+def check_same_corpus(run: Run, corpus: PreparedCorpus) -> None:
+    """Refuse another corpus than that of a run.
+
+    Raises:
+        CheckpointError: the run has other vocabularies, training or validation data.
+    """
     difference = None
     if run.info.get("train") != identity(corpus, "train"):
         difference = "training data"
@@ -64,19 +86,6 @@ def compare(run: Run, config: Config, corpus: PreparedCorpus) -> tuple[str, ...]
             "starts over",
             kind="run.other-corpus",
         )
-    trainings = run.config(system_configs()).training, config.training
-    is_decided_by_text = any(
-        all(metric in training.deciding_metrics for training in trainings)
-        for metric in OF_TRANSLATIONS
-    )
-    fixed_keys = FIXED + OF_TEXT_SCORES if is_decided_by_text else FIXED
-    changes = []
-    for key, (old, new) in different_settings(run, config).items():
-        if any(key == fixed or key.startswith(f"{fixed}.") for fixed in fixed_keys):
-            _check_fixed(run, key, old, new)
-        if key.startswith("training."):
-            changes.append(f"{key} {_shown(old)} -> {_shown(new)}")
-    return tuple(changes)
 
 
 def check_initial(run: Run, initial: Run | None) -> None:
@@ -113,17 +122,23 @@ def different_settings(run: Run, config: Config) -> dict[str, tuple[Any, Any]]:
     return {key: (old.get(key), new.get(key)) for key in keys}
 
 
-def check_same_run(run: Run, config: Config, *, free: tuple[str, ...]) -> None:
-    """Refuse a run of another model or training, whose scores would not be of these settings.
+def check_same_run(
+    run: Run, config: Config, corpus: PreparedCorpus, *, free: tuple[str, ...]
+) -> None:
+    """Refuse a run of another model, training or corpus, whose scores would not be of these.
 
     Args:
         run: begun or finished. How it divides its updates was chosen on its machine.
         config: that it should have.
+        corpus: that it should be of.
         free: the beginnings of keys that may differ.
 
     Raises:
         ConfigError: a setting differs.
+        CheckpointError: the corpus differs.
     """
+    with one_of_several(run.folder):
+        check_same_corpus(run, corpus)
     free += ("training.micro_batch",)
     for key, (old, new) in different_settings(run, config).items():
         if key.startswith(("model.", "training.")) and not key.startswith(free):
