@@ -1,4 +1,4 @@
-"""What a shell offers when Tab is pressed: names of runs, corpora, recipes, systems, checkpoints.
+"""Shell completion of the names of runs, corpora, recipes, systems and checkpoints.
 
 `jtrans --install-completion` installs it. Where nothing fits, shells complete file names.
 """

@@ -62,12 +62,12 @@ class VisibleText:
 class Terminal(io.FileIO):
     """A terminal as a file; what is written after it was closed is dropped.
 
-    The system lets writing fail before it sends SIGHUP, and a process that ignores SIGHUP (nohup,
-    disown) is to go on. So the signal alone decides what a closed terminal means for the work.
+    Writing fails before the system sends SIGHUP, and a process that ignores SIGHUP (nohup, disown)
+    must continue. So only the signal decides what a closed terminal means for the work.
     """
 
     def write(self, data: Buffer, /) -> int:
-        """Write to the terminal, or pretend to when there is none any more."""
+        """Write to the terminal, or drop the text if it was closed."""
         try:
             return super().write(data)
         except OSError as error:

@@ -39,7 +39,7 @@ class TranslatedExample:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a system had for its training, and the word alignments it gives besides."""
+    """The training that a system had, and the error rate of its word alignments."""
 
     system: str  # its name
     parameters: int  # of its model
@@ -133,7 +133,7 @@ def _check_place(out: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether a folder holds the prepared corpus of a quickstart."""
+    """Return whether a folder holds the prepared corpus of a quickstart."""
     from jtrans.files import read_json
 
     try:

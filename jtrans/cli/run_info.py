@@ -1,4 +1,4 @@
-"""What `jtrans info RUN` shows: a run's settings, curves, starts, end and checkpoints.
+"""The output of `jtrans info RUN`: a run's settings, curves, starts, end and checkpoints.
 
 Everything is read from the run's folder; no checkpoint is loaded.
 """
@@ -27,7 +27,7 @@ COLUMNS = ("epoch", "update", "train", "valid", "ppl", "BLEU", "time")
 
 
 def run_values(run: Run) -> dict[str, Any]:
-    """Return everything that is known of a run, as the object of --json."""
+    """Return all facts about a run, as the object of --json."""
     from jtrans.models.zoo import system_configs
 
     config, info, events = run.config(system_configs()), run.info, _without_lost(run.events())
@@ -212,7 +212,7 @@ def _is_alive(run: Run) -> bool:
 
 
 def _last(events: Sequence[Mapping[str, Any]], name: str) -> Any:
-    """Return the newest value that an event has of this name, None without."""
+    """Return the newest value of a name in the events, None if none has it."""
     return next((event[name] for event in reversed(events) if event.get(name)), None)
 
 

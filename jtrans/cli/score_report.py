@@ -46,7 +46,7 @@ class Band:
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """Everything that is shown."""
+    """Scores with all that is shown beside them."""
 
     evaluation: Evaluation  # the scores, the baseline first
     target: TargetLanguage  # the language that sacreBLEU's tokenizer is for
@@ -59,7 +59,7 @@ class ScoreReport:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes the scores doubtful."""
+        """The warnings about scores that may mislead."""
         doubts = [self.target.warning] if self.target.warning else []
         return [*doubts, *self.evaluation.warnings, *self.tag_warnings]
 
@@ -228,7 +228,7 @@ def report_on_runs(
 
 
 class _Bar(console.TerminalProgress):
-    """Progress without a line for every model that is loaded."""
+    """A progress bar that does not announce every model loaded."""
 
     def say(self, label: str, text: str) -> None:
         """Show nothing."""

@@ -46,7 +46,7 @@ class TrainTable(TrainingEvents):
         self._drawn_at = time.monotonic()
 
     def measuring(self) -> None:
-        """Say why training does not begin at once."""
+        """Say why training has not begun yet."""
         console.talk("measuring micro-batches, once for this model and machine: some seconds")
 
     def start(self, start: Start) -> None:
@@ -92,14 +92,14 @@ class TrainTable(TrainingEvents):
         )
 
     def skip(self, skip: Skip) -> None:
-        """Tell that an update was skipped, and why."""
+        """Report a skipped update, and why it was skipped."""
         left_out = "; left out from now on" if skip.left_out else ""
         self._line(
             f"Update {skip.update:,} skipped, {skip.fault}: {skip.describe()}{left_out}", "yellow"
         )
 
     def go_back(self, event: Return) -> None:
-        """Tell that training diverged and goes on."""
+        """Report that training diverged and continues from an earlier state."""
         self._line(
             f"{event.fault}. Back to update {event.update:,}; learning rate "
             f"{event.learning_rate:g} (return {event.returns} of at most {MOST_RETURNS})",

@@ -1,4 +1,4 @@
-"""The command: loads the models, then translates for whoever asks until it is stopped."""
+"""The command: it loads the models, then answers requests until it is stopped."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def serve(
     choices.check(opened)
     check_engine(opened, choices)
     queue = RequestQueue()
-    # before the models are loaded: an address in use is said at once
+    # opened before the models are loaded, so that an address in use is reported at once
     with TranslationServer(host, port, queue, describe(opened)) as server:
         from jtrans.decoding.engines.open import open_translator
 
-        # whoever asks has not chosen what cannot be had of lines in parts, and is told of them
+        # a client has not chosen the grid or --n-best, and sees in the answer that a line has parts
         translator = replace(open_translator(opened, choices), refuses_long=False)
         if engine == "torch":
             translator = with_attention(translator)
@@ -98,7 +98,7 @@ def serve(
 
 
 def with_attention(translator: Translator) -> Translator:
-    """Return one that adds word alignments and the grid, if its system has them."""
+    """Return a translator with word alignments and the grid, if its system has them."""
     from jtrans.decoding.options import TranslationExtras
     from jtrans.decoding.word_alignments import choose_layer
 

@@ -1,4 +1,4 @@
-"""Requests for translations: one thread translates, and those that wait are translated together."""
+"""Requests for translations: one thread translates, and takes all waiting requests together."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from jtrans.decoding.lines.translation import Translation
     from jtrans.decoding.translator import Translator
 
-MOST_WAITING = 10_000  # lines; who asks for more must come again
-SIGNAL_SECONDS = 0.5  # after which a signal is noticed at the latest
-MOST_TOGETHER = 256  # lines after which a batch takes no further request
+MOST_WAITING = 10_000  # lines; further requests are refused
+SIGNAL_SECONDS = 0.5  # until a signal is noticed, at the latest
+MOST_TOGETHER = 256  # lines; a batch that has as many takes no further request
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class LinesRequest:
-    """Lines to translate, and what becomes of them."""
+    """Lines to translate, and their answers once they are there."""
 
     lines: Sequence[InputLine]
     answers: Future[list[Answer]] = field(default_factory=Future)
@@ -62,10 +62,10 @@ class RequestQueue:
             self._count(-len(lines))
 
     def answer(self, translator: Translator) -> NoReturn:
-        """Translate whatever is asked for, for ever."""
+        """Answer requests for ever."""
         while True:
             try:
-                # a signal that a thread took which is about to end wakes nobody who waits for ever
+                # waiting without a timeout can miss a signal that another, ending thread received
                 requests = [self._requests.get(timeout=SIGNAL_SECONDS)]
             except queue.Empty:
                 continue

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**20  # of a request
 MOST_LINES = 1_000
 SECONDS = 30.0  # in which a request must have arrived
-# the page loads nothing and asks nobody else
+# the page loads nothing from other servers
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 )
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 def describe(runs: Sequence[Translatable]) -> dict[str, Any]:
-    """Return what the page says of the models."""
+    """Return the facts about the models that the page shows."""
     source, target = runs[0].pipeline.languages
     systems = [run.config(system_configs()).model.system for run in runs]
     return {
@@ -53,7 +53,7 @@ class TranslationServer(ThreadingTCPServer):
         host: the address to listen on.
         port: 0 for any that is free.
         requests: the queue.
-        models: what the page says of them.
+        models: the facts about them that the page shows.
 
     Raises:
         JtransError: the address cannot be used.
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = SECONDS
 
     def do_GET(self) -> None:
-        """Send the page, or what there is to know of the models."""
+        """Send the page, or the facts about the models."""
         if self.path == "/":
             self._send(200, _page(), "text/html; charset=utf-8")
         elif self.path == "/models":

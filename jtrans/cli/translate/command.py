@@ -20,9 +20,9 @@ from jtrans.cli.translate.options import (
     AlignmentOptions,
     CheckOptions,
     ConstraintOptions,
-    DemandOptions,
     ProcessOptions,
-    SampledOptions,
+    SamplingFlags,
+    TokenRuleOptions,
 )
 from jtrans.errors import lines_of
 
@@ -63,9 +63,9 @@ def translate(
     n_best: int = option(
         "Translations per line; as text: LINE ||| TRANSLATION ||| SCORE.", default=1, panel=SEARCH
     ),
+    rules: TokenRuleOptions,
     constraints: ConstraintOptions,
-    demands: DemandOptions,
-    sampled: SampledOptions,
+    sampled: SamplingFlags,
     aligned: AlignmentOptions,
     checked: CheckOptions,
     processes: ProcessOptions,
@@ -95,15 +95,15 @@ def translate(
     check_choice("--format", output_format, FORMATS)
     check_choice("--engine", engine, ENGINES)
     check_outputs(
-        {"--input": input_file, **demands.files()},
+        {"--input": input_file, **constraints.files()},
         {"--output": output_file, "--alignments-file": aligned.alignments_file},
     )
     is_translating = bool(shard) or (input_file, output_file) != ("-", "-")
     checked.refuse_unused(is_translating=is_translating)
     opened = find_models(runs, engine)
     as_json = output_format == "jsonl"
-    extras = aligned.extras(sampling=sampled.sampling(), mbr=constraints.mbr, as_json=as_json)
-    choices = decoding.choices(extras, nbest=n_best, **constraints.search())
+    extras = aligned.extras(sampling=sampled.sampling(), mbr=rules.mbr, as_json=as_json)
+    choices = decoding.choices(extras, nbest=n_best, **rules.search())
     choices = replace(choices, scores=as_json or n_best > 1)
     choices.check(opened)
     check_engine(opened, choices)
@@ -112,7 +112,7 @@ def translate(
         return
     gpus = processes.devices(decoding.device)
     source = LineInput(input_file)
-    files = demands.read(source.total)
+    files = constraints.read(source.total)
     if shard:
         files.keep(source.take_shard(FilePart.parse(shard)))
     work = TranslationWork(

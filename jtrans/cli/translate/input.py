@@ -18,7 +18,7 @@ from jtrans.cli.translate.lines import until_refused
 from jtrans.corpora.packed import without_packing
 from jtrans.errors import CorpusError, JtransError
 
-# Sorting by length pays within a chunk, and output comes after each chunk.
+# The lines of a chunk are sorted by length, and its output follows as a whole.
 CHUNK_LINES = 2048
 # How long a chunk waits for one more line from a pipe, and for all of them. Somebody may be waiting
 # for a single line, which takes a small model 20 ms.
@@ -67,7 +67,7 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
 
 
 def _is_same_file(first: str | None, second: str | None) -> bool:
-    """Return whether two names, of which one may not exist yet, are those of one plain file."""
+    """Return whether two names are of the same plain file; one of them need not exist yet."""
     if first in (None, "-") or second in (None, "-"):
         return False
     paths = [Path(str(name)) for name in (first, second)]

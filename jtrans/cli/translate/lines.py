@@ -1,4 +1,4 @@
-"""The lines of the input, as text or as JSON, and what is written for each."""
+"""The lines of the input, as text or as JSON, and the objects written for them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _finite(number: str) -> float:
 
 
 def _is_unicode(fields: Any) -> bool:
-    """Whether an object can be written as UTF-8."""
+    """Return whether an object can be written as UTF-8."""
     try:
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -39,8 +39,8 @@ ENGINE: str = option(
 
 
 @option_group
-class ConstraintOptions:
-    """What may come next in a translation, and when the search ends."""
+class TokenRuleOptions:
+    """Rules about the next token, the end of the search, and the choice among hypotheses."""
 
     min_length: int | None = option("Fewest target tokens before </s>.", None, "1", SEARCH, min=0)
     no_repeat_ngram: int | None = option(
@@ -75,10 +75,10 @@ class ConstraintOptions:
     )
 
     def search(self) -> dict[str, Any]:
-        """Return them as search options by name.
+        """Return the chosen `SearchOptions` by name.
 
         Raises:
-            DecodingError: a strength of diversity without groups.
+            DecodingError: ``--diversity`` without groups.
         """
         if self.diversity is not None and (self.diverse_groups or 1) == 1:
             raise option_error(
@@ -90,8 +90,8 @@ class ConstraintOptions:
 
 
 @option_group
-class DemandOptions:
-    """What each translation must begin with, contain, and not contain."""
+class ConstraintOptions:
+    """The constraints on each translation: its beginning, and phrases in it or not in it."""
 
     prefix: str | None = option(
         "What each translation begins with, in whole words; an empty line for nothing.",
@@ -128,8 +128,8 @@ class DemandOptions:
 
 
 @option_group
-class SampledOptions:
-    """Drawing translations instead of searching for them."""
+class SamplingFlags:
+    """Sampling of translations in place of a search."""
 
     sample: bool = flag(
         "--sample",
@@ -175,7 +175,7 @@ class SampledOptions:
 
 @option_group
 class AlignmentOptions:
-    """What is read off the attention to the source."""
+    """The uses of the attention to the source."""
 
     alignments: bool = flag("--alignments", "Add word alignments to --format jsonl.", ATTENTION)
     alignments_file: str | None = option(
@@ -199,7 +199,7 @@ class AlignmentOptions:
     def extras(
         self, *, sampling: SamplingOptions | None, mbr: str | None, as_json: bool
     ) -> TranslationExtras:
-        """Return everything beyond a search.
+        """Return the choices beyond those of the search.
 
         Raises:
             DecodingError: options that cannot be used together.
@@ -243,7 +243,7 @@ class AlignmentOptions:
 
 @option_group
 class CheckOptions:
-    """What a precision costs."""
+    """The check of what a precision costs in BLEU."""
 
     check: bool = flag(
         "--check",
@@ -257,7 +257,7 @@ class CheckOptions:
         """Refuse a corpus without the check, and text to translate with it.
 
         Raises:
-            ConfigError: one of both.
+            ConfigError: one of the two.
         """
         if self.data is not None and not self.check:
             raise usage_error(
@@ -270,7 +270,7 @@ class CheckOptions:
             )
 
     def compare(self, runs: Sequence[Translatable], choices: DecodingChoices) -> None:
-        """Show what the precision costs.
+        """Translate the check's text in the precision and in fp32, and show both scores.
 
         Raises:
             DecodingError: there is nothing to compare.
@@ -310,7 +310,7 @@ class CheckOptions:
 
 @option_group
 class ProcessOptions:
-    """How many processes translate."""
+    """The processes that translate."""
 
     workers: int = option(
         "Processes on a CPU; each loads the models.",

@@ -34,7 +34,7 @@ def open_output(name: str) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def optional_output(name: str | None) -> Iterator[TextIO | None]:
-    """Open an output that need not be there."""
+    """Open an output if it is named; otherwise return a context without one."""
     if name is None:
         yield None
         return

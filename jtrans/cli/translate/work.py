@@ -1,4 +1,4 @@
-"""Everything that a call of `jtrans translate` does once its options are understood."""
+"""The work of `jtrans translate` once its options are checked."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from jtrans.decoding.partial_output import PartialOutput
     from jtrans.exports import Translatable
 
-PIECE_LINES = 1024  # of a file: sorted by length, and written, together
+PIECE_LINES = 1024  # of a file, which are sorted by length and written together
 
 
 @dataclass
 class TranslationWork:
-    """Everything to be translated, and how."""
+    """The lines to translate, the models, and the form of the output."""
 
     runs: Sequence[Translatable]
     choices: DecodingChoices
@@ -46,7 +46,7 @@ class TranslationWork:
     gpus: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Divide the input, also for an attempt that continues: other batches round otherwise."""
+        """Divide the whole input, even to continue: other batches would round differently."""
         self.piece_lines = self._piece_lines()
 
     def check_input(self) -> None:
@@ -88,9 +88,9 @@ class TranslationWork:
         }
 
     def write(self, output: str, links: str | None) -> None:
-        """Translate everything to a path or ``-``, and perhaps write word alignments to another.
+        """Write all translations to a path or ``-``, and word alignments to `links` if given.
 
-        From a file to files, an earlier attempt goes on.
+        From a file to files, an interrupted translation is continued.
         """
         names = [output, *([links] if links else [])]
         if output != "-" and self.source.lines is not None and all(map(is_ordinary, names)):
@@ -129,7 +129,7 @@ class TranslationWork:
         console.talk(progress.describe())
 
     def _stream(self, streams: Sequence[TextIO]) -> None:
-        """Translate everything to streams: the translations, and perhaps word alignments."""
+        """Write all translations to the first stream, word alignments to the second if given."""
         has_bar = streams[0] is not sys.stdout or not sys.stdout.isatty()
         progress = TranslationProgress(self.source.total, has_bar=has_bar)
         for _, texts in self._texts(progress):
@@ -175,7 +175,7 @@ class TranslationWork:
                     raise piece.fault
 
     def _piece_lines(self) -> int:
-        """Return the lines of a piece of a file, so that all workers have pieces."""
+        """Return how many lines of a file make a piece, so that all workers get pieces."""
         workers = max(self.workers, len(self.gpus))
         if workers == 1 or self.source.total is None:
             return PIECE_LINES
