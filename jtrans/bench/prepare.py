@@ -11,10 +11,9 @@ from typing import Any
 
 from jtrans.corpora.parallel import Corpus
 from jtrans.errors import ConfigError
-from jtrans.preparation.context import Preparation
 from jtrans.preparation.options import PrepareOptions
 from jtrans.preparation.prepare import run_steps
-from jtrans.preparation.request import make_request
+from jtrans.preparation.request import Preparation, make_request
 from jtrans.processors import available_cpus
 from jtrans.progress import Progress
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from jtrans.corpora.parallel import Gold, Tagged
 from jtrans.data.prepared import SIDES
-from jtrans.preparation.context import Preparation
 from jtrans.preparation.labels.project import project
 from jtrans.preparation.labels.sources import open_labels
+from jtrans.preparation.request import Preparation
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics
 from jtrans.preparation.work_folder import is_done, mark_done, read_record, write_array
@@ -28,7 +28,7 @@ _CACHE_LIMIT = 200_000  # words of each side and worker
 
 @dataclass(frozen=True)
 class Labelling:
-    """How source words get labels."""
+    """The source of labels, and their names."""
 
     sources: tuple[str, ...]  # as `open_labels` takes them; empty for the corpus's own labels
     label_names: dict[str, list[str]]  # the names of labels by kind, see `name_labels`

@@ -1,4 +1,4 @@
-"""What is seen of the languages in a sample: swapped sides, another script, full-width letters."""
+"""Checks of the languages of a text by a sample: swapped sides, scripts, full-width letters."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def check_languages(corpus: Corpus, progress: Progress) -> None:
         _check_script(name, samples, corpus.languages, progress)
 
 
-def is_to_be_narrow(corpus: Corpus) -> bool:
-    """Return whether full-width letters are to become narrow where nobody has chosen.
+def is_narrow_by_default(corpus: Corpus) -> bool:
+    """Return the default of the option `narrow`: whether full-width letters become ASCII.
 
-    They are where a language is Chinese, whose text today has nearly none, so that models cannot
-    learn them; not where it has more of them than others, in which references are written, too.
+    They do where a language is Chinese, whose text today has so few that models cannot learn them,
+    unless they are most of its letters: then references have them, too.
     """
     samples = zip(corpus.languages, _sample(corpus.splits["train"]), strict=True)
     chinese = [lines for language, lines in samples if base_language(language) == "zh"]

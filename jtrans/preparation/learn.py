@@ -12,7 +12,7 @@ from typing import Any
 
 from jtrans.data.prepared import SIDES
 from jtrans.files import file_digest, read_lines, write_bytes, write_lines
-from jtrans.preparation.context import Preparation
+from jtrans.preparation.request import Preparation
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.work_folder import is_done, mark_done
 from jtrans.text import bpe
@@ -46,7 +46,7 @@ def learn_pipeline(
     truecasers = [Truecaser(read_lines(path)) for path in casing] if casing else [None, None]
     vocabularies = _build_vocabularies(preparation, codes, counts)
     if options.spell and options.bpe != "none" and options.min_count > 1:
-        # the smaller pieces of rare ones count, too
+        # the smaller pieces of rare pieces count, too
         vocabularies = _build_vocabularies(preparation, codes, counts, vocabularies)
     learned = zip(codes, truecasers, (vocabularies[0], vocabularies[-1]), strict=True)
     source, target = (

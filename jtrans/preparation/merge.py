@@ -28,8 +28,9 @@ from jtrans.errors import CorpusError
 from jtrans.files import short_digest, text_digest, whole_folder, write_lines
 from jtrans.preparation.assemble import corpus_info, seal, write_array_parts, write_ids
 from jtrans.preparation.clean import Rules, decide
-from jtrans.preparation.request import is_up_to_date, request_key
+from jtrans.preparation.request import request_key
 from jtrans.preparation.statistics import Statistics, describe
+from jtrans.preparation.up_to_date import is_up_to_date
 from jtrans.preparation.work_folder import WorkFolder
 from jtrans.progress import Progress, Silent
 from jtrans.text.bpe import MARK

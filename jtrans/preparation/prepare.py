@@ -20,18 +20,18 @@ from jtrans.corpora.provenance import describe_provenance
 from jtrans.data.prepared import SIDES, PreparedCorpus
 from jtrans.errors import CorpusError, how_many
 from jtrans.preparation.assemble import assemble, corpus_info
-from jtrans.preparation.context import Preparation
 from jtrans.preparation.encode import Labelling, encode_splits
 from jtrans.preparation.labels.project import name_labels, number_entities
 from jtrans.preparation.labels.sources import open_labels
 from jtrans.preparation.learn import count_types, learn_pipeline, word_count_files
 from jtrans.preparation.options import PrepareOptions
-from jtrans.preparation.request import Request, is_up_to_date, make_request, request_key
+from jtrans.preparation.request import Preparation, Request, make_request, request_key
 from jtrans.preparation.round_trip import round_trip_warning
 from jtrans.preparation.segment import segment_corpus
 from jtrans.preparation.select import PairSelection, describe_overlap, select_pairs
 from jtrans.preparation.shards import ShardPart
 from jtrans.preparation.statistics import Statistics, by_side, describe
+from jtrans.preparation.up_to_date import is_up_to_date
 from jtrans.preparation.work_folder import WorkFolder
 from jtrans.processors import available_cpus
 from jtrans.progress import Progress, Silent

@@ -1,4 +1,4 @@
-"""The request to prepare a corpus, and whether its result exists already.
+"""The request to prepare a corpus.
 
 Reading the text once gives its digests, which determine whether there is anything to do, and
 detects errors before anything is written.
@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from jtrans import __version__
 from jtrans.corpora.parallel import Corpus, ParallelText
-from jtrans.data.prepared import FORMAT, PreparedCorpus, read_info, text_files
+from jtrans.data.prepared import FORMAT, text_files
 from jtrans.errors import ConfigError, CorpusError, how_many, usage_error
 from jtrans.files import disk_errors, lines_digest, text_digest
 from jtrans.preparation.labels.sources import check_labels, labels_digest
-from jtrans.preparation.languages import check_languages, is_to_be_narrow
+from jtrans.preparation.languages import check_languages, is_narrow_by_default
 from jtrans.preparation.options import PIPELINE_OPTIONS, PrepareOptions
-from jtrans.preparation.work_folder import check_place
 from jtrans.progress import Progress
 from jtrans.text.pipeline import TextPipeline, TextSide
 from jtrans.text.segment import useless_entries
@@ -52,6 +51,18 @@ class Request:
         return int(self.record.get("valid_size", 0))
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """The state shared by the steps of a preparation."""
+
+    request: Request  # the text and the options
+    folder: Path  # the work folder
+    workers: int  # number of processes
+    progress: Progress  # receives the reports of all steps
+    # called with the name of each step when it ends
+    step: Callable[[str], None] = lambda _name: None
+
+
 def request_key(record: Mapping[str, Any]) -> str:
     """Return a digest of all that determines a result, as the key of a work folder."""
     return text_digest(json.dumps([FORMAT, __version__, record], sort_keys=True))
@@ -73,7 +84,7 @@ def make_request(corpus: Corpus, options: PrepareOptions, progress: Progress) ->
     _check_skipped(corpus, progress)
     unchosen = frozenset({"narrow"} if options.narrow is None else ())
     if unchosen:
-        options = options.model_copy(update={"narrow": is_to_be_narrow(corpus)})
+        options = options.model_copy(update={"narrow": is_narrow_by_default(corpus)})
     pipeline = _load_pipeline(options.pipeline, corpus.languages)
     dictionary = None if pipeline else _read_dictionary(options.jieba_dictionary)
     sides = (
@@ -262,131 +273,6 @@ def no_text(name: str, text: ParallelText) -> CorpusError:
 def _has_text(text: ParallelText) -> bool:
     pairs = zip(text.source, text.target, strict=True)
     return any(source.strip() and target.strip() for source, target in pairs)
-
-
-def is_up_to_date(
-    folder: Path,
-    record: Mapping[str, Any],
-    progress: Progress,
-    *,
-    force: bool,
-    unchosen: Collection[str] = (),
-) -> bool:
-    """Return whether `folder` holds the requested corpus (see `Request`), whole and readable.
-
-    With `force` another prepared corpus there may be replaced, without it the same one if it is
-    damaged and nothing else is in the folder.
-
-    Args:
-        folder: the output folder.
-        record: the request.
-        progress: is told of differences that do not make it another corpus.
-        force: whether another prepared corpus may be replaced.
-        unchosen: options that nobody chose; a corpus of a version without them keeps its own way.
-
-    Raises:
-        CorpusError: the folder holds something else, or text that was edited.
-    """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        check_place(folder)
-        return False
-    if not PreparedCorpus.exists(folder):
-        # not even --force replaces a folder that is not a prepared corpus
-        raise CorpusError(
-            f"{folder} exists and is not a prepared corpus",
-            hint="choose another --out",
-            kind="corpus.not-ours",
-        )
-    if force:
-        check_place(folder)
-        return False
-    info = read_info(folder)
-    unknown = frozenset(unchosen) - info["options"].keys()
-    changes = _changes(info, record, unknown)
-    if changes:
-        raise CorpusError(
-            f"{folder} holds another prepared corpus: different {' and '.join(changes)}",
-            hint="replace it with --force, or choose another --out",
-            kind="corpus.exists",
-        )
-    try:
-        PreparedCorpus.open(folder).check_files()
-    except CorpusError as error:
-        if error.kind == "corpus.edited" or not _is_all_ours(folder, info):
-            raise
-        progress.warn(f"{error.message}; preparing it again")
-        return False
-    if info["options"].get("drop_leaked") is True:
-        progress.say(
-            "Note",
-            "only exactly equal pairs of valid and test were dropped then; --force prepares the "
-            "corpus by today's rules, which ignore case, punctuation and spaces",
-        )
-    if "narrow" in unknown and record["options"].get("narrow"):
-        progress.say(
-            "Note",
-            "full-width letters and digits stayed as they were then; --force prepares the corpus "
-            "by today's rules, which make them ASCII (--narrow)",
-        )
-    return True
-
-
-def _is_all_ours(folder: Path, info: Mapping[str, Any]) -> bool:
-    """Return whether each file in a folder is known to come from its preparation."""
-    known = {"corpus.json", *info.get("files", ())}
-    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return len(known) > 1 and all(path.relative_to(folder).as_posix() in known for path in paths)
-
-
-def _changes(
-    info: Mapping[str, Any], record: Mapping[str, Any], unknown: Collection[str]
-) -> list[str]:
-    """Name the differences between a prepared corpus and a request, but for `unknown` options."""
-    changes = [] if info["languages"] == record["languages"] else ["languages"]
-    if _given_digests(info) != _given_digests(record):
-        changes.append("text")
-    if any(info.get(key) != record.get(key) for key in ("valid_every", "valid_size")):
-        changes.append("share of train for valid")
-    before, now = _today(info["options"]), _today(record["options"])
-    is_other = info.get("pipeline_digest") != record.get("pipeline_digest")
-    if is_other:
-        changes.append("text pipeline")
-    changes += [
-        f"{name} ({_show(before.get(name, False))}, now {_show(value)})"
-        for name, value in now.items()
-        # what did not exist then was off
-        if before.get(name, False) != value
-        and name not in unknown
-        and not (is_other and name in PIPELINE_OPTIONS)
-    ]
-    for key in ("labels_digest", "dictionary_digest", "parts_digest"):
-        if info.get(key) != record.get(key) and not changes:
-            changes.append(f"contents of the {key.removesuffix('_digest')}")
-    return changes
-
-
-def _today(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as they are recorded today."""
-    today = dict(options)
-    if options.get("drop_leaked") is True:
-        today["drop_leaked"] = "pair"
-    if isinstance(options.get("labels"), str):  # there could be only one
-        today["labels"] = [options["labels"]] if options["labels"] else []
-    return today
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    text = " ".join(value) if isinstance(value, list) else str(value)
-    return text or "none"
-
-
-def _given_digests(version: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the digests by split, without a valid split that is taken from train."""
-    splits = version["splits"].items()
-    is_taken = version.get("valid_every") or version.get("valid_size")
-    return {name: split["sha256"] for name, split in splits if not is_taken or name != "valid"}
 
 
 def _digests(name: str, text: ParallelText) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A warning about target text that does not come back from its words: output will differ, too."""
+"""A warning about target text that segmenting and joining changes, as it will change output."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def round_trip_warning(
 
     Args:
         splits: the text.
-        target: how its target is segmented, and joined.
-        is_given: whether another corpus decided that.
+        target: the target side of the pipeline, which segments and joins.
+        is_given: whether the pipeline is that of another corpus.
     """
     shares: dict[str, str] = {}
     lost: list[tuple[str, str]] = []

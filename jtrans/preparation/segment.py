@@ -20,8 +20,7 @@ from jtrans.preparation.clean import (
     pair_keys,
     shape_reason,
 )
-from jtrans.preparation.context import Preparation
-from jtrans.preparation.request import Request
+from jtrans.preparation.request import Preparation, Request
 from jtrans.preparation.shards import PAIR_NOTE, Shard, plan_shards
 from jtrans.preparation.work_folder import mark_done, write_array
 from jtrans.text.pipeline import TextSide

@@ -69,8 +69,7 @@ def select_pairs(
     train, rules = notes["train"], request.options.rules
     held_out = _held_out(shards, request)
     if request.valid_size:
-        leaked = _find_leaked(shards["train"], held_out, rules.drop_leaked)
-        taken = _choose_valid(shards["train"], train, leaked, request)
+        taken = _choose_valid(shards["train"], train, held_out, request)
     else:
         taken = _take_valid(train, request)
     if taken.any():
@@ -124,7 +123,7 @@ def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:
 
 
 def _choose_valid(
-    shards: Sequence[Shard], train: PairNotes, leaked: NDArray[np.bool_], request: Request
+    shards: Sequence[Shard], train: PairNotes, held_out: Mapping[str, HeldOut], request: Request
 ) -> NDArray[np.bool_]:
     """Choose `valid_size` clean training pairs that differ, and are not leaked, by their text.
 
@@ -132,6 +131,7 @@ def _choose_valid(
     nearly the same split. Pairs with a sentence that train has in another pair, too, come last.
     """
     rules, size = request.options.rules, request.valid_size
+    leaked = _find_leaked(shards, held_out, rules.drop_leaked)
     clean, dropped = decide(train["reason"], train["key"], rules=rules, leaked=leaked)
     keys = _train_keys(_parts(shards, "train", clean))
     pairs, first = np.unique(keys["pair"], return_index=True)

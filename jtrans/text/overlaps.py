@@ -7,11 +7,9 @@ from itertools import accumulate, pairwise
 
 
 def owners(words: Sequence[str], others: Sequence[str]) -> list[list[int]] | None:
-    """Return in which of `words` each character of each of `others` is.
+    """Return for each of `others` the positions in `words` of its characters.
 
-    Returns:
-        For each of `others`, the positions in `words` of its characters; None where the characters
-        of the two are not the same.
+    None if the characters of the two are not the same.
     """
     if "".join(words) != "".join(others):
         return None

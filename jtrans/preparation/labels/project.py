@@ -98,11 +98,9 @@ def project(
 
 
 def overlaps(words: Sequence[str], side: TextSide, others: Sequence[str]) -> list[list[int]] | None:
-    """Return in which of `words` each character of each of `others`, words of `side`, is.
+    """Return for each of `others`, words of `side`, the positions in `words` of its characters.
 
-    Returns:
-        For each of `others`, the positions in `words` of its characters; None where the characters
-        of the two, ignoring case, are not the same.
+    None if the characters of the two, ignoring case, are not the same.
     """
     text = [side.normalise(word).replace(" ", "").lower() for word in words]
     lowered = [other.lower() for other in side.surfaces(others)]
@@ -127,7 +125,7 @@ def number_entities(entities: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def _piece_owners(word: str, owner: Sequence[int], parts: Sequence[str]) -> list[int]:
-    """Return the tagger's word for each piece of a word: the one with its first character."""
+    """Return for each piece of a word the tagger's word that has its first character."""
     if not owner:
         return [0] * len(parts)  # a space as a word (character segmentation)
     if len(owner) != len(word):

@@ -1,0 +1,138 @@
+"""Whether a folder already holds the prepared corpus that is requested."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from jtrans.data.prepared import PreparedCorpus, read_info
+from jtrans.errors import CorpusError
+from jtrans.preparation.options import PIPELINE_OPTIONS
+from jtrans.preparation.work_folder import check_place
+from jtrans.progress import Progress
+
+
+def is_up_to_date(
+    folder: Path,
+    record: Mapping[str, Any],
+    progress: Progress,
+    *,
+    force: bool,
+    unchosen: Collection[str] = (),
+) -> bool:
+    """Return whether `folder` holds the requested corpus (see `Request`), whole and readable.
+
+    With `force` another prepared corpus there may be replaced, without it the same one if it is
+    damaged and nothing else is in the folder.
+
+    Args:
+        folder: the output folder.
+        record: the request.
+        progress: is told of differences that do not make it another corpus.
+        force: whether another prepared corpus may be replaced.
+        unchosen: options that nobody chose; a corpus of a version without them keeps its own way.
+
+    Raises:
+        CorpusError: the folder holds something else, or text that was edited.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        check_place(folder)
+        return False
+    if not PreparedCorpus.exists(folder):
+        # not even --force replaces a folder that is not a prepared corpus
+        raise CorpusError(
+            f"{folder} exists and is not a prepared corpus",
+            hint="choose another --out",
+            kind="corpus.not-ours",
+        )
+    if force:
+        check_place(folder)
+        return False
+    info = read_info(folder)
+    unknown = frozenset(unchosen) - info["options"].keys()
+    changes = _changes(info, record, unknown)
+    if changes:
+        raise CorpusError(
+            f"{folder} holds another prepared corpus: different {' and '.join(changes)}",
+            hint="replace it with --force, or choose another --out",
+            kind="corpus.exists",
+        )
+    try:
+        PreparedCorpus.open(folder).check_files()
+    except CorpusError as error:
+        if error.kind == "corpus.edited" or not _is_all_ours(folder, info):
+            raise
+        progress.warn(f"{error.message}; preparing it again")
+        return False
+    if info["options"].get("drop_leaked") is True:
+        progress.say(
+            "Note",
+            "only exactly equal pairs of valid and test were dropped then; --force prepares the "
+            "corpus by today's rules, which ignore case, punctuation and spaces",
+        )
+    if "narrow" in unknown and record["options"].get("narrow"):
+        progress.say(
+            "Note",
+            "full-width letters and digits stayed as they were then; --force prepares the corpus "
+            "by today's rules, which make them ASCII (--narrow)",
+        )
+    return True
+
+
+def _is_all_ours(folder: Path, info: Mapping[str, Any]) -> bool:
+    """Return whether each file in a folder is known to come from its preparation."""
+    known = {"corpus.json", *info.get("files", ())}
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return len(known) > 1 and all(path.relative_to(folder).as_posix() in known for path in paths)
+
+
+def _changes(
+    info: Mapping[str, Any], record: Mapping[str, Any], unknown: Collection[str]
+) -> list[str]:
+    """Name the differences between a prepared corpus and a request, but for `unknown` options."""
+    changes = [] if info["languages"] == record["languages"] else ["languages"]
+    if _given_digests(info) != _given_digests(record):
+        changes.append("text")
+    if any(info.get(key) != record.get(key) for key in ("valid_every", "valid_size")):
+        changes.append("share of train for valid")
+    before, now = _today(info["options"]), _today(record["options"])
+    is_other = info.get("pipeline_digest") != record.get("pipeline_digest")
+    if is_other:
+        changes.append("text pipeline")
+    changes += [
+        f"{name} ({_show(before.get(name, False))}, now {_show(value)})"
+        for name, value in now.items()
+        # what did not exist then was off
+        if before.get(name, False) != value
+        and name not in unknown
+        and not (is_other and name in PIPELINE_OPTIONS)
+    ]
+    for key in ("labels_digest", "dictionary_digest", "parts_digest"):
+        if info.get(key) != record.get(key) and not changes:
+            changes.append(f"contents of the {key.removesuffix('_digest')}")
+    return changes
+
+
+def _today(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as they are recorded today."""
+    today = dict(options)
+    if options.get("drop_leaked") is True:
+        today["drop_leaked"] = "pair"
+    if isinstance(options.get("labels"), str):  # there could be only one
+        today["labels"] = [options["labels"]] if options["labels"] else []
+    return today
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    text = " ".join(value) if isinstance(value, list) else str(value)
+    return text or "none"
+
+
+def _given_digests(version: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the digests by split, without a valid split that is taken from train."""
+    splits = version["splits"].items()
+    is_taken = version.get("valid_every") or version.get("valid_size")
+    return {name: split["sha256"] for name, split in splits if not is_taken or name != "valid"}
