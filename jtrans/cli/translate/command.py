@@ -86,7 +86,7 @@ def translate(
 
     jtrans translate @last -i test.de --sample --beam 32 --epsilon 0.02 --mbr chrf
     """
-    from jtrans.cli.translate.input import FilePart, LineInput, check_outputs
+    from jtrans.cli.translate.input import LineInput, check_outputs
     from jtrans.cli.translate.work import TranslationWork
     from jtrans.decoding.engines.ctranslate2_options import check_engine
     from jtrans.exports import find_models
@@ -114,7 +114,7 @@ def translate(
     source = LineInput(input_file)
     files = constraints.read(source.total)
     if shard:
-        files.keep(source.take_shard(FilePart.parse(shard)))
+        files.keep(source.take_shard(shard))
     work = TranslationWork(
         opened,
         choices,

@@ -97,36 +97,9 @@ class ConstraintFile:
 
 @dataclass(frozen=True)
 class ConstraintFiles:
-    """The files of constraints, by what they contain; phrases are separated by tabs."""
+    """The files of constraints; phrases are separated by tabs."""
 
-    files: Mapping[str, ConstraintFile]
-
-    @classmethod
-    def read(
-        cls,
-        *,
-        prefix: str | None,
-        phrases: str | None,
-        forbidden: str | None,
-        total: int | None,
-    ) -> ConstraintFiles:
-        """Read the files that are named.
-
-        Raises:
-            CorpusError: one cannot be used.
-        """
-        names = {
-            "prefix": ("--prefix", prefix),
-            "required": ("--phrases", phrases),
-            "forbidden": ("--forbidden-phrases", forbidden),
-        }
-        return cls(
-            {
-                kind: ConstraintFile(option, name, total)
-                for kind, (option, name) in names.items()
-                if name is not None
-            }
-        )
+    files: Mapping[str, ConstraintFile]  # by the field of `Constraints` that they give
 
     def __bool__(self) -> bool:
         """Whether there is any file."""

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -105,12 +104,21 @@ class LineInput:
         """The number of lines, None if unknown."""
         return None if self.lines is None else len(self.lines)
 
-    def take_shard(self, shard: FilePart) -> range:
-        """Keep a part of the lines, with their numbers, and return these, counted from 0.
+    def take_shard(self, text: str) -> range:
+        """Keep part K of N, for the text ``K/N``, and return the numbers of its lines, from 0.
 
         Raises:
-            CorpusError: standard input has no known end.
+            CorpusError: the text is something else, or standard input has no known end.
         """
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+        number, count = (int(match[1]), int(match[2])) if match else (0, 0)
+        if not 1 <= number <= count:
+            raise CorpusError(
+                f"{text!r} is not a part of a file",
+                where="--shard",
+                hint="--shard 1/4 is the first of four parts; join the outputs with cat",
+                kind="corpus.shard",
+            )
         if self.lines is None:
             raise CorpusError(
                 "standard input cannot be divided: its length is not known",
@@ -118,7 +126,8 @@ class LineInput:
                 hint="--input FILE",
                 kind="corpus.shard",
             )
-        part = shard.of(len(self.lines))
+        total = len(self.lines)
+        part = range((number - 1) * total // count, number * total // count)
         self._keep(part)
         return part
 
@@ -219,32 +228,3 @@ def _decoded(line: bytes, number: int) -> str:
             kind="corpus.not-utf8",
         )
     return text.removesuffix("\n").removesuffix("\r")
-
-
-@dataclass(frozen=True)
-class FilePart:
-    """Part K of N parts, of about equal length, of a file."""
-
-    number: int
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> FilePart:
-        """Read ``K/N``.
-
-        Raises:
-            CorpusError: it is something else, or K is not one of 1 to N.
-        """
-        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-        if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise CorpusError(
-                f"{text!r} is not a part of a file",
-                where="--shard",
-                hint="--shard 1/4 is the first of four parts; join the outputs with cat",
-                kind="corpus.shard",
-            )
-        return cls(int(match[1]), int(match[2]))
-
-    def of(self, total: int) -> range:
-        """Return the lines of the part, counted from 0, of `total`."""
-        return range((self.number - 1) * total // self.count, self.number * total // self.count)

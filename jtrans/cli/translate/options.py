@@ -117,13 +117,15 @@ class ConstraintOptions:
         Raises:
             CorpusError: one cannot be used.
         """
-        from jtrans.cli.translate.constraints import ConstraintFiles
+        from jtrans.cli.translate.constraints import ConstraintFile, ConstraintFiles
 
-        return ConstraintFiles.read(
-            prefix=self.prefix,
-            phrases=self.phrases,
-            forbidden=self.forbidden_phrases,
-            total=total,
+        kinds = zip(("prefix", "required", "forbidden"), self.files().items(), strict=True)
+        return ConstraintFiles(
+            {
+                kind: ConstraintFile(option, name, total)
+                for kind, (option, name) in kinds
+                if name is not None
+            }
         )
 
 

@@ -18,28 +18,13 @@ def open_output(name: str) -> Iterator[TextIO]:
     if name == "-":
         yield sys.stdout
         return
-    if not is_ordinary(name):
-        with (
-            disk_errors(Path(name)),
-            Path(name).open("w", encoding="utf-8", newline="\n") as stream,
-        ):
-            yield stream
-        return
-    with (
-        whole_file(Path(name)) as temporary,
-        temporary.open("w", encoding="utf-8", newline="\n") as stream,
-    ):
-        yield stream
-
-
-@contextlib.contextmanager
-def optional_output(name: str | None) -> Iterator[TextIO | None]:
-    """Open an output if it is named; otherwise return a context without one."""
-    if name is None:
-        yield None
-        return
-    with open_output(name) as stream:
-        yield stream
+    path = Path(name)
+    with contextlib.ExitStack() as stack:
+        if is_ordinary(name):
+            path = stack.enter_context(whole_file(path))
+        else:
+            stack.enter_context(disk_errors(path))
+        yield stack.enter_context(path.open("w", encoding="utf-8", newline="\n"))
 
 
 def busy(path: Path, owner: str) -> JtransError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from jtrans.cli import console
 from jtrans.cli.translate.lines import InputLine, read_object, to_object, until_refused
-from jtrans.cli.translate.output import busy, is_ordinary, open_output, optional_output
+from jtrans.cli.translate.output import busy, is_ordinary, open_output
 from jtrans.errors import CorpusError, how_many
 from jtrans.files import exclusive, file_digest, lines_digest
 
@@ -104,8 +105,8 @@ class TranslationWork:
             ):
                 self._resume(partial)
             return
-        with open_output(output) as stream, optional_output(links) as link_stream:
-            self._stream([stream, *([link_stream] if link_stream else [])])
+        with contextlib.ExitStack() as stack:
+            self._stream([stack.enter_context(open_output(name)) for name in names])
 
     def _resume(self, output: PartialOutput) -> None:
         """Translate what is not yet in the output."""
