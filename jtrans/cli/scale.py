@@ -216,7 +216,8 @@ def _make_plan(
 
     config = load_config(recipe, system_configs(), overrides=settings or ())
     chosen = (config.training.seed,) if seeds is None else tuple(read_seeds(seeds))
-    place = out or Path("runs/scale") / Path(recipe).with_suffix("")
+    own = Path(recipe)
+    place = out or Path("runs/scale") / (own.stem if own.suffix == ".toml" else own)
     folder = data or default_data(config)
     plan = ScalingPlan(recipe, config, folder, place, ratio, step, chosen)
     plan.check()

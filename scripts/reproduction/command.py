@@ -202,6 +202,13 @@ def _check_settings(settings: Sequence[str], setting: str) -> None:
             )
 
 
+def _again(given: Sequence[str]) -> str:
+    """Return the command to paste, which -m finds in the folder of the repository alone."""
+    script = Path(__file__).parents[1] / "reproduce.py"
+    place = ["-m", "scripts.reproduce"] if script.parents[1] == Path.cwd() else [str(script)]
+    return shlex.join(["python", *place, *given])
+
+
 def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     experiment = find_experiment(chosen.experiment, chosen.task)
     names = None if chosen.rows is None else [name.strip() for name in chosen.rows.split(",")]
@@ -239,7 +246,7 @@ def _reproduce(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     left = missing(experiment, rows, seeds, done)
     if left:
         console.talk(f"{len(left)} left: {', '.join(left)}")
-        console.next_step(shlex.join(["python", "-m", "scripts.reproduce", *given]))
+        console.next_step(_again(given))
         return exit_code or (EXIT_FAILED if failed else 0)
     if not chosen.no_report:
         _draw(experiment, job, rows, seeds)
@@ -389,7 +396,7 @@ def _repeat(chosen: argparse.Namespace, given: Sequence[str]) -> int:
     again = job.finished(row, known.seed, experiment.splits)
     if again is None:
         console.talk("nothing is compared yet")
-        console.next_step(shlex.join(["python", "-m", "scripts.reproduce", *given]))
+        console.next_step(_again(given))
         return code or (EXIT_FAILED if failed else 0)
     replace(again, recipe=known.recipe).write(job.rows_folder)  # it came from a copy of this one
     return _compare(experiment, known, again, list(of_row.values()))

@@ -268,6 +268,18 @@ def test_the_plan_alone_trains_nothing(
     assert not (tmp_path / "scale").exists()
 
 
+@pytest.mark.parametrize("where", [".", "..", "absolute"])
+def test_runs_of_a_recipe_of_ones_own_go_where_all_others_go(
+    jtrans: Jtrans, corpus: PreparedCorpus, tmp_path: Path, lossy: dict[str, float], where: str
+) -> None:
+    folder = {".": tmp_path, "..": tmp_path.parent, "absolute": tmp_path / "recipes"}[where]
+    assert jtrans("recipes", "demo/transformer", "--copy", folder / "mine.toml").code == 0
+    path = folder / "mine.toml" if where == "absolute" else f"{where}/mine.toml"
+    assert jtrans("scale", path, "--data", "data", *TINY).code == 0
+    assert (tmp_path / "runs" / "scale" / "mine" / "scaled.toml").is_file()
+    (folder / "mine.toml").unlink()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

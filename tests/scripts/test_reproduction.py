@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import replace
@@ -168,6 +171,21 @@ def test_without_budget_left_nothing_is_trained_and_the_rest_is_named(
     assert reproduce(*line, *settings()) == 0
     assert "2 left: transformer-small-1, reformer-fast-1" in capsys.readouterr().err
     assert not (tmp_path / "out" / "rows").exists()
+
+
+@pytest.mark.parametrize("folder", [ROOT, ROOT.parent])
+def test_the_command_that_goes_on_can_be_pasted_where_it_was_called(
+    folder: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    assert reproduce("demo", *TASK, *place(data, tmp_path), "--budget", "0") == 0
+    words = shlex.split(capsys.readouterr().err.rpartition("Next: ")[2])
+    again = subprocess.run([sys.executable, *words[1:], "--help"], stdout=subprocess.PIPE)
+    assert again.returncode == 0 and b"continues" in again.stdout
 
 
 def test_a_row_stopped_in_training_gives_what_an_undisturbed_one_gives(
