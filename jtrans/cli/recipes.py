@@ -6,6 +6,7 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from jtrans.cli import completion, console
 from jtrans.cli.options import JSON, argument, option
@@ -131,20 +132,18 @@ def expected_scores(text: str) -> list[str]:
 def _list(*, as_json: bool) -> None:
     from jtrans.config import recipe_names
 
-    texts = {name: recipe_text(name) for name in recipe_names()}
-    entries = [
-        {"name": name, "description": description(text), "verified": expected_scores(text)}
-        for name, text in texts.items()
-    ]
+    entries: list[dict[str, Any]] = []
+    for name in recipe_names():
+        text = recipe_text(name)
+        scores = expected_scores(text)
+        entries.append({"name": name, "description": description(text), "verified": scores})
     if as_json:
         console.print_json({"recipes": entries})
         return
-    columns, rows = ["recipe", "description"], [[name, description(texts[name])] for name in texts]
-    verified = ["; ".join(expected_scores(text)) for text in texts.values()]
-    if any(verified):
-        columns.append("verified")
-        rows = [[*row, scores] for row, scores in zip(rows, verified, strict=True)]
-    console.print_table(columns, rows)
+    rows = [[each["name"], each["description"], "; ".join(each["verified"])] for each in entries]
+    columns = ["recipe", "description", "verified"]
+    shown = slice(len(columns) if any(row[2] for row in rows) else 2)
+    console.print_table(columns[shown], [row[shown] for row in rows])
     console.next_step("jtrans recipes demo/reformer-fast")
 
 

@@ -31,10 +31,17 @@ def run_values(run: Run) -> dict[str, Any]:
     from jtrans.models.zoo import system_configs
 
     config, info, events = run.config(system_configs()), run.info, _without_lost(run.events())
-    validations = [event for event in events if event.get("event") == "validation"]
     starts = [event for event in events if event.get("event") == "start"]
+    end = events[-1] if events and _is_end(events[-1]) else {}
     pointers = run.pointers()
     best = {"checkpoint": pointers.get("best"), "value": pointers.get("best_value")}
+
+    def highest(name: str) -> Any:
+        return max((_number(event, name) for event in events), default=0)
+
+    def plain(kind: str) -> list[dict[str, Any]]:
+        return [_plain(event) for event in events if event.get("event") == kind]
+
     return {
         "run": str(run.folder),
         "system": config.model.system,
@@ -47,21 +54,21 @@ def run_values(run: Run) -> dict[str, Any]:
             name: section.model_dump(mode="json", exclude_defaults=True)
             for name, section in (("model", config.model), ("training", config.training))
         },
-        "updates": max((_number(event, "update") for event in events), default=0),
-        "epochs": max((_number(event, "epoch") for event in events), default=0),
-        "seconds": max((_number(event, "seconds") for event in events), default=0.0),
+        "updates": highest("update"),
+        "epochs": highest("epoch"),
+        "seconds": highest("seconds") or 0.0,
         "state": _state(run, events),
-        "fault": events[-1].get("fault") if events and _is_end(events[-1]) else None,
-        "reason": events[-1].get("reason") if events and _is_end(events[-1]) else None,
+        "fault": end.get("fault"),
+        "reason": end.get("reason"),
         "starts": [{"update": each.get("update"), "time": each.get("time")} for each in starts],
         "restarts": max(0, len(starts) - 1),
         "batch_tokens": config.training.batch_tokens,
         "best_metric": config.training.best_metric,
         "best": best if pointers.get("best") else None,
         "window": pointers.get("window"),
-        "dropped": max((_number(event, "dropped") for event in events), default=0),
-        "skips": [_plain(each) for each in events if each.get("event") == "skip"],
-        "returns": [_plain(each) for each in events if each.get("event") == "return"],
+        "dropped": highest("dropped"),
+        "skips": plain("skip"),
+        "returns": plain("return"),
         "splits": sum(event.get("event") == "split" for event in events),
         "checkpoints": [each.update for each in run.checkpoints()],
         "averages": sorted(
@@ -71,8 +78,8 @@ def run_values(run: Run) -> dict[str, Any]:
         ),
         "noise_scale": _last(events, "noise_scale"),
         "samples": _last(events, "samples") or [],
-        "validations": [_plain(each) for each in validations],
-        "curve": [_plain(each) for each in events if each.get("event") == "train"],
+        "validations": plain("validation"),
+        "curve": plain("train"),
     }
 
 
@@ -109,10 +116,7 @@ def _rows(values: Mapping[str, Any]) -> list[list[str]]:
         ["system", f"{values['system']}, {count} parameters{frozen}"],
         ["corpus", str(values["data"])],
         *([name, _settings(section)] for name, section in values["settings"].items()),
-        [
-            "trained",
-            f"{counts}, {duration(values['seconds'])}{ways}",
-        ],
+        ["trained", f"{counts}, {duration(values['seconds'])}{ways}"],
         ["state", f"{values['state']}{f': {ended}' if ended else ''}"],
     ]
     if best:

@@ -118,7 +118,8 @@ class ScoreOptions:
         for name in UNUSED[use]:
             group: Any = self if name in vars(self) else decoding
             if getattr(group, name) != getattr(type(group), name):
-                shown = "--lowercase/--cased" if name == "lowercase" else f"--{_dashed(name)}"
+                shown = "--lowercase/--cased" if name == "lowercase" else f"--{name}"
+                shown = shown.replace("_", "-")
                 raise usage_error(f"{shown} has no effect {use}", "leave it out")
 
     def metrics(self, default: str) -> list[str]:
@@ -166,10 +167,6 @@ def score(options: ScoreOptions, decoding: DecodingOptions, as_json: bool = JSON
     metrics, data, lowercase = options.metrics(METRICS), options.data, options.lowercase
     report = report_on_runs(opened, options.split, metrics, choices, data=data, lowercase=lowercase)
     _show(report, as_json)
-
-
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def _score_files(options: ScoreOptions) -> ScoreReport:
