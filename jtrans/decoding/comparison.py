@@ -66,23 +66,24 @@ class Comparison:
         return sum(equal) / len(equal)
 
     @property
+    def speedup(self) -> float:
+        """How many times as fast the other way is."""
+        return self.plain.seconds / max(self.other.seconds, 1e-9)
+
+    @property
     def is_held(self) -> bool:
         """Whether no more BLEU is lost than allowed."""
         return self.lost <= MOST_LOST
 
     def rows(self) -> list[list[str]]:
         """Return the numbers as rows of a table with the `COLUMNS`."""
-        plain, other = self.plain, self.other
-        speedup = f"{plain.seconds / max(other.seconds, 1e-9):.2f}x"
+
+        def row(way: WayResult, same: str, faster: str) -> list[str]:
+            return [way.name, f"{way.bleu:.2f}", same, f"{way.sentences_per_second:,.1f}", faster]
+
         return [
-            [plain.name, f"{plain.bleu:.2f}", "", f"{plain.sentences_per_second:,.1f}", ""],
-            [
-                other.name,
-                f"{other.bleu:.2f}",
-                f"{self.same:.1%}",
-                f"{other.sentences_per_second:,.1f}",
-                speedup,
-            ],
+            row(self.plain, "", ""),
+            row(self.other, f"{self.same:.1%}", f"{self.speedup:.2f}x"),
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class Comparison:
             "same": self.same,
             "bleu_lost": self.lost,
             "bleu_may_lose": MOST_LOST,
-            "speedup": self.plain.seconds / max(self.other.seconds, 1e-9),
+            "speedup": self.speedup,
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,10 +10,26 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from jtrans.decoding.prepared.fixed_linear import fixed_linear, has_narrow_sums
+from jtrans.decoding.prepared.fixed_linear import (
+    FixedLinear,
+    GpuLinear,
+    fixed_linear,
+    has_narrow_sums,
+)
 from jtrans.errors import ConfigError
 from jtrans.nn.device import autocast, resolve_precision
+
+
+def plain(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> FixedLinear:
+    """Return the form of devices without one of their own."""
+    return FixedLinear(weight, bias)
+
+
+def on_gpu(weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> FixedLinear:
+    """Return the form of a GPU, whose operations a CPU has too."""
+    return GpuLinear(weight, bias)
 
 
 @given(st.integers(1, 40), st.integers(1, 70), st.integers(0, 99))
@@ -38,22 +55,29 @@ def test_a_product_is_off_by_no_more_than_its_roundings(rows: int, width: int, s
     st.integers(1, 70),
     st.sampled_from([torch.float32, torch.float64]),
     st.booleans(),
+    st.sampled_from([fixed_linear, plain, on_gpu]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_product_equals_the_module_in_any_layout(
-    rows: list[int], width: int, dtype: torch.dtype, has_bias: bool
+    rows: list[int],
+    width: int,
+    dtype: torch.dtype,
+    has_bias: bool,
+    make: Callable[[Tensor, Tensor | None, torch.dtype], FixedLinear],
 ) -> None:
     torch.manual_seed(width)
     x, weight = torch.randn(*rows, width, dtype=dtype), torch.randn(9, width, dtype=dtype)
     bias = torch.randn(9, dtype=dtype) if has_bias else None
-    linear = fixed_linear(weight, bias, dtype)
+    linear = make(weight, bias, dtype)
     expected = F.linear(x, weight, bias)
     tolerance: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
     torch.testing.assert_close(linear(x), expected, **tolerance)
     torch.testing.assert_close(linear.relu(x), expected.relu(), **tolerance)
     residual = torch.randn_like(expected)
     sum_of_both = residual + expected
+    wide, wide_sum = residual.double().clone(), sum_of_both.double()
     torch.testing.assert_close(linear.add_to(residual, x), sum_of_both, **tolerance)
+    torch.testing.assert_close(linear.add_to(wide, x), wide_sum, **tolerance)
 
 
 def test_int8_is_for_searching_on_a_cpu() -> None:

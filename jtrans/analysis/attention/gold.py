@@ -1,9 +1,9 @@
 """Gold word alignments in the formats they are published in, and error rates against them.
 
-- Pharaoh: a line per sentence, pairs of word numbers from 0 (or from 1, if told so): ``0-0 1-2``.
+- Pharaoh: a line per sentence, pairs of word numbers from 0 (or from 1, with base 1): ``0-0 1-2``.
   Possible pairs are ``1?2``, ``1p2``, ``1-2/P`` or ``1-2 P``; others are sure.
 - NAACL (WPT 2003): a line per pair, ``SENTENCE SOURCE TARGET [S|P]``, all numbers from 1, word 0
-  for no word. A third number, the confidence, is passed over.
+  for no word. A third number, the confidence, is ignored.
 - Och: ``SENT: 1``, then a line per pair, ``S 1 1`` or ``P 2 3``, numbers from 1.
 
 Links to no word are left out, as usual: systems are scored on words.

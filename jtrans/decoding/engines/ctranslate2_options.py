@@ -1,6 +1,6 @@
-"""Which choices for decoding CTranslate2 can follow; all others are refused by name.
+"""The choices for decoding that CTranslate2 can follow; all others are refused by name.
 
-Does not import torch or CTranslate2, so that they are refused at once.
+This module imports neither torch nor CTranslate2, so that they are refused at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ QUANTIZATIONS = ("int8", "float16", "bfloat16")  # the types of exported weights
 COMPUTE_TYPES = {"auto": "default", "fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 _FOLLOWED = {
     "SearchOptions": (
-        *("beam", "length_penalty", "max_length", "nbest", "min_length"),
+        "beam",
+        "length_penalty",
+        "max_length",
+        "nbest",
+        "min_length",
         "no_repeat_ngram",
     ),
     "TranslationExtras": ("sampling", "mbr", "alignments", "unk_replace", "alignment_layer"),

@@ -36,9 +36,7 @@ from jtrans.decoding.prepared.fixed_linear import (
 from jtrans.decoding.prepared.slots import Slots
 from jtrans.models.base import Memory
 from jtrans.models.reformer import JointLayer, Reformer
-from jtrans.nn.attention import MultiHeadAttention
 from jtrans.nn.cpu.short_lines import attend
-from jtrans.nn.feed_forward import FeedForward
 from jtrans.nn.memory import require_memory
 from jtrans.nn.reduction import AttentionReduction
 from jtrans.nn.residual import Residual
@@ -244,10 +242,13 @@ class _Layer:
         self.ones = torch.ones_like(self.norms[0].weight)
         self.zeros = torch.zeros_like(self.norms[0].weight)
         read = [residual.norm if residual.pre_norm else None for residual in residuals]
-        self.target_in, self.target_out = self._attention(layer.target_attention.attention, read[0])
-        self.target_ffn = self._feed_forward(layer.target_ffn, read[1])
-        self.source_in, self.source_out = self._attention(layer.source_attention.attention, read[2])
-        self.source_ffn = self._feed_forward(layer.source_ffn, read[3])
+        target, source = layer.target_attention.attention, layer.source_attention.attention
+        self.target_in, self.target_out = self._maps(*scaled_queries(target), target.out, read[0])
+        self.source_in, self.source_out = self._maps(*scaled_queries(source), source.out, read[2])
+        self.target_ffn, self.source_ffn = (
+            self._maps(block.inner.weight, block.inner.bias, block.outer, norm)
+            for block, norm in ((layer.target_ffn, read[1]), (layer.source_ffn, read[3]))
+        )
 
     def read(self, x: Tensor) -> Tensor:
         """Return what a block reads of the running state, [n, E]."""
@@ -268,22 +269,12 @@ class _Layer:
         inner, outer = maps
         return self.add(number, outer, x, inner.relu(self.read(x)))
 
-    def _attention(
-        self, attention: MultiHeadAttention, norm: nn.LayerNorm | None
+    def _maps(
+        self, weight: Tensor, bias: Tensor, outer: nn.Linear, norm: nn.LayerNorm | None
     ) -> tuple[FixedLinear, FixedLinear]:
-        weight, bias = scaled_queries(attention)
-        out = attention.out
+        """Return the maps into and out of a block that reads the running state after `norm`."""
         return (
             fixed_linear(*with_norm(weight, bias, norm), self.products),
-            fixed_linear(out.weight, out.bias, self.products),
-        )
-
-    def _feed_forward(
-        self, block: FeedForward, norm: nn.LayerNorm | None
-    ) -> tuple[FixedLinear, FixedLinear]:
-        inner, outer = block.inner, block.outer
-        return (
-            fixed_linear(*with_norm(inner.weight, inner.bias, norm), self.products),
             fixed_linear(outer.weight, outer.bias, self.products),
         )
 
