@@ -168,11 +168,7 @@ def _digest(file: Path, _changed: int, _size: int) -> str:
 
 @contextlib.contextmanager
 def new_export(
-    folder: Path,
-    program: str,
-    run: Run,
-    selector: str,
-    systems: Mapping[str, type[SystemConfig]],
+    folder: Path, program: str, run: Run, selector: str, systems: Mapping[str, type[SystemConfig]]
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield an empty folder for the files of `program`, and the facts; both may be added to.
 

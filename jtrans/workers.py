@@ -74,9 +74,7 @@ def run_jobs(
         yield _results(pool, function, jobs, ahead=AHEAD * workers)
     except BrokenProcessPool as error:
         raise WorkError(
-            "a worker process died (out of memory?)",
-            hint=hint,
-            kind="work.worker",
+            "a worker process died (out of memory?)", hint=hint, kind="work.worker"
         ) from error
     except BaseException:  # Ctrl-C above all: nobody waits for the jobs that have been begun
         is_unwanted.set()

@@ -15,13 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from jtrans.cli import completion
-from jtrans.errors import (
-    JtransError,
-    did_you_mean,
-    name_hint,
-    option_error,
-    usage_error,
-)
+from jtrans.errors import JtransError, did_you_mean, name_hint, option_error, usage_error
 
 if TYPE_CHECKING:
     from jtrans.decoding.options import DecodingChoices, TranslationExtras
@@ -70,10 +64,7 @@ def flag(name: str, text: str, panel: str | None = None, shown: str | None = Non
 
 
 def argument(
-    metavar: str,
-    text: str,
-    default: Any = ...,
-    complete: Callable[..., list[str]] | None = None,
+    metavar: str, text: str, default: Any = ..., complete: Callable[..., list[str]] | None = None
 ) -> Any:
     """Declare an argument, which is required if it has no default."""
     complete = complete or COMPLETIONS.get(metavar)

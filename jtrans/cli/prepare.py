@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrans.cli import completion, console
-from jtrans.cli.options import (
-    JSON,
-    WORKERS,
-    argument,
-    flag,
-    grouped,
-    option,
-    option_group,
-)
+from jtrans.cli.options import JSON, WORKERS, argument, flag, grouped, option, option_group
 from jtrans.errors import usage_error
 
 if TYPE_CHECKING:
@@ -165,9 +157,7 @@ def prepare(
     ),
     valid: list[str] | None = option("Validation files; several are joined in order.", "PREFIX"),
     valid_size: int | None = option(
-        "Take N pairs from train instead, after cleaning, the same ones every time.",
-        "N",
-        min=1,
+        "Take N pairs from train instead, after cleaning, the same ones every time.", "N", min=1
     ),
     test: list[str] | None = option(
         "Test files; may repeat. PREFIX.0.en, PREFIX.1.en ...: several references.", "PREFIX"

@@ -25,12 +25,7 @@ from jtrans.decoding.lines.constraints import (
 from jtrans.decoding.lines.long_lines import joined, joined_alignment
 from jtrans.decoding.lines.sentences import InputSentence, SentenceReader
 from jtrans.decoding.lines.translation import ScoredLine, Translation
-from jtrans.decoding.options import (
-    DecodingChoices,
-    Limited,
-    SearchOptions,
-    TranslationExtras,
-)
+from jtrans.decoding.options import DecodingChoices, Limited, SearchOptions, TranslationExtras
 from jtrans.decoding.prepared.base import Searchable
 from jtrans.decoding.prepared.choose import prepared
 from jtrans.decoding.search.trace import Hypothesis

@@ -65,14 +65,12 @@ def align_words(
         words: for each pair, the words of its source and of its target subwords.
     """
     for index, maps in attention_to_source(model, sources, targets):
-        yield (
-            index,
-            {
-                f"{name} {reading}": alignment
-                for name, weights in maps.items()
-                for reading, alignment in read_off(weights, *words[index])
-            },
-        )
+        alignments = {
+            f"{name} {reading}": alignment
+            for name, weights in maps.items()
+            for reading, alignment in read_off(weights, *words[index])
+        }
+        yield index, alignments
 
 
 def attention_to_source(

@@ -86,11 +86,7 @@ class _SeedVariance:
 
 
 def compare_means(
-    baseline: SeedSample,
-    system: SeedSample,
-    others: Sequence[SeedSample] = (),
-    *,
-    sentences: int,
+    baseline: SeedSample, system: SeedSample, others: Sequence[SeedSample] = (), *, sentences: int
 ) -> SeedTest:
     """Test whether two systems differ, over sentences and seeds.
 

@@ -31,12 +31,7 @@ from torch import Tensor, nn
 from jtrans.models.base import AttentionMap, Memory, TranslationModel
 from jtrans.models.parts import embedding_tables
 from jtrans.models.systems import PervasiveConfig
-from jtrans.nn.convolution.grid import (
-    GridConvolution,
-    GridRows,
-    real_cells,
-    without_padding,
-)
+from jtrans.nn.convolution.grid import GridConvolution, GridRows, real_cells, without_padding
 from jtrans.nn.convolution.grid_norm import GridBatchNorm
 from jtrans.nn.convolution.grid_reduction import (
     GatedMaxReduction,
@@ -309,11 +304,7 @@ class Pervasive(TranslationModel):
         return u.unsqueeze(1).to(dtype) + v.unsqueeze(2).to(dtype)
 
     def _reduce(
-        self,
-        x: Tensor,
-        source_mask: Tensor,
-        target_mask: Tensor,
-        rows: Sequence[GridRows | None],
+        self, x: Tensor, source_mask: Tensor, target_mask: Tensor, rows: Sequence[GridRows | None]
     ) -> Tensor:
         """Run the network and collapse the source axis: [B, T, S, C] -> [B, T, E]."""
         x = self.network(x, real_cells(source_mask), target_mask, rows)

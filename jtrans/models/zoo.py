@@ -204,9 +204,7 @@ class SystemConfigs(Mapping[str, type[SystemConfig]]):
             declared.insert(0, SYSTEMS[name])
         if not declared:
             raise ConfigError(
-                f"unknown system: {name}",
-                hint=name_hint(name, self),
-                kind="config.unknown-system",
+                f"unknown system: {name}", hint=name_hint(name, self), kind="config.unknown-system"
             )
         if len(declared) > 1:
             owners = [system.distribution for system in declared]

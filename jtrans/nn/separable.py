@@ -24,11 +24,7 @@ class TargetAttention(nn.Module):
         self.attention = MultiHeadAttention(width, heads, dropout, axis=1)
 
     def forward(
-        self,
-        x: Tensor,
-        *,
-        cache: KeyValueCache | None = None,
-        slot_bias: Tensor | None = None,
+        self, x: Tensor, *, cache: KeyValueCache | None = None, slot_bias: Tensor | None = None
     ) -> Tensor:
         """Mix along T; the weights are [B, S, H, T, T].
 

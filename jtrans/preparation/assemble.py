@@ -124,11 +124,7 @@ def _read_arrays(parts: Sequence[ShardPart], ending: str) -> list[NDArray[Any]]:
 
 
 def _write_texts(
-    folder: Path,
-    name: str,
-    parts: Sequence[ShardPart],
-    text: ParallelText,
-    pipeline: TextPipeline,
+    folder: Path, name: str, parts: Sequence[ShardPart], text: ParallelText, pipeline: TextPipeline
 ) -> int:
     """Write raw and segmented lines of valid and test, and gold data of all splits."""
     files: dict[str, Iterable[str]] = {}

@@ -217,10 +217,7 @@ def _settle(
 
 
 def _make_sides(
-    languages: tuple[str, str],
-    options: PrepareOptions,
-    dictionary: str | None,
-    progress: Progress,
+    languages: tuple[str, str], options: PrepareOptions, dictionary: str | None, progress: Progress
 ) -> tuple[TextSide, TextSide]:
     """Return both sides before anything is learned; only jieba uses a dictionary."""
     source, target = (

@@ -84,11 +84,7 @@ def select_pairs(
     _report(int(stays.sum()), dropped, unlike, request, progress)
     _check_held_out(notes, request, progress)
     splits = {"train": _parts(shards["train"], "train", stays)}
-    cleaning: dict[str, Any] = {
-        "kept": int(stays.sum()),
-        "dropped": dropped,
-        "strict_ratio": unlike,
-    }
+    cleaning = {"kept": int(stays.sum()), "dropped": dropped, "strict_ratio": unlike}
     valid = None
     if taken.any():
         splits["valid"] = _parts(shards["train"], "valid", taken)
@@ -228,11 +224,7 @@ def describe_overlap(overlap: Mapping[str, Mapping[str, int]], languages: tuple[
 
 
 def _report(
-    pairs: int,
-    dropped: Mapping[str, int],
-    unlike: int,
-    request: Request,
-    progress: Progress,
+    pairs: int, dropped: Mapping[str, int], unlike: int, request: Request, progress: Progress
 ) -> None:
     """Report how many pairs stay and why others are dropped; refuse a corpus with none left."""
     if not pairs:

@@ -33,7 +33,9 @@ from jtrans.training.weights.moving_average import MovingAverage
 from jtrans.training.weights.shards import assign, is_sharded, like
 
 FORMAT = 1
-TRAINED = "trained"  # weights in state.safetensors begin so
+TRAINED = "trained"  # the names of weights in state.safetensors begin with this
+# what reading a damaged file, or one of another model, raises
+DAMAGES = (safetensors.SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError)
 
 
 def load_checkpoint(
@@ -63,14 +65,7 @@ def load_checkpoint(
             generator.set_rng_state(tensors[key], model.device)
         version, numbers, gauss = _read_state_file(checkpoint)["python_random"]
         random.setstate((version, tuple(numbers), gauss))
-    except (
-        safetensors.SafetensorError,
-        OSError,
-        KeyError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ) as error:
+    except DAMAGES as error:
         raise damaged(checkpoint.folder / OPTIMISER, error) from error
     return state
 
@@ -83,7 +78,7 @@ def _load_weights(model: TranslationModel, checkpoint: Checkpoint) -> None:
     try:
         for name, tensor in safetensors.torch.load_file(checkpoint.weights).items():
             assign(ours[name], tensor)
-    except (safetensors.SafetensorError, OSError, KeyError, RuntimeError) as error:
+    except DAMAGES as error:
         raise damaged(checkpoint.weights, error) from error
 
 
@@ -96,7 +91,7 @@ def load_optimiser(checkpoint: Checkpoint, model: TranslationModel, optimiser: O
     file = checkpoint.verify(OPTIMISER).folder / OPTIMISER
     try:
         _restore_optimiser(model, optimiser, safetensors.torch.load_file(file))
-    except (safetensors.SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+    except DAMAGES as error:
         raise damaged(file, error) from error
 
 

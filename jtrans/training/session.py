@@ -178,11 +178,7 @@ class _Session:
         return self.ranks.from_first(measured)[0]
 
     def _create(
-        self,
-        trainer: Trainer,
-        plan: _Plan,
-        initial: Run | None,
-        copied: Sequence[CopiedWeights],
+        self, trainer: Trainer, plan: _Plan, initial: Run | None, copied: Sequence[CopiedWeights]
     ) -> None:
         existing = find_existing(self.run, restart=self.restart)
         with existing.lock() if existing else contextlib.nullcontext():

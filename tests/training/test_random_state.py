@@ -17,7 +17,7 @@ from jtrans.training import checkpoint
 from jtrans.training.checkpoint import load_checkpoint
 from jtrans.training.optimisation.optimiser import make_optimiser
 from jtrans.training.saving import snapshot
-from jtrans.training.saving.snapshot import save_checkpoint
+from jtrans.training.saving.snapshot import Snapshot
 from jtrans.training.state import TrainingState
 
 
@@ -54,7 +54,7 @@ def test_the_state_of_the_device_used_is_saved_and_restored(
     run, model, optimiser = _training(make_run())
     on(device, monkeypatch)
     generators.states = {device: 7, other: 9}
-    save_checkpoint(run, model, optimiser, TrainingState(update=20))
+    Snapshot.of(model, optimiser, TrainingState(update=20)).write(run)
     generators.states = {device: 1, other: 2}
     load_checkpoint(run.checkpoint("20"), model, optimiser)
     assert generators.states == {device: 7, other: 2}
@@ -65,7 +65,7 @@ def test_another_kind_of_device_keeps_its_state(
 ) -> None:
     run, model, optimiser = _training(make_run())
     on(torch.device("cuda:1"), monkeypatch)
-    save_checkpoint(run, model, optimiser, TrainingState(update=20))
+    Snapshot.of(model, optimiser, TrainingState(update=20)).write(run)
     on(torch.device("mps"), monkeypatch)
     load_checkpoint(run.checkpoint("20"), model, optimiser)
     assert generators.states == {}

@@ -15,11 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jtrans.analysis.figures.bins import AS_IN_PAPER, BINS, Binning, Bins
-from jtrans.analysis.figures.position import (
-    TEACHER_FORCED,
-    accuracy_values,
-    token_hits,
-)
+from jtrans.analysis.figures.position import TEACHER_FORCED, accuracy_values, token_hits
 from jtrans.analysis.figures.results import Figure, Table
 from jtrans.analysis.figures.series import binned_figure, divide, pooled_series
 from jtrans.analysis.study.study import Study

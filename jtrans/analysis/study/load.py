@@ -129,9 +129,7 @@ def open_windows(
     members = open_members(runs, split, any_checkpoint, data, progress)
     return [
         replace(
-            member,
-            name=f"{member.name}@{update}",
-            decoding=replace(decoding, checkpoint=update),
+            member, name=f"{member.name}@{update}", decoding=replace(decoding, checkpoint=update)
         )
         for member, window in zip(members, windows, strict=True)
         for update in window

@@ -44,10 +44,7 @@ def score_windows(
 
 
 def _evaluate(
-    members: Sequence[Member],
-    groups: Sequence[str],
-    metrics: Sequence[str],
-    lowercase: bool | None,
+    members: Sequence[Member], groups: Sequence[str], metrics: Sequence[str], lowercase: bool | None
 ) -> Evaluation:
     references = members[0].text.references
     return evaluate(

@@ -79,10 +79,7 @@ class ViewOptions:
     layer: str | None = option("Layer, counted from 1.", "N|all", "the last", SHOWN)
     head: str | None = option("Head, counted from 1.", "N|all", "the mean", SHOWN)
     source_token: str | None = option(
-        "Joint systems: show the source attention of this token.",
-        "N|TEXT",
-        STRONGEST,
-        SHOWN,
+        "Joint systems: show the source attention of this token.", "N|TEXT", STRONGEST, SHOWN
     )
     target_token: str | None = option(
         "Joint systems: show the target attention of this token.", "N|TEXT", STRONGEST, SHOWN

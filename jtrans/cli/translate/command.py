@@ -6,14 +6,7 @@ import shlex
 from dataclasses import replace
 
 from jtrans.cli import console
-from jtrans.cli.options import (
-    SEARCH,
-    DecodingOptions,
-    argument,
-    check_choice,
-    grouped,
-    option,
-)
+from jtrans.cli.options import SEARCH, DecodingOptions, argument, check_choice, grouped, option
 from jtrans.cli.translate.options import (
     ENGINE,
     ENGINES,

@@ -152,10 +152,7 @@ class ConstraintFiles:
         return self._join(fields, first, lines)
 
     def _join(
-        self,
-        fields: Sequence[Mapping[str, Any]],
-        first: int,
-        lines: Mapping[str, Sequence[str]],
+        self, fields: Sequence[Mapping[str, Any]], first: int, lines: Mapping[str, Sequence[str]]
     ) -> list[Constraints] | None:
         if not lines and not any(fields):
             return None

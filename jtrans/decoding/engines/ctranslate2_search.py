@@ -229,23 +229,22 @@ class _Batch:
         candidates = self._drawn() if self.sampling else self._searched()
         n = self.options.nbest
         candidates = [group[:n] if group[0].is_exact else group for group in candidates]
-        rows = [(row, each) for row, group in enumerate(candidates) for each in group]
-        log_probs: list[list[float]] = [[] for _ in rows]
-        needed = [place for place, (_, each) in enumerate(rows) if scores or not each.is_exact]
-        if needed:
-            computed = self.engine.log_probs(
-                [self.sources[rows[place][0]] for place in needed],
-                [rows[place][1].tokens for place in needed],
-            )
-            for place, values in zip(needed, computed, strict=True):
-                log_probs[place] = values
-        result: list[list[Hypothesis]] = [[] for _ in candidates]
-        for (row, each), values in zip(rows, log_probs, strict=True):
-            result[row].append(self._hypothesis(each, values))
-        for group in result:
+        needed = [
+            (source, each.tokens)
+            for source, group in zip(self.sources, candidates, strict=True)
+            for each in group
+            if scores or not each.is_exact
+        ]
+        computed = iter(self.engine.log_probs(*zip(*needed, strict=True)) if needed else ())
+        result = []
+        for group in candidates:
+            hypotheses = [
+                self._hypothesis(each, next(computed) if scores or not each.is_exact else [])
+                for each in group
+            ]
             if not self.sampling:
-                group.sort(key=lambda hypothesis: -hypothesis.score)
-            del group[n:]
+                hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
+            result.append(hypotheses[:n])
         return result
 
     def _hypothesis(self, candidate: _Candidate, log_probs: list[float]) -> Hypothesis:
@@ -260,11 +259,10 @@ class _Batch:
         """Search for all sentences at once, and again for those that reach their own limit."""
         limits = self._limits()
         most = max(limits)
-        penalty = self.options.length_penalty or NO_PENALTY
         chosen = {
             "beam_size": self.options.beam,
             "num_hypotheses": self.options.beam,
-            "length_penalty": penalty,
+            "length_penalty": self.options.length_penalty or NO_PENALTY,
             "return_scores": True,
         }
         rows = list(range(len(limits)))
@@ -309,9 +307,8 @@ class _Batch:
         # models choose none of these: exclude them only from sentences where that is needed.
         pad, spare, end = self.engine.target_names([PAD, SPARE, EOS])
         least = min(self.options.min_length, limit - 1)
-        results = self._translate(
-            rows, limit, min_decoding_length=least if least > 1 else 0, **chosen
-        )
+        shortest = least if least > 1 else 0
+        results = self._translate(rows, limit, min_decoding_length=shortest, **chosen)
         again = [
             place
             for place, hypotheses in enumerate(results)
@@ -341,20 +338,13 @@ class _Batch:
 
     def _closed(self, hypotheses: list[tuple[list[str], float]]) -> list[_Candidate]:
         """Return the hypotheses as ids, EOS put at the end of those that reached the limit."""
-        candidates = []
-        for names, score in hypotheses:
-            tokens = self.engine.target_ids(names)
-            is_ended = tokens[-1:] == [EOS]
-            candidates.append(
-                _Candidate(
-                    tokens if is_ended else [*tokens, EOS],
-                    score,
-                    is_exact=is_ended and self.prefixes is None,
-                )
-            )
-        if not all(each.is_exact for each in candidates):
-            return [_Candidate(each.tokens, each.score, is_exact=False) for each in candidates]
-        return candidates
+        ids = [self.engine.target_ids(names) for names, _ in hypotheses]
+        are_ended = [tokens[-1:] == [EOS] for tokens in ids]
+        is_exact = all(are_ended) and self.prefixes is None
+        return [
+            _Candidate(tokens if is_ended else [*tokens, EOS], score, is_exact)
+            for tokens, is_ended, (_, score) in zip(ids, are_ended, hypotheses, strict=True)
+        ]
 
     def _limits(self) -> list[int]:
         return [self.options.limit(len(source), [self.engine]) for source in self.sources]

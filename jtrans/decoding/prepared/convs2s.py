@@ -31,13 +31,7 @@ from jtrans.decoding.prepared.target import (
     weights_of,
 )
 from jtrans.models.base import Memory
-from jtrans.models.convs2s import (
-    AttendedSource,
-    ConvolutionDecoderLayer,
-    ConvS2S,
-    Convs2sMemory,
-    R,
-)
+from jtrans.models.convs2s import AttendedSource, ConvolutionDecoderLayer, ConvS2S, Convs2sMemory, R
 from jtrans.nn.convolution.weight_norm import WeightNormLinear
 from jtrans.nn.cpu.matmul_backend import mkl_for_tiny_products
 

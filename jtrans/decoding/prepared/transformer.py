@@ -23,12 +23,7 @@ from jtrans.decoding.prepared.encoder import (
     projection,
 )
 from jtrans.decoding.prepared.fixed_linear import fixed_linear, product_type
-from jtrans.decoding.prepared.mixed import (
-    Kernels,
-    MixedSlots,
-    mixed_blocks,
-    mixed_projection,
-)
+from jtrans.decoding.prepared.mixed import Kernels, MixedSlots, mixed_blocks, mixed_projection
 from jtrans.decoding.prepared.source import SourceAttentions, SourceState
 from jtrans.decoding.prepared.stack import Norm, stack_of
 from jtrans.decoding.prepared.target import TargetSlots, attention_type

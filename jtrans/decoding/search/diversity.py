@@ -12,12 +12,7 @@ import torch
 from torch import Tensor
 
 from jtrans.decoding.options import SearchOptions
-from jtrans.decoding.search.candidates import (
-    Choice,
-    Continuations,
-    best_continuations,
-    survivors,
-)
+from jtrans.decoding.search.candidates import Choice, Continuations, best_continuations, survivors
 from jtrans.text.vocabulary import EOS
 
 
@@ -52,16 +47,11 @@ class DiverseGroups(Choice):
             is_continued = (token != EOS).to(chosen.dtype)
             chosen.scatter_add_(1, token, is_continued)
             parts.append(part)
-        return Continuations(
-            *(
-                torch.stack(
-                    [vars(part)[name].unflatten(1, (2, group_size)) for part in parts], dim=2
-                )
-                .flatten(1)
-                .contiguous()
-                for name in ("total", "log_prob", "parent", "token")
-            )
-        )
+        by_half = (
+            torch.stack([vars(part)[name].unflatten(1, (2, group_size)) for part in parts], dim=2)
+            for name in ("total", "log_prob", "parent", "token")
+        )  # [A, 2, groups, group_size]
+        return Continuations(*(values.flatten(1).contiguous() for values in by_half))
 
     def _best_of_group(self, log_probs: Tensor, total: Tensor, chosen: Tensor) -> Continuations:
         group_size = self.beam // self.groups

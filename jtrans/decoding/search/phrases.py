@@ -183,13 +183,8 @@ class RequiredPhrases(Choice):
         needed = table.needed(matches, active)  # [A, h]
         log_probs[..., EOS].masked_fill_(needed > 0, -math.inf)
         parent, token = self._candidates(log_probs, total, table.next_tokens(matches, active))
-        longer = torch.cat(
-            [
-                prefix.gather(1, parent[..., None].expand(-1, -1, prefix.shape[-1])),
-                token[..., None],
-            ],
-            dim=2,
-        )
+        earlier = prefix.gather(1, parent[..., None].expand(-1, -1, prefix.shape[-1]))
+        longer = torch.cat([earlier, token[..., None]], dim=2)  # [A, n, step + 1]
         needed = table.needed(table.match(longer, active), active)  # [A, n]
         log_prob = log_probs.flatten(1).gather(1, parent * log_probs.shape[-1] + token)
         value = log_prob + total.gather(1, parent)
@@ -211,14 +206,8 @@ class RequiredPhrases(Choice):
         ends_within = self.table.ends_within_word(torch.arange(V, device=log_probs.device))
         ending = log_probs.masked_fill(ends_within, -math.inf)
         ending[..., EOS] = -math.inf
-        tokens = torch.cat(
-            [
-                next_tokens,
-                log_probs.topk(2, dim=-1).indices,
-                ending.argmax(-1, keepdim=True),
-            ],
-            dim=2,
-        )  # [A, h, P + 3]
+        best_two, best_end = log_probs.topk(2).indices, ending.argmax(-1, keepdim=True)
+        tokens = torch.cat([next_tokens, best_two, best_end], dim=2)  # [A, h, P + 3]
         parent = torch.arange(h, device=tokens.device)[None, :, None].expand_as(tokens)
         return (
             torch.cat([best.parent, parent.flatten(1)], dim=1),

@@ -10,13 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from jtrans.nn.cpu.blocks import Part, as_type, narrow, product_dtype, residual_in_blocks, rows
-from jtrans.nn.cpu.products import (
-    linear,
-    linear_relu,
-    product,
-    relu_gradient_,
-    sum_of_products,
-)
+from jtrans.nn.cpu.products import linear, linear_relu, product, relu_gradient_, sum_of_products
 from jtrans.nn.dropout import SharedDropout
 from jtrans.nn.feed_forward import FeedForward
 

@@ -117,13 +117,6 @@ def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return copies
 
 
-def save_checkpoint(
-    run: Run, model: TranslationModel, optimiser: Optimizer, state: TrainingState
-) -> None:
-    """Write the checkpoint of `state.update` and make it the run's `last`."""
-    Snapshot.of(model, optimiser, state).write(run)
-
-
 def point_to_checkpoints(run: Run, state: TrainingState) -> None:
     """Point the run's `last` and `best` to the checkpoints that `state` names."""
     best = state.best

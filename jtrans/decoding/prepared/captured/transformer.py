@@ -9,11 +9,7 @@ from jtrans.decoding.prepared.captured.graphs import Bucket, Capture
 from jtrans.decoding.prepared.captured.slots import Contents, SlotStep
 from jtrans.decoding.prepared.captured.state import GraphForm, GraphState
 from jtrans.decoding.prepared.source import PlainSource
-from jtrans.decoding.prepared.transformer import (
-    PreparedDecoder,
-    PreparedState,
-    PreparedTransformer,
-)
+from jtrans.decoding.prepared.transformer import PreparedDecoder, PreparedState, PreparedTransformer
 from jtrans.models.base import Memory
 
 

@@ -207,10 +207,8 @@ class PreparedPervasive:
         self.reduction, self.gate = model.reduction, None
         if isinstance(model.reduction, GatedMaxReduction):
             gate = model.reduction.gate
-            self.reduction, self.gate = (
-                model.reduction.maximum,
-                fixed_linear(gate.weight, gate.bias, products),
-            )
+            self.reduction = model.reduction.maximum
+            self.gate = fixed_linear(gate.weight, gate.bias, products)
         closing = model.closing
         self.closing = closing and fixed_linear(closing.weight, closing.bias, products)
         self.output = fixed_linear(model.output.weight, model.output.bias, products)
