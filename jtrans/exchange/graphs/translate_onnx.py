@@ -50,13 +50,16 @@ def spell(piece: str, *, is_last: bool = False) -> list[str]:
     return spell(first) + spell(second, is_last=is_last)
 
 
-for line in sys.stdin:
+for number, line in enumerate(sys.stdin, start=1):
     line = line.lower() if pipeline["source"]["lowercase"] else line
     source = [ids.get(piece, UNK) for word in line.split() for piece in split(word)] + [EOS]
+    if len(source) > (longest := facts["longest"]):
+        sys.exit(f"error: line {number} has {len(source)} tokens, the model reads {longest}")
     log_probs, *values = start.run(None, {"source": np.array([source])})
     state = dict(zip(names, values, strict=True))
     output: list[str] = []
-    while len(source) > 1 and len(output) < len(source) + 50:
+    limit = min(len(source) + 50, longest) - 1  # without EOS
+    while len(source) > 1 and len(output) < limit:
         log_probs[:, [PAD, SPARE, *([] if output else [EOS])]] = -np.inf
         token = log_probs.argmax(axis=1)
         if token[0] == EOS:

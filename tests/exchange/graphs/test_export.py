@@ -141,7 +141,7 @@ def test_the_example_needs_nothing_of_ours(
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(LINES) + "\n"))
     runpy.run_path(str(example), run_name="__main__")
     given = capsys.readouterr().out.splitlines()
-    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+51"})
+    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+50"})
     assert given == Translator.load([run], choices).translate(LINES)
 
 
@@ -165,9 +165,20 @@ def test_the_example_reads_words_as_the_pipeline_does(
     example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
     monkeypatch.setattr(sys, "stdin", io.StringIO("Hund\nHUND Hundehund\n"))
     runpy.run_path(str(example), run_name="__main__")
-    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+51"})
+    choices = DecodingChoices(device="cpu", search={"beam": 1, "max_length": "S+50"})
     given = capsys.readouterr().out.splitlines()
     assert given == Translator.load([run], choices).translate(["Hund", "HUND Hundehund"])
+
+
+def test_the_example_names_a_line_that_is_too_long(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make(make_run, "convs2s", TRACED["convs2s"] | {"positions": 8})
+    example = export_to_onnx(run, run.folder / "out").folder / "translate_onnx.py"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{'hund ' * 7}\n{'hund ' * 8}\n"))
+    with pytest.raises(SystemExit, match="line 2 has 9 tokens, the model reads 8"):
+        runpy.run_path(str(example), run_name="__main__")
+    assert len(capsys.readouterr().out.split()) <= 7
 
 
 def test_the_example_refuses_graphs_that_were_changed(
