@@ -80,10 +80,11 @@ def export(
         check_choice("--quantize", quantize, QUANTIZATIONS)
     opened = find_run(run)
     choices = DecodingChoices(checkpoint, search={"beam": beam})
+    given = {"--split": split != "test", "--data": data is not None, "--beam": beam is not None}
     if check:
         choices.check([opened])
-    elif data is not None or beam is not None:
-        raise usage_error("--data and --beam have no effect without --check", "add --check")
+    elif unused := " and ".join(name for name in given if given[name]):
+        raise usage_error(f"no effect without --check: {unused}", "add --check")
     text = _text(opened, split, data) if check else None
     folder = out or default_folder(opened, program)
     exported = _make(opened, program, folder, checkpoint, quantize)

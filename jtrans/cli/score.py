@@ -264,7 +264,7 @@ def _score_given(run: Run, decoding: DecodingChoices, options: ScoreOptions, as_
         sentences = [
             {
                 "id": number,
-                "log_prob": sum(sentence.token_log_probs),
+                "log_prob": sum(sentence.token_log_probs, 0.0),
                 "tokens": sentence.tokens,
                 "token_log_probs": sentence.token_log_probs,
             }

@@ -131,7 +131,8 @@ def test_quantization_is_for_ctranslate2(jtrans: Jtrans, run: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--beam", "3"], "have no effect without --check"),
+        (["--beam", "3"], "no effect without --check: --beam"),
+        (["--split", "valid"], "no effect without --check: --split"),
         (["--check", "--beam", "0"], "beam 0 is less than 1"),
     ],
 )
