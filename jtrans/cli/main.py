@@ -197,7 +197,8 @@ def main(arguments: list[str] | None = None) -> None:
     let_threads_wait()
     console.settings.arguments = arguments
     # these may also follow the command
-    anywhere = [name for name in arguments if name in ("--verbose", "--quiet", "--debug")]
+    everywhere = ("--verbose", "-v", "--quiet", "-q", "--debug")
+    anywhere = [name for name in arguments if name in everywhere]
     arguments = anywhere + [name for name in arguments if name not in anywhere]
     debug = "--debug" in arguments
     as_json = "--json" in arguments

@@ -216,8 +216,8 @@ def _read_aligned(names: Sequence[str]) -> list[list[str]]:
 
     Of lines that `jtrans translate --format jsonl` wrote, the best translations are taken.
     """
-    from jtrans.cli.translate.lines import best_texts
     from jtrans.corpora.lines import read_line_file
+    from jtrans.decoding.lines.json_lines import best_texts
 
     texts: list[list[str]] = []
     for name in names:

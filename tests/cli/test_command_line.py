@@ -260,3 +260,10 @@ def test_an_error_that_stdout_cannot_take_goes_to_stderr() -> None:
     assert ran.returncode == 1
     assert b"error: the disk is full: cannot write the output" in ran.stderr
     assert b"Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["-q", "--quiet"])
+def test_messages_are_left_out_wherever_that_is_asked(jtrans: Jtrans, name: str) -> None:
+    assert "Next: " in jtrans("recipes").err
+    done = jtrans("recipes", name)
+    assert done.code == 0 and done.err == "" and done.out

@@ -19,6 +19,7 @@ from jtrans.analysis.study.teacher_forcing import TeacherForcedSplit
 from jtrans.analysis.study.words import StudyWords, is_same_segmentation
 from jtrans.corpora.lines import read_line_file
 from jtrans.data.prepared import PreparedCorpus, Side
+from jtrans.decoding.lines.json_lines import best_texts
 from jtrans.decoding.options import DecodingChoices
 from jtrans.decoding.result_cache import CachedResult, cached_measurement, cached_translations
 from jtrans.decoding.split import SplitTranslation
@@ -219,7 +220,7 @@ class FileMember:
 
     def __init__(self, name: str, path: Path, text: SplitText, words: StudyWords) -> None:
         self.name = name
-        self.hypotheses = list(read_line_file(path))
+        self.hypotheses = best_texts(list(read_line_file(path)), str(path))
         hint = "line n must translate source line n; empty lines count, at the end too"
         _check_lines(self.hypotheses, text, str(path), hint)
         self.words = words

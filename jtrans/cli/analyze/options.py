@@ -54,7 +54,8 @@ class StudyOptions:
     split: str = split_option()
     data: Path | None = data_option()
     hyp: list[Path] | None = option(
-        "Translations of the split by another tool; may repeat.", "FILE"
+        "Other translations of the split, or JSON lines of jtrans translate; may repeat.",
+        "FILE",
     )
     as_is: bool = flag("--as-is", "Take BPE pieces and escaped characters of --hyp as they are.")
     lowercase: bool | None = flag(

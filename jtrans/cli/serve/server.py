@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from jtrans import __version__
 from jtrans.cli.serve.request_queue import Answer, RequestQueue
-from jtrans.cli.translate.lines import InputLine, line_of, read_json, to_object
+from jtrans.cli.translate.lines import InputLine, line_of, to_object
+from jtrans.decoding.lines.json_lines import read_json
 from jtrans.errors import EXIT_BAD_INPUT, JtransError
 from jtrans.models.zoo import system_configs
 

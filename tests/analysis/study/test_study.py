@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import statistics
 from collections.abc import Callable
@@ -169,6 +170,17 @@ def test_a_run_is_given_once_and_has_a_checkpoint(corpus: PreparedCorpus, run_on
 def test_an_unknown_split_is_refused(corpus: PreparedCorpus, run_on: RunOn) -> None:
     with pytest.raises(CorpusError, match="has no split tset"):
         load_study([run_on(corpus)], "tset")
+
+
+def test_json_lines_of_jtrans_translate_are_translations(
+    corpus: PreparedCorpus, run_on: RunOn, tmp_path: Path
+) -> None:
+    texts = [f"dog {number}" for number in range(12)]
+    path = tmp_path / "other.jsonl"
+    lines = [json.dumps({"translations": [{"text": text}, {"text": ""}]}) for text in texts]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    study = _study(run_on(corpus), hypotheses=[path])
+    assert study.subjects[-1].members[0].hypotheses == texts
 
 
 def test_a_file_of_translations_must_have_a_line_for_each(

@@ -1,0 +1,65 @@
+"""JSON lines: what `jtrans translate --format jsonl` writes, and what may be given to it."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from jtrans.errors import CorpusError
+
+
+def read_json(text: str) -> Any:
+    """Read JSON.
+
+    Raises:
+        ValueError: the message says what it is instead, or what it holds that no line may hold.
+    """
+    try:
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("not valid JSON (too many brackets)") from None
+    except ValueError as error:  # of JSON, or of an integer with thousands of digits
+        fault = getattr(error, "msg", "NaN, Infinity or too large a number")
+        raise ValueError(f"not valid JSON ({fault})") from None
+    if "\\ud" in text.lower() and not _is_unicode(value):
+        raise ValueError("not text: half of a pair of escapes \\ud800 to \\udfff")
+    return value
+
+
+def best_texts(lines: list[str], name: str) -> list[str]:
+    """Return the best translations of lines that `to_object` made; other lines as they are.
+
+    Raises:
+        CorpusError: the first line is such an object, and a later one is not.
+    """
+    texts: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            texts.append(str(read_json(line)["translations"][0]["text"]))
+        except (ValueError, TypeError, LookupError) as error:
+            if not texts:
+                return lines
+            raise CorpusError(
+                f"line {number:,} of {name} is not the object of a translation, as those before it",
+                where=f"{name}:{number}",
+                hint="translate again: jtrans translate RUN --format jsonl",
+                kind="corpus.jsonl",
+            ) from error
+    return texts
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(number)
+    return value
+
+
+def _is_unicode(fields: Any) -> bool:
+    """Return whether an object can be written as UTF-8."""
+    try:
+        json.dumps(fields, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
