@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.decode import count
+from scripts.bench.decode import Ids, batches_of, count, read_sources
 from scripts.bench.interleave import (
     Amounts,
     Round,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jtrans.decoding.options import SearchOptions
     from jtrans.models.base import TranslationModel
 
-BEAM, STEPS, SPLIT = 5, 15, "test"
+BEAM, STEPS = 5, 15
 SYSTEMS = ("reformer-base", "reformer-fast")
 SIZES = {"width": 256, "ffn_width": 1024, "heads": 4}  # 7 joint layers; 5 and a PreNet of 5
 BATCHES = (1, 16, 64)
@@ -55,8 +55,8 @@ def decode_reference(system: str, data: Path, batch: int, sentences: int, sizes:
     from jtrans.data.batch import padded
     from scripts.bench.reference_decoding import ReferenceDecoding
 
-    sources, vocabulary = read_sources(data, sentences, batch)
-    model = make_model(system, vocabulary, sizes)
+    sources, vocabulary = read_sources(data, sentences)
+    model = make_model(system, len(vocabulary), sizes)
     search = ReferenceDecoding(model).search
     flops = sentence_flops(model)
 
@@ -82,8 +82,8 @@ def decode_jtrans(
     from jtrans.nn.device import prepare_device
 
     prepare_device(_cpu())
-    sources, vocabulary = read_sources(data, sentences, batch)
-    model = make_model(system, vocabulary, sizes)
+    sources, vocabulary = read_sources(data, sentences)
+    model = make_model(system, len(vocabulary), sizes)
     form = prepared(model, precision)
     flops = sentence_flops(model)
     options = exact_length()
@@ -128,7 +128,7 @@ def sentence_flops(model: TranslationModel) -> Callable[[int], float]:
     return lambda length: few + (more - few) * (length - 2) + second * (length - 2) * (length - 3)
 
 
-def amounts(batches: list[list[list[int]]], flops: Callable[[int], float]) -> Amounts:
+def amounts(batches: list[Sequence[Ids]], flops: Callable[[int], float]) -> Amounts:
     """Return the sentences of the batches, and their FLOPs."""
     lengths = [len(source) for batch in batches for source in batch]
     return {"sentences": len(lengths), "flops": sum(map(flops, lengths))}
@@ -150,8 +150,8 @@ def translate_file(data: Path, lines: int) -> Task:
     from jtrans.nn.device import prepare_device
 
     prepare_device(_cpu())
-    sources, vocabulary = read_sources(data, FILE_LINES[0], 64)
-    model = prepared(make_model("reformer-fast", vocabulary, SMALL))
+    sources, vocabulary = read_sources(data, FILE_LINES[0])
+    model = prepared(make_model("reformer-fast", len(vocabulary), SMALL))
     options = exact_length()
 
     def work(number: int) -> Amounts:
@@ -163,25 +163,12 @@ def translate_file(data: Path, lines: int) -> Task:
     return Task(work)
 
 
-def read_sources(data: Path, sentences: int, batch: int) -> tuple[list[list[int]], int]:
-    """Return source sentences spread over the test set's lengths, and the vocabulary's size."""
-    from jtrans.data.prepared import PreparedCorpus
-
-    corpus = PreparedCorpus.open(data)
-    store = corpus.pairs(SPLIT).source
-    everything = sorted((store[i].tolist() for i in range(len(store.lengths))), key=len)
-    taken = everything[:: max(1, len(everything) // sentences)][:sentences]
-    vocabularies = corpus.pipeline.source.vocabulary, corpus.pipeline.target.vocabulary
-    return taken[4::8] if batch == 1 else taken, max(map(len, vocabularies))
-
-
-def cut(sources: list[list[int]], batch: int, *, is_warming_up: bool) -> list[list[list[int]]]:
+def cut(sources: list[Ids], batch: int, *, is_warming_up: bool) -> list[Sequence[Ids]]:
     """Return sentences in batches of neighbours in length; to warm up, the middle one alone.
 
-    The longest come first, as in translating: what is done last is shared out better.
+    Of the sentences, sorted by length, batches of one take an eighth.
     """
-    sources = sorted(sources, key=len, reverse=True)
-    batches = [sources[first : first + batch] for first in range(0, len(sources), batch)]
+    batches = batches_of(sources[4::8] if batch == 1 else sources, batch)
     return [batches[len(batches) // 2][:16]] if is_warming_up else batches
 
 
@@ -305,7 +292,7 @@ def agreement(folder: Path, data: Path, sentences: int) -> list[dict[str, Any]]:
     from jtrans.decoding.translator import load_model
     from jtrans.runs import Run
 
-    sources, _ = read_sources(data, sentences, 64)
+    sources, _ = read_sources(data, sentences)
     model = load_model(Run.open(folder), device=_cpu())
     options = SearchOptions(beam=BEAM, nbest=BEAM)
     with torch.inference_mode():

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scripts.bench import curves
-from scripts.bench.interleave import write
+from scripts.bench.interleave import rows_with, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,13 +158,9 @@ def words_alone(trainer: Trainer) -> float:
 
 def keep(path: Path, row: dict[str, Any], settings: list[str], data: Path, words: float) -> None:
     """Add a row to the results, or replace the one of its name."""
-    rows = {}
-    if path.exists():
-        rows = {old["variant"]: old for old in json.loads(path.read_text("utf-8"))["rows"]}
-    rows[row["variant"]] = row
+    rows = rows_with(path, row, "variant")
     ordered = [rows[name] for name in VARIANTS if name in rows]
     command = f"python -m scripts.bench.deep_curves --data {data.name}"
-    path.parent.mkdir(parents=True, exist_ok=True)
     write(path, command=command, settings=settings, frequencies_alone=words, rows=ordered)
 
 

@@ -145,6 +145,12 @@ def report(rows: list[dict[str, Any]], unit: str, *, path: Path | None, **entrie
     write(path, rows=rows, **entries)
 
 
+def rows_with(path: Path, row: dict[str, Any], key: str) -> dict[str, dict[str, Any]]:
+    """Return the rows that `write` wrote, by their `key`; `row` is added or replaces its like."""
+    written = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    return {old[key]: old for old in [*written, row]}
+
+
 def write(path: Path | None, **entries: Any) -> None:
     """Write a result as JSON with the machine and the versions, if there is a path."""
     import torch
@@ -160,6 +166,7 @@ def write(path: Path | None, **entries: Any) -> None:
         "python": sys.version.split()[0],
         "rows": rows,
     }
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
-import json
 import multiprocessing
 import os
 import shutil
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import write
+from scripts.bench.interleave import rows_with, write
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -319,10 +318,6 @@ def keep(path: Path, learned: LearnedCorpus, row: dict[str, Any], **origin: str)
 
     order = {name: place for place, name in enumerate(learned.names())}
     with filelock.FileLock(Path("runs/results.lock")):  # two sessions may measure at a time
-        rows = {}
-        if path.exists():
-            rows = {old["recipe"]: old for old in json.loads(path.read_text("utf-8"))["rows"]}
-        rows[row["recipe"]] = row
-        ordered = sorted(rows.values(), key=lambda each: order.get(each["recipe"], len(order)))
-        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = rows_with(path, row, "recipe").values()
+        ordered = sorted(rows, key=lambda each: order.get(each["recipe"], len(order)))
         write(path, **origin, threads=int(THREADS), rows=ordered)

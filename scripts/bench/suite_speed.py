@@ -18,7 +18,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scripts.bench.interleave import Amounts, Round, Task, in_turns, processor, spread, write
+from scripts.bench.interleave import (
+    Amounts,
+    Round,
+    Task,
+    in_turns,
+    processor,
+    rows_with,
+    spread,
+    write,
+)
 
 if TYPE_CHECKING:
     from jtrans.config import Config
@@ -174,12 +183,8 @@ def keep(path: Path, row: dict[str, Any]) -> None:
     """Add a row to the results, or replace the one of its system."""
     from jtrans.models.zoo import SYSTEMS
 
-    rows = {}
-    if path.exists():
-        rows = {old["system"]: old for old in json.loads(path.read_text("utf-8"))["rows"]}
-    rows[row["system"]] = row
+    rows = rows_with(path, row, "system")
     ordered = [rows[name] for name in SYSTEMS if name in rows]
-    path.parent.mkdir(parents=True, exist_ok=True)
     sizes = {"S": LENGTH, "T": LENGTH, "sentences": SENTENCES, "beam": BEAM, "batch": BATCH}
     write(path, command="python -m scripts.bench.systems speed", sizes=sizes, rows=ordered)
 
