@@ -6,6 +6,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -280,8 +281,11 @@ def _scale_recipe(
     result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
     recipe, page = write_recipe(result), write_report(result)
     same = plan.measured_name(larger)  # of a model that has these sizes already
-    if with_scaled and same is None:
+    if same is not None:
+        runs += [replace(model, name=SCALED) for model in runs if model.name == same]
+    elif with_scaled:
         runs.append(_train(plan, SCALED, larger, device))
+    if len(runs) > len(MEASURED):
         result = ScalingResult(plan, tuple(runs), depth, width, scaling, estimates)
         page = write_report(result)
     _show_result(result, as_json=as_json)

@@ -174,7 +174,7 @@ def _job(chosen: argparse.Namespace, task: str, setting: str, overrides: Sequenc
     if not task.endswith(languages):
         raise usage_error(
             f"{chosen.data} is {languages}, the task is {task}",
-            "a corpus of the task's languages",
+            f"--data data/prepared/{task}, which is prepared where it is missing",
             where="--data",
         )
     overrides = (*overrides, *chosen.set)

@@ -227,6 +227,10 @@ def test_a_model_that_is_trained_already_is_not_trained_again(
     assert result.code == 0, result.err
     runs = {path.name for path in (tmp_path / "scale").iterdir() if path.is_dir()}
     assert runs == {"base-1", "deeper-1", "wider-1"}
+    models = json.loads((tmp_path / "scale" / "scale.json").read_text(encoding="utf-8"))["models"]
+    own = {"base": "base", "deeper-1": "deeper"}[same or "base"]
+    assert [model["name"] for model in models] == ["base", "deeper", "wider", "scaled"]
+    assert models[-1] == next(each for each in models if each["name"] == own) | {"name": "scaled"}
     following = result.err.partition("Next: ")[2].split()
     assert following == (["jtrans", "score", "scale/base-1", f"scale/{same}"] if same else [])
 
