@@ -32,7 +32,7 @@ TOLERANCES = {"resident_mib": 4.0, "open_files": 0.0, "threads": 0.0}
 
 @dataclass(frozen=True)
 class Sample:
-    """What the process holds after so many updates."""
+    """Time and memory that training has taken up to an update."""
 
     update: int
     seconds: float  # of training so far

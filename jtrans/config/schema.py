@@ -181,7 +181,7 @@ class KeepConfig(ConfigSection):
     best: Count = 1
     # the number of consecutive validations, those with the best mean BLEU; 0: none
     window: Annotated[int, Field(ge=0)] = 0
-    # of training: the first checkpoint of every so many hours stays; 0: none for its time
+    # the first checkpoint of each such period of training stays; 0: none for its time
     every_hours: Annotated[float, Field(ge=0.0)] = 0.0
 
 

@@ -63,7 +63,7 @@ class AttendedSource(NamedTuple):
     @classmethod
     def of(cls, memory: Convs2sMemory) -> AttendedSource:
         """Return the source of a memory."""
-        # the variance of a mean of n values is 1/n of theirs
+        # the mean of n values has 1/n of their variance
         scale = memory.mask.sum(1).to(memory.values.dtype).sqrt()[:, None, None]  # [B, 1, 1]
         bias = padding_bias(memory.mask)
         return cls(memory.states, memory.values * scale, None if bias is None else bias[:, None])

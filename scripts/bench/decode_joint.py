@@ -142,7 +142,7 @@ def products(model: TranslationModel, precision: str) -> Amounts:
 
 
 def translate_file(data: Path, lines: int) -> Task:
-    """Return the translation of a file of so many lines in micro-batches, with a small model."""
+    """Return the translation of a file of `lines` in micro-batches, with a small model."""
     import torch
 
     from jtrans.decoding.batched_search import translate_ids

@@ -216,7 +216,7 @@ def check_little_memory(scale: Scale) -> list[Row]:
 
 @contextlib.contextmanager
 def _little_memory(scale: Scale, sentences: int) -> Iterator[None]:
-    """Let only so many sentences fit: on a GPU some memory, or none; else by failing on purpose."""
+    """Let at most `sentences` fit: limit a GPU's memory; elsewhere, fail on purpose."""
     if not scale.is_tiny:
         torch.cuda.empty_cache()
         total = torch.cuda.get_device_properties(scale.device).total_memory

@@ -76,7 +76,7 @@ def _store(sentences: list[NDArray[np.int32]]) -> IdStore:
 
 
 def fixed_batch(source: int, target: int, positions: int, scale: Scale) -> Batch:
-    """Return a batch of pairs that are all of one size, of about so many joint positions."""
+    """Return a batch of pairs of equal sizes, with about `positions` joint positions in all."""
     count = max(1, positions // (source * target))
     pairs = Pairs(np.tile([[source], [target]], (1, count)), scale.vocabulary)
     return pairs.batch(np.arange(count), scale.device)

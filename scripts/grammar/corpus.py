@@ -71,7 +71,7 @@ def generate(size: int, seed: int, languages: str = "de-en") -> list[GrammarPair
 
     Raises:
         ConfigError: there is no grammar for these languages.
-        InternalError: the grammar does not have so many sentences.
+        InternalError: the grammar has fewer sentences than asked for.
     """
     sentences = _grammar(languages).sentences(random.Random(seed))
     return _distinct(size, sentences, range(LONGEST + 1))

@@ -54,9 +54,9 @@ class Segment:
 class SameLength:
     """Neighbouring sentences of one source length."""
 
-    sentences: int  # how many
+    sentences: int  # their number
     length: int  # S
-    positions: slice  # all of theirs in the block
+    positions: slice  # of all of them in the block
 
 
 class Block:

@@ -210,7 +210,7 @@ class _Earlier:
         self.allowed = mask.index_select(0, owner).to(dtype)  # [r, beam, used]
 
     def mix(self, layer: int, q: Tensor, columns: Tensor, mixed: Tensor) -> None:
-        """Write the new columns, and what their hypotheses mix of all of theirs.
+        """Write the new columns; every hypothesis attends over all columns of its own.
 
         Args:
             layer: its number.

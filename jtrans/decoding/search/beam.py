@@ -239,7 +239,7 @@ class _Rows:
         self._all = torch.arange(sentences * beam, device=device).view(sentences, beam)
 
     def of(self, sentences: int, beam: int) -> _Rows:
-        """Return the rows of so many sentences with `beam` hypotheses each."""
+        """Return the rows of `sentences` with `beam` hypotheses each."""
         if (sentences, beam) == self._all.shape:
             return self
         return _Rows(sentences, beam, self.number.device)

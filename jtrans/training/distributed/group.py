@@ -176,10 +176,10 @@ class Group(Ranks):
         random.seed(int(state[1]))
 
     def add_up(self, parameters: Iterable[Parameter], losses: Tensor) -> Tensor:
-        """Replace the gradients of an update by their sums over all ranks, and return the losses'.
+        """Replace the gradients of an update by their sums over all ranks; return the losses' sums.
 
-        All are in one buffer, and the buffer is what the parameters' gradients then view. Where
-        weights are sharded, the backward pass has added up their gradients already.
+        The gradients become views of the one buffer that is added up. Where weights are sharded,
+        the backward pass has added up their gradients already.
         """
         if self.is_sharding:
             self._call(lambda: dist.all_reduce(losses))

@@ -11,7 +11,7 @@ from jtrans.config import ScheduleConfig, TrainingConfig
 
 @dataclass
 class Plateau:
-    """What the schedule `plateau` knows of the validations so far."""
+    """The validations so far, as the schedule `plateau` needs them."""
 
     best: float | None = None  # the lowest loss
     stale: int = 0  # validations since then, or since the rate fell

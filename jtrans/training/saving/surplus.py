@@ -1,4 +1,4 @@
-"""Which checkpoints stay: the newest, the best, one every so many hours; the others are deleted."""
+"""Delete surplus checkpoints: the newest, the best and one every few hours stay."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The Reformers' step on buffers of fixed sizes, and the form that captures it on a GPU.
 
-A step adds a column of S positions to the grid of every hypothesis. A step of so many rows that the
-GPU computes longer than launching it takes is not captured, as buffers have idle parts: the model
-takes its own step, as it does for a size that no other search has needed yet.
+A step adds a column of S positions to the grid of every hypothesis. A step of many rows, which
+takes the GPU longer to compute than to launch, is not captured, as buffers have idle parts: the
+model takes its own step, as it does for a size that no other search has needed yet.
 """
 
 from __future__ import annotations
