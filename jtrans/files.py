@@ -1,4 +1,4 @@
-"""Atomic writing of files and folders, digests, and locks.
+"""Atomic writing of files and folders, and digests.
 
 Everything is written under a temporary name and then renamed.
 """
@@ -6,7 +6,6 @@ Everything is written under a temporary name and then renamed.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import errno
 import hashlib
 import itertools
@@ -14,21 +13,13 @@ import json
 import logging
 import os
 import re
-import shlex
 import shutil
-import socket
-import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jtrans.errors import JtransError, WorkError, did_you_mean
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 # The length of a short digest: enough to tell millions of keys apart.
 SHORT_DIGEST_BYTES = 16
@@ -283,122 +274,6 @@ def file_digest(path: Path) -> str:
 def short_digest(data: bytes) -> bytes:
     """Return a digest of `SHORT_DIGEST_BYTES` bytes, for use as a key in memory."""
     return hashlib.blake2b(data, digest_size=SHORT_DIGEST_BYTES).digest()
-
-
-@contextlib.contextmanager
-def exclusive(
-    owner_file: Path,
-    busy: Callable[[str], JtransError],
-    *,
-    patience_seconds: float = 0.0,
-    settle_seconds: float = 0.0,
-    watch_seconds: float = 0.0,
-) -> Iterator[None]:
-    """Keep other processes out while the block runs.
-
-    The operating system holds the lock and frees it when this process ends, even when it is
-    killed. The locked file is `owner_file` without its extension; `owner_file` itself names the
-    holder. Both are deleted when the block ends.
-
-    Args:
-        owner_file: a file with an extension, such as ``lock.json``.
-        busy: returns the error for a lock that is held by, for example, "process 12 on a-host".
-        patience_seconds: how long to wait for the lock.
-        settle_seconds: how long to wait if the last holder was killed: its worker processes
-            end a moment later.
-        watch_seconds: network file systems do not always share locks. So if the lock is free but
-            its last holder, on another host, did not end properly, see for this long whether
-            that one still renews its owner file; the holder renews it only if this is not 0.
-
-    Raises:
-        JtransError: another process holds the lock.
-    """
-    lock = _acquire(owner_file, busy, patience_seconds)
-    path, process = Path(lock.lock_file), os.getpid()
-    inode, done, is_owner = _inode(path), threading.Event(), False
-    try:
-        host, owner = _read_owner(owner_file)
-        if host and watch_seconds and host != socket.gethostname():
-            _log.warning(
-                "%s did not end properly with %s: waiting %.0f s to see whether it is alive",
-                *(owner, owner_file.parent, watch_seconds),
-            )
-            if _is_renewed(owner_file, watch_seconds):
-                raise busy(owner)
-        elif host:
-            time.sleep(settle_seconds)
-        is_owner = True
-        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        command = command if len(command) <= 200 else f"{command[:200]}..."
-        since = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
-        record = {"host": socket.gethostname(), "pid": process, "command": command, "since": since}
-        with disk_errors(owner_file):
-            owner_file.write_text(json.dumps(record), encoding="utf-8")
-        if watch_seconds:
-            arguments = owner_file, watch_seconds / 4, done
-            threading.Thread(target=_renew, args=arguments, daemon=True).start()
-        yield
-    finally:
-        done.set()
-        if os.getpid() == process:  # not in a forked child
-            # a folder that was replaced meanwhile holds the files of another lock
-            if _inode(path) == inode:
-                if is_owner:
-                    owner_file.unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # Windows removes it only after the release
-                    path.unlink()
-            lock.release()
-
-
-def _acquire(
-    owner_file: Path, busy: Callable[[str], JtransError], patience_seconds: float
-) -> BaseFileLock:
-    import filelock
-
-    lock: BaseFileLock = filelock.FileLock(owner_file.with_suffix(""))
-    with disk_errors(owner_file):
-        owner_file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=patience_seconds, poll_interval=0.1)
-        except filelock.Timeout:
-            raise busy(_read_owner(owner_file)[1]) from None
-    return lock
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return None
-
-
-def _read_owner(path: Path) -> tuple[str, str]:
-    """Return the host in an owner file ("" if missing or damaged), and a name for the owner."""
-    try:
-        owner = json.loads(path.read_text(encoding="utf-8"))
-        name = f"process {int(owner['pid'])} on {owner['host']}"
-        if "since" in owner:  # not in those of earlier versions
-            name += f" since {owner['since']} ({owner['command']})"
-        return str(owner["host"]), name
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return "", "another process"
-
-
-def _renew(owner_file: Path, seconds: float, done: threading.Event) -> None:
-    while not done.wait(seconds):
-        with contextlib.suppress(OSError):
-            os.utime(owner_file)
-
-
-def _is_renewed(owner_file: Path, seconds: float) -> bool:
-    """Watch an owner file, and return whether its holder renews it."""
-    end, times = time.monotonic() + seconds, set[int]()
-    while time.monotonic() < end and len(times) < 2:
-        # a network file system asks its server when a file is opened
-        with contextlib.suppress(OSError), owner_file.open("rb") as handle:
-            times.add(os.fstat(handle.fileno()).st_mtime_ns)
-        time.sleep(min(seconds / 4, 1.0))
-    return len(times) > 1
 
 
 def _line_blocks(lines: Iterable[str]) -> Iterator[bytes]:

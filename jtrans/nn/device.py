@@ -82,7 +82,8 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     Raises:
         ConfigError: ``int8`` on another device than a CPU, or without kernels for it.
     """
-    if precision == "int8" and (device.type != "cpu" or not _has_int8()):
+    has_kernels = torch.backends.quantized.engine != "none"
+    if precision == "int8" and (device.type != "cpu" or not has_kernels):
         reason = "this torch has no kernels for it" if device.type == "cpu" else f"not on {device}"
         raise ConfigError(
             f"weights in int8 are for searching on a CPU: {reason}",
@@ -96,10 +97,6 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     if precision != "auto":
         return precision
     return "bf16" if device.type == "cuda" and has_fast_bf16(device) else "fp32"
-
-
-def _has_int8() -> bool:
-    return torch.backends.quantized.engine != "none"
 
 
 def has_fast_bf16(device: torch.device) -> bool:

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from jtrans.data.prepared import PreparedCorpus
 from jtrans.errors import CorpusError
-from jtrans.files import disk_errors, exclusive, file_digest, write_bytes
+from jtrans.files import disk_errors, file_digest, write_bytes
+from jtrans.locks import exclusive
 
 PATIENCE_SECONDS = 5.0
 # How long the workers of a killed preparation may still write.

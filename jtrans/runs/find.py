@@ -26,7 +26,7 @@ def find_run(name: str) -> Run:
         if Run.exists(folder):
             return Run.open(folder)
     for folder in (Path(name), RUNS / name):
-        if inside := _runs_in(folder):
+        if inside := sorted(path.parent for path in folder.glob("*/run.json")):
             raise CheckpointError(
                 f"{folder} is not a run, but holds {len(inside)}",
                 hint=f"name them: {shlex.join(map(str, inside[:MOST_NAMED]))}"
@@ -48,8 +48,3 @@ def find_run(name: str) -> Run:
 def list_runs() -> list[Path]:
     """Return the folders of all runs under runs/."""
     return sorted(path.parent for path in RUNS.rglob("run.json")) if RUNS.is_dir() else []
-
-
-def _runs_in(folder: Path) -> list[Path]:
-    """Return the runs directly in a folder, such as those of several seeds."""
-    return sorted(path.parent for path in folder.glob("*/run.json"))

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from jtrans.config import Config, SystemConfig, build_config, key_lines
 from jtrans.errors import CheckpointError, JtransError
-from jtrans.files import exclusive, read_json, whole_folder, write_bytes, write_json, write_text
+from jtrans.files import read_json, whole_folder, write_bytes, write_json, write_text
+from jtrans.locks import exclusive
 from jtrans.runs.checkpoint_folder import CheckpointFolder
 from jtrans.runs.event_log import EventLog
 from jtrans.text.pipeline import TextPipeline

@@ -22,7 +22,7 @@ from jtrans.decoding.lines.translation import Translation
 from jtrans.decoding.parallel import Piece, TranslatedPiece
 from jtrans.decoding.translator import Translator
 from jtrans.errors import JtransError
-from jtrans.files import exclusive
+from jtrans.locks import exclusive
 from jtrans.workers import run_jobs
 
 

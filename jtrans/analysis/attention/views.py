@@ -110,9 +110,10 @@ def views(explanation: Explanation, selection: ViewSelection | None = None) -> l
     result = []
     for kind in explanation.kinds:
         layers = explanation.layers(kind)
+        chosen = [each for each in layers if selection.layer in ("all", each.layer)]
         matrices = [
             _matrix(explanation, layer_map, head, *cell)
-            for layer_map in _pick_layers(layers, selection.layer)
+            for layer_map in chosen or layers[-1:]
             for head in _pick_heads(layer_map, selection.head)
         ]
         title = _title(explanation, layers[0], *cell)
@@ -153,10 +154,6 @@ def _position(option: str, token: str, labels: Sequence[str]) -> int:
         hint=f"the tokens are {numbered}",
         kind="analysis.position",
     )
-
-
-def _pick_layers(layers: list[LayerMap], layer: int | str | None) -> list[LayerMap]:
-    return [m for m in layers if layer in ("all", m.layer)] or layers[-1:]
 
 
 def _pick_heads(layer_map: LayerMap, head: int | str | None) -> list[int | None]:

@@ -123,9 +123,12 @@ def compare_texts(
     text, spaces included; between them stand the words that only the reference has, if any are
     shared.
     """
-    units, expected = (list(_unit(is_spaced).finditer(line)) for line in (text, reference))
+    # Latin words and numbers stay whole in a text of Chinese characters
+    pattern = r"\S+" if is_spaced else r"[0-9A-Za-z\u00c0-\u024f]+|\S"
+    units, expected = ([*re.finditer(pattern, line)] for line in (text, reference))
     fold = [
-        [_folded(unit[0], lowercase) for unit in side[:MOST_UNITS]] for side in (units, expected)
+        [unit[0].lower() if lowercase else unit[0] for unit in side[:MOST_UNITS]]
+        for side in (units, expected)
     ]
     matcher = difflib.SequenceMatcher(None, fold[0], fold[1], autojunk=False)
     parts: list[TranslationPart] = []
@@ -160,12 +163,3 @@ def between(parts: Sequence[TranslationPart], first: int, last: int) -> list[Tra
             text = shorten(part.text, MOST_DROPPED) if first <= start < last else ""
         result += [replace(part, text=text)] if text else []
     return result
-
-
-def _unit(is_spaced: bool) -> re.Pattern[str]:
-    # Latin words and numbers stay whole in a text of Chinese characters
-    return re.compile(r"\S+" if is_spaced else r"[0-9A-Za-z\u00c0-\u024f]+|\S")
-
-
-def _folded(unit: str, lowercase: bool) -> str:
-    return unit.lower() if lowercase else unit

@@ -17,7 +17,8 @@ from jtrans.cli import console
 from jtrans.cli.translate.lines import InputLine, read_object, to_object, until_refused
 from jtrans.cli.translate.output import busy, is_ordinary, open_output
 from jtrans.errors import CorpusError, how_many
-from jtrans.files import exclusive, file_digest, lines_digest
+from jtrans.files import file_digest, lines_digest
+from jtrans.locks import exclusive
 
 if TYPE_CHECKING:
     from jtrans.cli.translate.constraints import ConstraintFiles
@@ -171,7 +172,8 @@ class TranslationWork:
                 progress.add(piece)
                 rows = [*zip(items, piece.translations, strict=not piece.fault)]
                 if rows:
-                    yield len(rows), (self._text(rows), _alignments(piece.translations))
+                    lines = [f"{each.alignment}\n" for best in piece.translations for each in best]
+                    yield len(rows), (self._text(rows), "".join(lines))
                 if piece.fault:
                     raise piece.fault
 
@@ -202,10 +204,6 @@ class TranslationWork:
             for item, best in rows
             for each in best
         )
-
-
-def _alignments(translations: Sequence[Sequence[Translation]]) -> str:
-    return "".join(f"{each.alignment}\n" for best in translations for each in best)
 
 
 class TranslationProgress(console.TerminalProgress):

@@ -18,7 +18,8 @@ from jtrans.corpora.download.store import Download, Store
 from jtrans.corpora.download.transfer import RefusedError, StoppedError, transfer
 from jtrans.corpora.entry import Mirror, OriginalFile
 from jtrans.errors import JtransError, WorkError
-from jtrans.files import disk_errors, exclusive, file_digest
+from jtrans.files import disk_errors, file_digest
+from jtrans.locks import exclusive
 from jtrans.progress import Progress, Silent
 
 OFFLINE = "JTRANS_OFFLINE"

@@ -90,7 +90,9 @@ def joined_alignment(
         translations: of each part, with its alignment.
         source: the source language.
     """
-    whole, *cut_words = (_folded(source, text) for text in [line, *parts])
+    whole, *cut_words = (  # without case, which truecasing may have changed
+        [word.lower() for word in source.surfaces(source.segment(text))] for text in [line, *parts]
+    )
     owned = owners(whole, [word for words in cut_words for word in words])
     if owned is None:
         return ""
@@ -102,8 +104,3 @@ def joined_alignment(
         first_source += len(words)
         first_target += len(translation.words)
     return to_pharaoh(sorted(links))
-
-
-def _folded(side: TextSide, text: str) -> list[str]:
-    """Return the words of a text as characters without case, which truecasing may have changed."""
-    return [word.lower() for word in side.surfaces(side.segment(text))]

@@ -22,7 +22,8 @@ from jtrans.corpora.download.fetch import Patience, fetch
 from jtrans.corpora.download.store import OriginalRecord, Store
 from jtrans.corpora.entry import Mirror, OriginalFile
 from jtrans.errors import EXIT_BAD_INPUT, EXIT_FAILED, JtransError, WorkError
-from jtrans.files import cache_folder, exclusive
+from jtrans.files import cache_folder
+from jtrans.locks import exclusive
 
 DATA = bytes(range(256)) * 2000
 SHA = hashlib.sha256(DATA).hexdigest()
