@@ -120,14 +120,15 @@ class Export:
             CheckpointError: another one is asked for.
         """
         name = str(self.facts.get("checkpoint"))
-        if selector not in ("best", name):
+        held = ExportedCheckpoint(name, self.folder)
+        if selector not in ("best", name, self.facts.get("selector"), str(held.update)):
             raise CheckpointError(
                 f"the export holds checkpoint {name} alone, not {selector}",
                 where="--checkpoint",
                 hint=f"export that one: jtrans export RUN --checkpoint {selector}",
                 kind="checkpoint.missing",
             )
-        return ExportedCheckpoint(name, self.folder)
+        return held
 
     def verify(self) -> None:
         """Check every file against its digest.

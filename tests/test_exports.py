@@ -86,6 +86,18 @@ def test_work_that_fails_leaves_nothing(make_run: MakeRun, tmp_path: Path) -> No
     assert not out.exists()
 
 
+def test_the_checkpoint_of_an_export_has_the_names_that_it_has_in_the_run(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    run, out = Run.open(make_run()), tmp_path / "last"
+    with new_export(out, "other", run, "last", system_configs()):
+        pass
+    export = Export.open(out, "other")
+    held = run.checkpoint("last")
+    for selector in ("best", "last", held.name, str(held.update)):
+        assert export.checkpoint(selector).name == held.name
+
+
 def test_another_program_version_or_checkpoint_is_refused(export: Export) -> None:
     with pytest.raises(CheckpointError, match="for other, not for ctranslate2"):
         Export.open(export.folder, "ctranslate2")
