@@ -23,7 +23,7 @@ from jtrans.errors import ConfigError, name_hint
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHARED = "_shared"  # the folder of RECIPES with settings shared by several recipes
-# settings that leave a recipe what it is: its expected scores hold with any of their values
+# settings that expected scores do not depend on: they hold for a recipe with any of their values
 SAME_RECIPE = {"training.seed", "training.precision", "training.deterministic"}
 _log = logging.getLogger(__name__)
 # Old names of keys, so that old files and runs can still be read.
@@ -97,7 +97,7 @@ def load_config(
     base = values.pop("extends", None)
     if base is not None:
         inherited, more = _read_base(path, str(base))
-        inherited.pop("expect", None)  # of other settings
+        inherited.pop("expect", None)  # scores of the base's own settings
         values, files = merge_values(inherited, values), [*more, path]
     origins: dict[str, str] = {}
     parsed = [_parse_override(override) for override in overrides]
@@ -114,7 +114,7 @@ def load_config(
 def key_lines(files: Iterable[Path]) -> dict[str, str]:
     """Return the file and line where each key and section begins, by dotted key.
 
-    The last file that sets a key counts.
+    If several files set a key, the last one counts.
     """
     places: dict[str, str] = {}
     for path in files:
@@ -122,7 +122,7 @@ def key_lines(files: Iterable[Path]) -> dict[str, str]:
         rows = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
         begin = 1
         for end in range(1, len(rows) + 1):
-            with contextlib.suppress(tomllib.TOMLDecodeError):  # in the middle of a value
+            with contextlib.suppress(tomllib.TOMLDecodeError):  # cut within a value
                 for key in _dotted_keys(tomllib.loads("".join(rows[:end]))):
                     lines.setdefault(RENAMED.get(key, key), begin)
                 begin = end + 1
@@ -149,7 +149,7 @@ def build_config(
     Args:
         values: sections of keys, as read from TOML.
         systems: the configuration class of each system.
-        where: their file, for errors.
+        where: the file they are from, for errors.
         origins: returns where individual keys were set; called for errors only.
 
     Raises:
@@ -224,7 +224,7 @@ def _not_toml(path: Path, text: str, error: Exception) -> ConfigError:
         message = message[: at.start()]
         place += f", line {at[1]}, column {at[2]}"
         line = text.splitlines()[int(at[1]) - 1].strip()
-        hint = f"look at `{line}`: text needs quotes, and no key comes twice; {hint}"
+        hint = f"look at `{line}`: text needs quotes, and no key may appear twice; {hint}"
     return ConfigError(message, where=place, hint=hint, kind="config.toml")
 
 
@@ -279,7 +279,7 @@ def _read_base(path: Path, base: str) -> tuple[dict[str, Any], list[Path]]:
 def merge_values(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
     """Return `base` overridden by the keys of `top`, section by section.
 
-    Another optimiser or schedule, with another `name`, replaces all settings of the one in `base`.
+    An optimiser or schedule with another `name` replaces all settings of the one in `base`.
     """
     if "name" in base and base["name"] != top.get("name", base["name"]):
         return dict(top)

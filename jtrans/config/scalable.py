@@ -9,15 +9,15 @@ from dataclasses import dataclass
 class LayerStack:
     """Layers of one kind; each has about (`attention` + `ffn` F/E) E^2 parameters."""
 
-    key: str  # the setting of `[model]` with their number
-    attention: float  # E x E matrices of a layer apart from its FFNs
-    ffn: float  # E x F matrices of a layer
+    key: str  # the setting of `[model]` that gives their number
+    attention: float  # number of E x E matrices in a layer, FFNs not counted
+    ffn: float  # number of E x F matrices in a layer
 
 
 @dataclass(frozen=True)
 class ScalableSizes:
-    """What scaling grows: the stacks by as many layers each, and the width of all FFNs."""
+    """The sizes that scaling increases: the depth of each stack equally, and the width of FFNs."""
 
     stacks: tuple[LayerStack, ...]  # all stacks of layers
     ffn_width: str = "ffn_width"  # the setting with F
-    width: str = "width"  # the setting with E, the width that F is a multiple of; it stays
+    width: str = "width"  # the setting with E, which scaling keeps; F is a multiple of it

@@ -23,7 +23,7 @@ from jtrans.config.scalable import ScalableSizes
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(gt=0)]
 Text = Annotated[str, Field(min_length=1)]
-# of a validation; the accuracy of labels for systems that learn them
+# of a validation; "pos" and "ner" are the accuracy of labels, for systems that learn them
 Metric = Literal["valid-loss", "valid-bleu", "valid-chrf", "valid-pos", "valid-ner"]
 
 
@@ -44,7 +44,7 @@ class ConfigSection(BaseModel):
     @classmethod
     def _check_truth_value(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
         result = read(value)
-        if isinstance(value, bool) and type(result) in (int, float):  # pydantic reads 1 and 0
+        if isinstance(value, bool) and type(result) in (int, float):  # pydantic makes them 1 and 0
             raise ValueError(f"{str(value).lower()} is not a number")
         return result
 
@@ -57,7 +57,7 @@ class SystemConfig(ConfigSection):
 
     @property
     def scalable_sizes(self) -> ScalableSizes | None:
-        """The depth and the width that `jtrans scale` grows; None: it cannot scale this system."""
+        """The depth and the width that `jtrans scale` increases; None if it cannot."""
         return None
 
 
@@ -70,8 +70,8 @@ class DataConfig(ConfigSection):
 class NamedSection(ConfigSection):
     """A section whose `name` chooses between several sets of keys.
 
-    `OWN` has the defaults of the keys that belong to some names only. Where they have no other
-    default, they are refused for all other names.
+    `OWN` has the defaults of the keys that belong to some names only. A key whose field defaults
+    to None is refused for all other names.
     """
 
     OWN: ClassVar[Mapping[str, Mapping[str, Any]]]
@@ -110,7 +110,7 @@ class OptimiserConfig(NamedSection):
     name: Literal["adam", "adafactor", "nesterov"] = "adam"
     betas: tuple[Rate, Rate] | None = None
     eps: Annotated[float, Field(gt=0.0)] | None = None
-    # adafactor: the mean of squared gradients forgets as 1 - t^-decay_power; the largest root mean
+    # adafactor: the mean of squared gradients decays by 1 - t^-decay_power; the largest root mean
     # square of a step, in units of the rate
     decay_power: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
     clip_step: Annotated[float, Field(gt=0.0)] | None = None
@@ -135,7 +135,7 @@ class ScheduleConfig(NamedSection):
     name: Literal["inverse-sqrt", "noam", "constant", "rnmt", "plateau", "cosine", "wsd"] = (
         "inverse-sqrt"
     )
-    warmup: Annotated[int, Field(ge=0)] = 4000  # updates; rnmt: times the replicas
+    warmup: Annotated[int, Field(ge=0)] = 4000  # updates; for rnmt, times the replicas
     # inverse-sqrt, cosine, wsd: rate at update 0
     warmup_init: Annotated[float, Field(ge=0.0)] = 1e-7
     floor: Annotated[float, Field(ge=0.0)] = 1e-9  # training ends below this rate
@@ -147,8 +147,8 @@ class ScheduleConfig(NamedSection):
     # plateau: the rate is multiplied by `factor` after `patience` validations without a lower loss
     factor: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     patience: Count | None = None
-    # cosine, wsd: the update at which the rate has reached `final` times the highest; default:
-    # `max_updates`. wsd: it falls in the last part `cooldown` of them
+    # cosine, wsd: the update at which the rate has fallen to `final` times the highest; default:
+    # `max_updates`. wsd: the rate falls in the last fraction `cooldown` of the updates
     updates: Count | None = None
     final: Rate | None = None
     cooldown: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
@@ -199,7 +199,7 @@ class InitialWeights(ConfigSection):
     """Weights that a new run takes from another run; `*` in a pattern stands for any text."""
 
     run: Text  # a folder, or a name under runs/
-    weights: Text | None = None  # names in that run; default: all that the system has a place for
+    weights: Text | None = None  # names in that run; default: all that this system has, too
     into: Text | None = None  # their names here, with a * for each; default: the same
 
     @model_validator(mode="after")
@@ -242,7 +242,7 @@ class TrainingConfig(ConfigSection):
     gradient_guard: bool = False  # drop updates of abnormal gradients (docs/systems.md 7.8)
     ema_decay: Rate = 0.0  # of the moving average of the weights that is validated; 0: off
     r_drop: Annotated[float, Field(ge=0.0)] = 0.0  # weight of R-Drop (5 is usual); 0: off
-    cutoff: Rate = 0.0  # of the tokens in R-Drop's second pass that are read as nothing; 0: off
+    cutoff: Rate = 0.0  # probability that R-Drop's second pass does not read a token; 0: off
     word_dropout: Rate = 0.0  # probability of reading <unk> in the place of a token; 0: off
     bpe_dropout: Rate = 0.0  # probability of dropping a merge (0.1 is usual); 0: off
     max_epochs: Count | None = None
@@ -284,7 +284,7 @@ class TrainingConfig(ConfigSection):
         minutes = self.minutes_between_validations
         limit = self.max_updates if minutes is None else self.max_minutes
         every = self.validate_every if minutes is None else minutes
-        # the last validation is at the end
+        # rounded up because training ends with a validation
         return None if limit is None else math.ceil(limit / float(every))
 
     @model_validator(mode="after")
@@ -314,7 +314,7 @@ class TrainingConfig(ConfigSection):
         if schedule.name in ("cosine", "wsd"):
             if schedule.updates is None and self.max_updates is None:
                 raise SettingError(
-                    f"the schedule {schedule.name} must know where it ends",
+                    f"the schedule {schedule.name} needs the update at which it ends",
                     "--set training.schedule.updates=100000, or --set training.max_updates=100000",
                 )
             if schedule.updates is None and (self.max_updates or 0) <= schedule.warmup:
@@ -362,14 +362,14 @@ class DecodingConfig(ConfigSection):
 
 
 class ExpectBand(ConfigSection):
-    """The band within which a score of this recipe is expected, and what it rests on."""
+    """The band within which a score of this recipe is expected, and the runs it is based on."""
 
     metric: Literal["bleu", "chrf", "ter", "multi-bleu"]
     low: float
     high: float
-    seeds: Count | None = None  # runs that the band was made from
-    minutes: Annotated[float, Field(gt=0.0)] | None = None  # of training, a run
-    machine: Text | None = None  # that they were trained on
+    seeds: Count | None = None  # number of runs that the band is based on
+    minutes: Annotated[float, Field(gt=0.0)] | None = None  # of training, per run
+    machine: Text | None = None  # where these runs were trained
     results: Text | None = None  # the folder of their results in the repository
 
     @model_validator(mode="after")

@@ -27,9 +27,10 @@ class Batch:
     target_out: Tensor  # tokens to predict, EOS last, [B, T]
     target_mask: Tensor  # True on real target tokens, for both, [B, T]
     indices: Tensor  # the positions of the pairs in their split, [B]; they stay on the CPU
-    # where `target_mask` is True in [B * T]; None if that is not known without asking the device
+    # where `target_mask` is True in [B * T], [N]; None if only the device knows
     target_rows: Tensor | None = None
-    # of the source by kind ("pos", "ner"), where the corpus has them, [B, S] each; IGNORE for none
+    # labels of the source tokens by kind ("pos", "ner"), if the corpus has any, [B, S] each; IGNORE
+    # for tokens without one
     labels: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -40,12 +41,12 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on `device`; the copy does not keep the CPU waiting."""
         place = torch.device(device)
-        # from memory that is not pinned a copy waits; what is pinned already stays as it is
+        # a copy from memory that is not pinned waits; tensors already pinned stay as they are
         batch = self.pinned() if place.type == "cuda" and self.source.is_cpu else self
         return batch._changed(lambda tensor: tensor.to(place, non_blocking=True))
 
     def pinned(self) -> Batch:
-        """Return the batch in memory that a GPU copies from by itself."""
+        """Return the batch in pinned memory, from which a GPU copies while the CPU goes on."""
         return self._changed(Tensor.pin_memory)
 
     def _changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -63,7 +64,7 @@ class Batch:
     def real_targets(self, x: Tensor) -> Tensor:
         """Return `x`, [B, T, ...], at the N real target positions, [N, ...].
 
-        With `target_rows` a GPU need not be asked how many there are.
+        With `target_rows` the CPU does not wait for a GPU to count them.
         """
         if self.target_rows is None:
             return x[self.target_mask]
@@ -101,7 +102,7 @@ def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> B
 def _pick(
     store: IdStore, indices: Sequence[int] | NDArray[np.int64], *, fill: int = PAD
 ) -> tuple[Tensor, Tensor]:
-    """Return some sentences as `padded` does, without a loop over them."""
+    """Return some sentences, padded, and their mask, as `padded` does but without a loop."""
     flat, offsets = store.flat
     chosen = np.asarray(indices, np.int64)
     starts = offsets[chosen]

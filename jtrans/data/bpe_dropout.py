@@ -5,8 +5,8 @@ one of several variants, split with randomly dropped merges. The choice of the v
 function of seed, epoch and position, the variants of seed and word: a run that stops in the middle
 of an epoch resumes with the same pieces.
 
-Memory holds the different words with their variants, and of the text a block of sentences at a
-time; the pieces of an epoch are in a temporary file.
+Memory holds the different words with their variants, and one block of sentences at a time; the
+pieces of an epoch are in a temporary file.
 
 Dropped merges make sentences longer. Where a model has a longest sentence, those that would exceed
 it keep the pieces of the prepared corpus for the epoch.
@@ -39,8 +39,8 @@ def make_bpe_dropout(
 
     Args:
         corpus: the prepared corpus.
-        rate: of dropped merges.
-        seed: of the draws.
+        rate: probability that a merge is dropped.
+        seed: of the random variants and their choice.
         longest: the most tokens of a sentence that the model can read, ``</s>`` counted.
 
     Raises:
@@ -59,7 +59,7 @@ def make_bpe_dropout(
 
 
 class BpeDropout:
-    """The training pairs with the pieces of each epoch; `rate` of the merges are dropped."""
+    """The training pairs with the pieces of each epoch; `rate`: probability of dropping a merge."""
 
     def __init__(
         self,
@@ -93,10 +93,10 @@ class BpeDropout:
 
 
 class _Sentences(NamedTuple):
-    """Some consecutive sentences."""
+    """A block of consecutive sentences; `starts` and `ends` are those of the words in `ids`."""
 
     ids: NDArray[np.int32]
-    starts: NDArray[np.int64]  # of the words, in `ids`
+    starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     sentences: NDArray[np.int64]  # words before each sentence, and before the end of the last one
 
@@ -110,7 +110,7 @@ class _Words:
         self._store = store
         self._longest = longest
         self._is_inner = np.array([token.endswith(MARK) for token in side.vocabulary.tokens])
-        types: dict[bytes, int] = {}  # the ids of a word, and its number
+        types: dict[bytes, int] = {}  # from the ids of a word to its type
         numbers = ScratchArray(np.int32)
         width = np.dtype(np.int32).itemsize
         for ids, starts, ends, _ in self._blocks():
@@ -165,7 +165,7 @@ def _bounded(
     Args:
         block: the sentences with their old pieces.
         drawn: the new pieces.
-        counts: the new pieces of each word.
+        counts: the number of new pieces of each word.
         longest: the most pieces of a sentence.
 
     Returns:
@@ -192,9 +192,9 @@ def _spread(
 
     Args:
         old: the label of each word.
-        counts: the pieces of each word.
-        is_entity: the names are O, B-X, I-X, B-Y ...: the pieces after the first one of B-X are
-            I-X.
+        counts: the number of pieces of each word.
+        is_entity: whether the labels are O, B-X, I-X, B-Y ...: in a word of B-X, the pieces after
+            the first one get I-X.
     """
     new = np.repeat(old, counts)
     if is_entity:

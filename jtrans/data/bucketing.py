@@ -35,7 +35,7 @@ class BatchSampler:
         seed: with the epoch, decides ties and the order of batches.
 
     Raises:
-        ConfigError: a budget less than 1.
+        ConfigError: a budget is less than 1.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class BatchSampler:
         """Cut a batch of long sources into parts of at most `SOURCE_FACTOR x max_tokens` tokens.
 
         A batch is filled by its targets: 2,048 targets of two tokens may have sources of 150.
-        It is cut after it has its place in the epoch, so updates hold the same pairs as uncut.
-        Joint positions count both sides already.
+        Batches are cut after they were put in order, so updates hold the same pairs as uncut.
+        The budget of joint positions limits both sides already.
         """
         parts: list[NDArray[np.int64]] = []
         budget = SOURCE_FACTOR * self.max_tokens
@@ -121,6 +121,6 @@ class BatchSampler:
 
 
 def _fitting(longest: NDArray[np.int64], budget: int) -> int:
-    """Return how many pairs fit, at least one; `longest[i]` is the size each takes among i + 1."""
+    """Return how many pairs fit, at least one; `longest[i]` is the padded size of each of i + 1."""
     sizes = np.arange(1, longest.size + 1) * longest  # never falls
     return max(1, int(np.searchsorted(sizes, budget, side="right")))

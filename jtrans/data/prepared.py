@@ -93,12 +93,12 @@ class IdStore:
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each sentence, EOS counted."""
+        """The number of tokens of each sentence, EOS counted."""
         return np.diff(self._offsets)
 
     @cached_property
     def labelled(self) -> NDArray[np.int64]:
-        """Labels of each sentence that are not `IGNORE`."""
+        """The number of labels of each sentence that are not `IGNORE`."""
         return np.add.reduceat((self._ids != IGNORE).astype(np.int64), self._offsets[:-1])
 
     @property
@@ -113,7 +113,7 @@ class ParallelIds:
 
     source: IdStore
     target: IdStore
-    # of the source ids by kind ("pos", "ner"), where the corpus has them; `IGNORE` for no label
+    # labels of the source ids by kind ("pos", "ner") if the corpus has any; `IGNORE`: no label
     labels: Mapping[str, IdStore] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -200,7 +200,7 @@ class PreparedCorpus:
         return self.folder / f"train.{side}.words.gz"
 
     def word_counts(self, side: Side) -> Counter[str] | None:
-        """Count the words of train; None if the corpus was prepared before they were kept."""
+        """Return the word counts of train; None if the corpus is of a version that kept none."""
         return read_word_counts(self.word_counts_path(side))
 
     def references(self, split: str) -> list[list[str]]:
@@ -224,11 +224,11 @@ class PreparedCorpus:
         return [line.split(" ") if line else [] for line in lines]
 
     def check_files(self) -> None:
-        """Check that all its files are there and as they were written.
+        """Check that all files of the corpus are present and unchanged.
 
         Raises:
-            CorpusError: a file is missing or was changed; of the kind "corpus.edited" if text was
-                changed that is still whole.
+            CorpusError: a file is missing or was changed; of kind "corpus.edited" if it is a text
+                that was edited, not truncated.
         """
         faults = [
             (name, fault)
@@ -257,7 +257,7 @@ class PreparedCorpus:
         self._check_split(split)
         if split == "train":
             raise CorpusError(
-                "a prepared corpus has no text of train", hint="use valid or a test split"
+                "a prepared corpus keeps no text of train", hint="use valid or a test split"
             )
         name = f"text/{split}.{ending}"
         try:
@@ -350,7 +350,7 @@ def _damaged(folder: Path, fault: str) -> CorpusError:
 
 
 def _fault(path: Path, expected: Mapping[str, Any]) -> str:
-    """Say how a file differs from its record in corpus.json; empty where it does not."""
+    """Return how a file differs from its record in corpus.json; empty if it does not."""
     if not path.is_file():
         return "is missing"
     size = path.stat().st_size
@@ -360,7 +360,7 @@ def _fault(path: Path, expected: Mapping[str, Any]) -> str:
 
 
 def _is_whole_text(path: Path) -> bool:
-    """Return whether a file ends in a whole line of UTF-8, as one that somebody edited does."""
+    """Return whether a file is UTF-8 and ends in a newline, as a file edited by hand does."""
     try:
         data = path.read_bytes()
         return data.endswith(b"\n") and b"\0" not in data and bool(data.decode("utf-8"))
@@ -369,7 +369,7 @@ def _is_whole_text(path: Path) -> bool:
 
 
 def _repair_hint(folder: Path) -> str:
-    """Say how to prepare a damaged corpus again: by the command in its provenance, if any."""
+    """Return how to prepare a damaged corpus again: by the command in its provenance, if any."""
     try:
         command = str(read_json(folder / "corpus.json")["provenance"]["command"])
     except (JtransError, OSError, LookupError, TypeError):

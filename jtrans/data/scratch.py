@@ -1,4 +1,4 @@
-"""Arrays that are larger than memory should hold: written in parts to a file, then mapped."""
+"""Arrays too large for memory: written to a file in parts, then mapped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IN_MEMORY = 2**24  # bytes; smaller arrays are not worth a file
 def scratch_zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
     """Return a flat array of zeros to be filled, in a temporary file if it is large.
 
-    The system may write parts of it to the disk, and forgets the file with the array.
+    The system may move parts of it to the disk; the file disappears with the array.
 
     Raises:
         OSError: the disk has no room for it.
@@ -25,7 +25,7 @@ def scratch_zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
     if size <= IN_MEMORY or not hasattr(os, "posix_fallocate"):
         return np.zeros(count, dtype)
     with tempfile.TemporaryFile(prefix="jtrans-") as file:
-        # a full disk is an error here; where a mapped page has no room the process would be killed
+        # a full disk raises here; later, a mapped page without room would kill the process
         os.posix_fallocate(file.fileno(), 0, size)
         return np.frombuffer(mmap.mmap(file.fileno(), size), dtype)
 

@@ -21,10 +21,10 @@ class WordVariants:
     """Some variants of each different word, a pure function of seed and word.
 
     Args:
-        words: the ids of each, as the bytes of int32.
+        words: the ids of each word, as the bytes of int32.
         side: the language's vocabulary and BPE.
-        rate: the part of the merges that is dropped.
-        seed: decides which.
+        rate: the probability that a merge is dropped.
+        seed: decides which merges are dropped.
     """
 
     def __init__(self, words: Sequence[bytes], side: TextSide, rate: float, seed: int) -> None:
@@ -44,10 +44,10 @@ class WordVariants:
     def draw(
         self, types: NDArray[np.int32], random: np.random.Generator
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the pieces of a variant of each word, and their numbers.
+        """Return the pieces of one variant of each word, and the number of pieces of each.
 
         Args:
-            types: the words by number.
+            types: the words, as indices into `words`.
             random: chooses the variants.
         """
         chosen = types.astype(np.int64) * self._count + random.integers(

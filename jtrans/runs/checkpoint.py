@@ -1,4 +1,4 @@
-"""A checkpoint of a run, and what is done about damaged ones."""
+"""A checkpoint of a run, and the choice of an undamaged one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 class Checkpoint:
     """A saved state of a run."""
 
-    name: str  # step-00012000, or that of an average
+    name: str  # step-00012000, or the name of an average
     folder: Path
 
     @property
@@ -39,7 +39,7 @@ class Checkpoint:
         return self.folder / WEIGHTS
 
     def verify(self, *names: str) -> Checkpoint:
-        """Check files against their digests, where there are any, and return the checkpoint.
+        """Check files against their digests, if it has any, and return the checkpoint.
 
         Raises:
             CheckpointError: a file is missing, or was changed or truncated.
@@ -67,10 +67,10 @@ def _digest(file: Path, _changed: int, _size: int) -> str:
 
 
 def first_undamaged(checkpoints: Iterable[Checkpoint], use: Callable[[Checkpoint], Used]) -> Used:
-    """Return what `use` returns for the first checkpoint for which it meets no damage.
+    """Return the result of `use` for the first checkpoint that it does not find damaged.
 
     Raises:
-        CheckpointError: all are damaged, or `use` met another fault.
+        CheckpointError: all are damaged, or `use` found another fault.
     """
     faults: list[CheckpointError] = []
     for checkpoint in checkpoints:

@@ -51,7 +51,7 @@ class CheckpointFolder:
     def remove_leftovers(self) -> None:
         """Delete checkpoints whose writing was interrupted; the caller holds the lock.
 
-        One that was being replaced is put back.
+        A checkpoint that was being replaced is put back.
         """
         for folder in self.checkpoints_folder.glob(".step-*"):
             target = self.checkpoints_folder / folder.name[1:].split(".")[0]
@@ -64,7 +64,7 @@ class CheckpointFolder:
     def pointers(self) -> dict[str, Any]:
         """Return the names of the checkpoints `last` and `best`, and the best value.
 
-        A file that names anything but folders here is as good as none.
+        A file that names anything but folders beside it is ignored.
         """
         path = self.checkpoints_folder / POINTERS
         try:
@@ -85,7 +85,7 @@ class CheckpointFolder:
         write_json(self.checkpoints_folder / POINTERS, {**self.pointers(), **pointers})
 
     def remove_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Delete a checkpoint's folder; the name goes first, so that no half of one is left."""
+        """Delete a checkpoint's folder, renamed first so that no half of a checkpoint is left."""
         doomed = checkpoint.folder.with_name(f".{checkpoint.name}.removed")
         with contextlib.suppress(OSError):
             checkpoint.folder.rename(doomed)
@@ -96,8 +96,8 @@ class CheckpointFolder:
         """Return a checkpoint.
 
         Args:
-            selector: `best`, `last`, the number of an update, or the name of an average; `best`
-                is the last one before the first validation. If the best or the last one is
+            selector: `best`, `last`, the number of an update, or the name of an average; before
+                the first validation `best` is the last one. If the best or the last one is
                 damaged or missing, a warning is logged and the newest of the others returned.
 
         Raises:
@@ -115,7 +115,7 @@ class CheckpointFolder:
                 return first_undamaged([*pointed, *others], lambda each: each.verify(WEIGHTS))
         if selector == WINDOW:
             raise CheckpointError(
-                "a window has several checkpoints, and here one is needed",
+                "a window has several checkpoints, but only one can be used here",
                 where=str(self.folder),
                 hint=f"one of {', '.join(str(each.update) for each in self.window())}, or best; "
                 "jtrans score takes a window",

@@ -50,8 +50,8 @@ class EventLog:
     def cut_log(self, count: int) -> int:
         """Keep the first `count` events, and return how many are left.
 
-        What was logged after the newest checkpoint will happen again, but starts and ends did
-        happen.
+        Later starts and ends stay, too; all other events after the newest checkpoint will be
+        repeated.
         """
         events = self.events()
         events[count:] = [each for each in events[count:] if each.get("event") in ("start", "end")]

@@ -8,7 +8,7 @@ from pathlib import Path
 from jtrans.errors import CheckpointError, name_hint
 from jtrans.runs.run import RUNS, Run
 
-MOST_NAMED = 5  # in a hint
+MOST_NAMED = 5  # runs in a hint
 
 
 def find_run(name: str) -> Run:

@@ -45,11 +45,11 @@ class Run(CheckpointFolder, EventLog):
             folder: the folder; a link stays, and its target is written.
             config: the resolved configuration.
             pipeline: of the prepared corpus.
-            info: more for run.json.
-            replace: an existing run, whose lock the caller holds.
+            info: further entries of run.json.
+            replace: whether to replace an existing run, whose lock the caller holds.
 
         Raises:
-            JtransError: another process has created the run meanwhile, or its name is not UTF-8.
+            JtransError: another process has just created the run, or its name is not UTF-8.
         """
         _check_name(folder)
         try:
@@ -117,7 +117,7 @@ class Run(CheckpointFolder, EventLog):
 
     @property
     def label_names(self) -> dict[str, list[str]]:
-        """The names of the labels of source tokens that its model gives, by kind ("pos", "ner")."""
+        """The names of the labels of source tokens that the model predicts, by kind ("pos")."""
         return dict(self.info.get("labels") or {})
 
     @cached_property
@@ -185,7 +185,7 @@ class Run(CheckpointFolder, EventLog):
         """Lock the run for writing; reading needs no lock.
 
         Raises:
-            JtransError: another live process holds the lock; that of a dead process is taken over.
+            JtransError: another live process holds the lock; a dead process's lock is taken over.
         """
 
         def busy(owner: str) -> JtransError:

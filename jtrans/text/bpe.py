@@ -22,7 +22,7 @@ from jtrans.files import path_hint
 from jtrans.text.bpe_learning import END, learn_merges, merge_pair
 
 MARK = "@@"
-_CACHE_LIMIT = 500_000  # words; more than a corpus has: a bound for servers
+_CACHE_LIMIT = 500_000  # words, more than a corpus has: it bounds the memory of servers
 
 
 def count_words(lines: Iterable[Iterable[str]]) -> Counter[str]:
@@ -31,7 +31,7 @@ def count_words(lines: Iterable[Iterable[str]]) -> Counter[str]:
 
 
 def learn(counts: Iterable[Mapping[str, int]], merges: int, *, min_frequency: int = 2) -> str:
-    """Learn merges and return the text of the codes file, byte for byte subword-nmt's.
+    """Learn merges and return the text of the codes file, byte for byte as by subword-nmt.
 
     Args:
         counts: word counts (`count_words`), one mapping for each text; two for joint BPE.
@@ -71,7 +71,7 @@ def check_codes(codes: str, where: str | None = None) -> None:
     """Check that a text is a BPE codes file.
 
     Raises:
-        CorpusError: it is not; the error names the line.
+        CorpusError: it is not one; the error names the line.
     """
     fault = next(_faults(codes.rstrip("\n").split("\n")), None)
     if fault is not None:
@@ -86,7 +86,7 @@ def check_codes(codes: str, where: str | None = None) -> None:
 def _faults(lines: Sequence[str]) -> Iterator[str]:
     first = int(lines[0].startswith("#version:"))
     if first and lines[0].split() not in (["#version:", "0.1"], ["#version:", "0.2"]):
-        yield f"BPE codes of unknown version: {lines[0][:60]!r}; known are 0.1 and 0.2"
+        yield f"BPE codes of unknown version: {lines[0][:60]!r}; jtrans reads 0.1 and 0.2"
     for number, line in enumerate(lines[first:] or [""], start=first + 1):
         units = line.strip("\r\n ").split(" ")
         if len(units) != 2:
@@ -125,9 +125,9 @@ def _file_lines(path: Path) -> Iterator[str]:
 
 
 def text_lines(handle: IO[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 stream with their ends, split where subword-nmt splits them.
+    """Yield the lines of a UTF-8 stream with their line ends, split where subword-nmt splits them.
 
-    That is at every line boundary of Unicode (`str.splitlines`), not only at newlines.
+    That is, at every Unicode line boundary (`str.splitlines`), not only at newlines.
 
     Raises:
         CorpusError: a line is not UTF-8; the error names it.
@@ -160,8 +160,8 @@ class Bpe:
 
     Args:
         codes: the text of a codes file.
-        known: the pieces of a vocabulary: others are split into smaller ones, as far as possible,
-            as by subword-nmt's `apply-bpe --vocabulary`; None leaves them.
+        known: the pieces of a vocabulary: unknown pieces are split into smaller ones where
+            possible, as by subword-nmt's `apply-bpe --vocabulary`; None keeps them.
 
     Raises:
         CorpusError: the text is not a codes file.

@@ -33,7 +33,7 @@ def learn_merges(counts: Mapping[str, int], merges: int, *, min_frequency: int) 
 
 
 class _Learner:
-    """The words as split so far, and how often each pair of neighbours occurs."""
+    """The words as split so far, and how often each pair of neighbouring symbols occurs."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         unique: dict[str, str] = {}  # one string for each symbol, however many words have it
@@ -182,7 +182,7 @@ def _removed_pairs(old: Word, first: str, second: str) -> Iterator[Pair]:
             continue
         if i:
             yield old[i - 1], first
-        # in A B C B C the second pair yields the middle neighbours: not twice
+        # in A B C B C the second B C yields the neighbours C B: do not yield them twice
         if i + 1 < last and (old[i + 2] != first or i >= last - 2 or old[i + 3] != second):
             yield second, old[i + 2]
         i += 2

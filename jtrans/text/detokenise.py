@@ -1,7 +1,7 @@
 """Repairs of wrong spaces that detokenizer.perl leaves: "11: 30", "km / h", "he said ”".
 
 Each rule removes (a few add) a space where that is almost always right; where usage
-varies ("a—b" and "a — b", "A&M" and "A & M"), the line stays as Moses has it.
+varies ("a—b" and "a — b", "A&M" and "A & M"), the line stays as Moses joins it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ELISION = _rule(r"(?<!\w)([cdjlmnst]|\w*qu) ’ (?=\w)", r"\1’", re.IGNORECAS
 _CLOSING = [_rule(r" ”", "”"), _rule(r"(?<=[\w.,!?]) ’(?! ?\d)", "’")]
 _OPENING_DOUBLE = _rule(r"(?<=[^\s(\[/—–-])“ (?=\S)", " “")
 _OPENING_SINGLE = _rule(r"‘ (?=\w)", "‘")
-# In English detokenizer.perl has rules for these; elsewhere they occur in names.
+# detokenizer.perl handles these in English only; in other languages they occur in names.
 _NOT_ENGLISH = [
     _rule(r"(?<=\w)( '|' )(?=s\b)", "'"),  # Men 's Health, or Men' s, as quotes do
     _rule(r"(?<=\b[OD])( '|' )(?=[^\W\d_])", "'"),  # O 'Connor
@@ -54,7 +54,7 @@ class Repairs:
             self._rules += _NOT_ENGLISH
 
     def apply(self, line: str) -> str:
-        """Repair a line detokenised as by detokenizer.perl."""
+        """Repair the spaces in a line that detokenizer.perl's rules have joined."""
         for pattern, replacement in self._rules:
             line = pattern.sub(replacement, line)
         if "“" in line and "„" not in line:  # “ is the closing quote of „so“

@@ -1,6 +1,6 @@
-"""Language tags, in text and in file names, the scripts of lines, and common words.
+"""Language tags, as given and in file names, and the scripts and common words of languages.
 
-Enough to notice text largely in the wrong language, not to identify the language of a line.
+This suffices to notice text mostly in a wrong language, not to identify the language of a line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from langcodes.tag_parser import LanguageTagError
 
 from jtrans.errors import ConfigError, name_hint, usage_error
 
-# The scripts that are told apart: code in ISO 15924 -> name, as in Unicode.
+# The scripts that `main_script` distinguishes: code in ISO 15924 -> name, as in Unicode.
 _SCRIPTS = {
     "Arab": "Arabic", "Armn": "Armenian", "Bali": "Balinese", "Beng": "Bengali",
     "Cans": "Canadian_Aboriginal", "Cher": "Cherokee", "Copt": "Coptic", "Cyrl": "Cyrillic",
@@ -40,11 +40,11 @@ _SEVERAL_SCRIPTS = frozenset(
     ["az", "bs", "iu", "kk", "ks", "ku", "mn", "nan",
      "pa", "sd", "sr", "tg", "tk", "tt", "ug", "uz"]
 )  # fmt: skip
-# Chinese text quotes a word of Japanese here and there; in Japanese a third to two thirds is kana.
+# Chinese text may quote some Japanese words; a third to two thirds of Japanese text is kana.
 _LEAST_KANA = 0.1
 # A line with at least this many letters should have one in its language's script.
 _FEW_LETTERS = 5
-# Characters of each line, and lines, that `main_script` looks at.
+# The most characters of a line, and the most lines, that `main_script` looks at.
 _LONGEST, _SAMPLE = 1000, 1000
 
 # The members of the macrolanguage zh in ISO 639-3.
@@ -53,7 +53,7 @@ _CHINESE = frozenset(
      "hak", "hsn", "lzh", "mnp", "nan", "wuu", "yue", "zh"]
 )  # fmt: skip
 
-# What follows the language in the names of files: formats, states and sides of text.
+# Words that may follow the language in the name of a file: formats, states and sides of text.
 _FILE_WORD = re.compile(
     r"(?:gz|xz|zst|bz2|zip|txt|text|utf-?8|sgm|sgml|xml|tsv|csv|json|jsonl|tmx|md|out|log|"
     r"tok|detok|tokeni[sz]ed|detokeni[sz]ed|raw|norm|clean|bpe|spm|sp|lc|tc|true|cased|lower|"
@@ -61,14 +61,14 @@ _FILE_WORD = re.compile(
     r"src|source|tgt|trg|target|dev|devtest|valid|test|train)?[0-9]*",
     re.IGNORECASE,
 )
-# Codes that are also words of English, or of file names: taken for a language after a dot only,
-# or never.
+# Codes that are also English words, or common in file names: they count as languages only after a
+# dot, or never.
 _ENGLISH_WORDS = frozenset(
     ["am", "an", "as", "be", "he", "hi", "id",
      "in", "is", "it", "la", "lo", "my", "no", "or", "so", "to", "we"]
 )  # fmt: skip
 _NO_LANGUAGES = frozenset(["big", "for", "lab", "new"])
-# Locales in lower case whose region is also a language, but not one of a pair.
+# Lower-case locales whose region is also the code of a language: they are not pairs of languages.
 _COMMON_REGIONS = frozenset(["pt-br", "zh-tw"])
 _DOUBTFUL = 2
 
@@ -102,7 +102,7 @@ def language_script(language: str) -> str | None:
     """Return the script a language is usually written in, or that its tag names ("sr-Latn").
 
     Returns:
-        The name as from `main_script`; None where it is not known or several are in use.
+        Its name, as `main_script` returns it; None if it is unknown or several are in use.
     """
     tag = _parse(language)
     if tag is None:
@@ -170,8 +170,8 @@ def language_of_file(path: str | Path) -> str | None:
 
     Endings for packing, format and kind of text, and numbers, are skipped: "zh" for
     ``test.zh.xz``, ``zh.txt``, ``ref.zh.0``, ``ref-zh.txt`` and ``news.en-zh.zh``, "zh-CN" for
-    ``test.zh-CN``. Words in the middle of a name are no languages (``what.is.new.txt``), nor is
-    one of a pair (``news.en-zh.txt``).
+    ``test.zh-CN``. A word in the middle of a name is not a language (``what.is.new.txt``), nor is
+    either part of a pair (``news.en-zh.txt``).
     """
     parts = [part for part in Path(path).name.split(".") if part]
     while parts and _FILE_WORD.fullmatch(parts[-1]):
@@ -216,7 +216,7 @@ def _parse(language: str) -> langcodes.Language | None:
         return None
     if not re.match("[A-Za-z]{2,3}([-_]|$)", plain) or tag.language in (None, "mul", "zxx"):
         return None
-    # three letters are taken on trust: ISO 639-3 grows by some languages each year
+    # codes of three letters are not checked: ISO 639-3 grows by some languages each year
     known = tag if len(tag.language) == 2 else langcodes.Language.get(f"en{tag.to_tag()[3:]}")
     return tag if known.is_valid() else None
 
@@ -234,7 +234,7 @@ def _strangeness(language: str) -> int:
 
 
 def _is_file_language(part: str) -> bool:
-    """Return whether a part of a file's name is a language, and hardly anything else."""
+    """Return whether a part of a file's name is a language, and unlikely to be anything else."""
     tag = _parse(part)
     if tag is None or tag.language is None or _strangeness(part) >= _DOUBTFUL:
         return False
@@ -244,7 +244,7 @@ def _is_file_language(part: str) -> bool:
 
 @cache
 def _script_of(character: str) -> str | None:
-    """Return the script of a letter, "Kana" for those of Japanese alone; None if not known."""
+    """Return the script of a letter, "Kana" for hiragana and katakana; None if it is unknown."""
     if regex.match(r"[\p{Hiragana}\p{Katakana}]", character):
         return "Kana"
     names = (name for name, letters in _LETTERS.items() if regex.match(f"[{letters}]", character))

@@ -45,7 +45,7 @@ class CachedMoses:
         )
         self._escape = escape
         self._splits_last_stop = splits_last_stop
-        # words inside a line that do not end in a full stop; and all others by context
+        # the results of words inside a line without a final full stop, and of others by context
         self._inside: dict[str, list[str]] = {}
         self._at_edge: dict[tuple[str, bool, str], list[str]] = {}
 

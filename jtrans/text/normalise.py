@@ -17,9 +17,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _INVISIBLE = re.compile(
     "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\uffa0\ufff9-\ufffb\U000e0001]"
 )
-# Joiners that change nothing: they have a meaning between letters of scripts whose letters join
-# (Persian prefixes), after letters of India and its neighbours (half forms), and between emoji. So
-# have tags, in flags. Only the first of several joiners counts.
+# Joiners without effect. A joiner has a meaning between letters of scripts whose letters join
+# (Persian prefixes), after letters of India and its neighbours (half forms), and between emoji;
+# tags have a meaning in flags. Of several joiners only the first counts.
 _JOINING = r"[\p{Arabic}\p{Syriac}\p{Mongolian}\p{Nko}]"
 _STACKING = (
     r"[\p{Devanagari}\p{Bengali}\p{Gurmukhi}\p{Gujarati}\p{Oriya}\p{Tamil}\p{Telugu}\p{Kannada}"

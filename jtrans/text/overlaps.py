@@ -1,4 +1,4 @@
-"""Words of one text, cut in two ways, that share characters."""
+"""Match the words of two segmentations of one text by the characters they share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 def owners(words: Sequence[str], others: Sequence[str]) -> list[list[int]] | None:
     """Return for each of `others` the positions in `words` of its characters.
 
-    None if the characters of the two are not the same.
+    None if the two segmentations do not spell the same text.
     """
     if "".join(words) != "".join(others):
         return None

@@ -35,7 +35,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "lowercase": bool,
     "codes": (str, type(None)),
 }
-# Written only where they are used, so that pipelines without them keep their fingerprint.
+# Entries that are saved only if they are used: pipelines without them keep their fingerprint.
 _OPTIONAL_KINDS: dict[str, type | tuple[type, ...]] = {
     "truecase": (list, type(None)),
     "dictionary": (str, type(None)),
@@ -62,7 +62,7 @@ class TextSide:
     segmenter: str = "auto"
     lowercase: bool = False  # whether words are lower-cased after segmentation
     codes: str | None = None  # the text of a BPE codes file; None for whole words
-    # the tokens with ids
+    # the tokens and their ids
     vocabulary: Vocabulary = field(default_factory=lambda: Vocabulary.build({}))
     # how the first words of sentences are written; None leaves case alone
     truecaser: Truecaser | None = None
@@ -83,12 +83,12 @@ class TextSide:
         object.__setattr__(self, "segmenter", name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # without the parts built on first use (compiled expressions, caches)
+        # what is built on first use (compiled expressions, caches) need not, or cannot, be pickled
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @property
     def units_per_word(self) -> int:
-        """Into how many units the segmenter cuts what is one word in English, roughly."""
+        """The rough number of units that stand for one English word."""
         return units_per_word(self.segmenter, self.language)
 
     def bare(self) -> TextSide:
@@ -103,7 +103,7 @@ class TextSide:
         return self.recase(segmenter.segment(line))
 
     def normalise(self, line: str) -> str:
-        """Return a raw line without differences in spelling that have no meaning."""
+        """Return a raw line in its normal form, without differences that have no meaning."""
         line = narrowed(line, self.language) if self.narrow else line
         return normalise(line, strip_invisible=self.strip_invisible)
 

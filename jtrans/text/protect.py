@@ -1,6 +1,6 @@
 """Strings that segmentation leaves in one piece: addresses, paths, ``C++``, times, emoji.
 
-The tokeniser of Moses splits them at their punctuation, and no rule puts all of it together again.
+The Moses tokeniser splits them at their punctuation, and no rules can join all of them again.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ _EMOJI = (
     r"\p{Extended_Pictographic}(?:\ufe0f|\p{Emoji_Modifier})?[\U000e0020-\U000e007f]*"
     r"(?:\u200d\p{Extended_Pictographic}(?:\ufe0f|\p{Emoji_Modifier})?)*)+"
 )
-# They are also `protected_patterns` of sacremoses.
+# sacremoses gets them, too, as its `protected_patterns`.
 PATTERNS = (_URL, _EMAIL, _LANGUAGE, _TAG, _PATH, _TIME, _JOINED, _EMOJI)
 PROTECTED: Any = regex.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS), regex.V1)
-# Every match has one of these, and few lines have.
+# Every match contains one of these signs, and few lines do.
 _SIGN = re.compile(
     r":(?=[/0-9\\])|\\\\|[@#+\xa9\xae\u200c\u200d\u203c-\u3299\U0001f000-\U0001faff]|www[.]"
 )
 
 _STAND_IN = "THISISPROTECTED"  # sacremoses' own: a word that no rule splits
 _NUMBERED = re.compile(f"{_STAND_IN}([0-9]{{3}})")
-_MOST = 1000  # in a line; a longer one is hardly a sentence
+_MOST = 1000  # strings in a line; a line with more is hardly a sentence
 
 
 def hide(line: str) -> tuple[str, list[str]]:

@@ -29,7 +29,7 @@ class Segmenter(ABC):
     """Splits lines of one language into words.
 
     `is_for_raw_text` says whether lines should be normalised first; `dictionary` holds extra
-    words for jieba, `spaces` the borders at which it writes one (`jtrans.text.spacing`); other
+    words for jieba, `spaces` the borders at which it writes a space (`jtrans.text.spacing`); other
     segmenters ignore both. With `protect`, addresses, times and the like stay in one piece
     (`jtrans.text.protect`).
     """
@@ -64,9 +64,8 @@ class Moses(Segmenter):
     Not restored, except in protected strings: a space before ``, . ! ? ) %`` or a missing one after
     them; the direction of unpaired quotes; spaces around ``& # * + = < > — ...`` and inside quotes
     (``A&M`` comes back as ``A & M``, ``black / white`` as ``black/white``): code and markup lose
-    much. Of the lines of
-    Multi30k and Tatoeba 99.7 to 100 % come back unchanged (de, en, fr), of news 93 to 98 %
-    (`scripts/bench/round_trip.py`).
+    much. Of the lines of Multi30k and Tatoeba 99.7 to 100 % come back unchanged (de, en, fr), of
+    news 93 to 98 % (`scripts/bench/round_trip.py`).
     """
 
     _is_exact: ClassVar[bool] = False
@@ -75,7 +74,7 @@ class Moses(Segmenter):
         from sacremoses import MosesDetokenizer
 
         super().__init__(language, *more, protect=protect and not self._is_exact)
-        if not protect:  # as before there were protected strings: "deu" is not "de"
+        if not protect:  # as in pipelines without protected strings, where "deu" is not "de"
             self.language = re.split("[-_]", language.lower())[0]
         self._tokenizer = CachedMoses(
             self.language, escape=self._is_exact, splits_last_stop=self._is_exact
@@ -120,9 +119,9 @@ class Jieba(Segmenter):
 
     Spaces between two words or numbers of a script that uses spaces are restored, and those
     between a protected string (``C++``) and such a word. Beside a Chinese character or punctuation
-    there is a space if it is the rule in the training text (`spaces`). Traditional characters and
-    Cantonese are segmented, too, some of their words into single characters: jieba's dictionary is
-    mostly simplified.
+    a space is written where the training text usually has one (`spaces`). Traditional characters
+    and Cantonese are segmented, too, some of their words into single characters: most words of
+    jieba's dictionary are in simplified characters.
     """
 
     def __init__(self, *arguments: Any, **flags: Any) -> None:
@@ -144,7 +143,7 @@ class Jieba(Segmenter):
         return words
 
     def join(self, words: Sequence[str]) -> str:
-        """Join words, with spaces between two that are not Chinese, and where it is the rule."""
+        """Join words, with spaces between non-Chinese ones and where training text has them."""
         line = previous = ""
         for word in words:
             if previous and word:
@@ -206,7 +205,7 @@ class Character(Segmenter):
 class Unspaced(Character):
     """Characters of scripts without spaces (Japanese, Thai, Khmer ...), and words of all others.
 
-    A character takes its combining marks with it, a Tibetan syllable stays whole. A space is the
+    Combining marks stay with their character, and a Tibetan syllable stays whole. A space is the
     word ``▁``, except between two words of scripts with spaces.
     """
 
@@ -248,7 +247,7 @@ class Unspaced(Character):
         return line
 
     def _has_space(self, left: str, right: str) -> bool:
-        """Return whether a space between two words goes without saying."""
+        """Return whether a space between two words is implied, not a word of its own."""
         ends = left[-1:], right[:1]
         return all(ends) and all(map(self._IS_SPACED.match, ends))
 
@@ -287,13 +286,13 @@ def resolve_segmenter(name: str, language: str) -> str:
 
 
 def units_per_word(segmenter: str, language: str) -> int:
-    """Return into how many units a segmenter cuts what is one word in English, roughly."""
+    """Return the rough number of a segmenter's units that stand for one English word."""
     usual = resolve_segmenter("auto", language)
     if segmenter not in ("character", "unspaced") or usual == "jieba":
-        return 1  # Chinese has 1.2 to 1.6 characters
+        return 1  # 1.2 to 1.6 Chinese characters
     if usual == "unspaced":
-        return 3  # Japanese 2 to 3, Thai and Burmese 3 to 4
-    return 4 if segmenter == "character" else 1  # with the spaces
+        return 3  # in Japanese 2 to 3, in Thai and Burmese 3 to 4
+    return 4 if segmenter == "character" else 1  # characters, spaces counted
 
 
 def make_segmenter(
@@ -348,9 +347,9 @@ def _jieba_tokenizer(dictionary: str | None) -> Any:
 
 
 def useless_entries(dictionary: str) -> list[str]:
-    """Return the entries of a user dictionary that jieba cannot find in a text, each with its line.
+    """Return the entries of a user dictionary that jieba can never match, each with its line.
 
-    jieba cuts a line first, at all that is not Chinese, an ASCII letter or digit, or ``+#&._%-``.
+    jieba first cuts text at whatever is not Chinese, an ASCII letter or digit, or ``+#&._%-``.
     """
     blocks = _import_jieba().re_han_default
     useless = []

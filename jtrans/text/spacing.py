@@ -1,8 +1,8 @@
 """Spaces between words in Chinese text, as the training text has them.
 
 Chinese has no spaces, but beside Latin letters, digits and ASCII marks writers differ: manuals have
-"用 Python 写", most other text "用Python写". The words of jieba say nothing of it, so it is counted
-in the training text between which kinds of characters a space is the rule.
+"用 Python 写", most other text "用Python写". jieba's words do not record it, so the training text
+decides between which kinds of characters a space is the rule.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-LEAST = 5  # spaces between two kinds of characters; of fewer no rule is made
+LEAST = 5  # spaces between two kinds of characters; fewer do not make a rule
 
 
 def is_spaced(character: str) -> bool:
@@ -26,8 +26,8 @@ def is_spaced(character: str) -> bool:
 def border(left: str, right: str) -> str:
     """Return the kinds of characters that meet between two words, as two characters.
 
-    "a" is any letter or digit of a script with spaces, "字" one of other scripts; all else is
-    itself.
+    "a" is any letter or digit of a script with spaces, "字" one of other scripts; any other
+    character stands for itself.
     """
     return _kind(left[-1]) + _kind(right[0])
 
@@ -49,14 +49,14 @@ def learn_spaces(lines: Iterable[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
 
 
 def _borders(line: str, words: Sequence[str]) -> list[tuple[str, bool]]:
-    """Return the borders between words, and whether there is a space; none if they do not fit."""
+    """Return the borders between words, with whether there is a space; none if lengths differ."""
     borders = []
     place = len(words[0]) if words else 0
     for left, right in pairwise(words):
         has_space = line[place : place + 1] == " "
         borders.append((border(left, right), has_space))
         place += has_space + len(right)
-    return borders if place == len(line) else []  # lower case may be longer
+    return borders if place == len(line) else []  # lower-casing can lengthen a word
 
 
 def _kind(character: str) -> str:

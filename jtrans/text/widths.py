@@ -3,8 +3,8 @@
 Letters, digits and signs mean the same in both widths (ＡＢＣ１２３％, ABC123%), but are different
 characters, and rare ones: without a rule most are unknown to a model. Punctuation is another
 matter. Chinese is written with full-width commas and brackets, which references contain, and
-sacreBLEU's `zh` tokeniser tells ， from a comma. So NFKC, and replace-unicode-punctuation.perl of
-Moses, which fold both, suit text that is only read; in output punctuation has to stay.
+sacreBLEU's `zh` tokeniser distinguishes ， from a comma. So NFKC and Moses'
+replace-unicode-punctuation.perl, which fold both, suit input only; in output punctuation must stay.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from jtrans.text.language import base_language
 
 _OFFSET = ord("！") - ord("!")
 _NARROW = {code + _OFFSET: code for code in range(ord("!"), ord("~") + 1)}
-# Punctuation that is written in full width, by language: GB/T 15834-2011, JIS X 4051 (which knows
-# ．as a full stop).
+# Punctuation that is written in full width, by language: GB/T 15834-2011, JIS X 4051 (which has ．
+# as a full stop).
 _MARKS = {"zh": "！（），：；？［］～", "ja": "！（），．：；？［］～"}
 
 
 def narrowed(line: str, language: str) -> str:
-    """Return a line with ASCII characters in the place of their full-width forms.
+    """Return a line with full-width forms replaced by ASCII characters.
 
     The punctuation of Chinese and Japanese stays in lines of these languages.
     """
@@ -36,7 +36,7 @@ def _table(language: str) -> dict[int, int]:
 
 
 def is_mostly_wide(lines: Iterable[str]) -> bool:
-    """Return whether more Latin letters and digits have their full width than not."""
+    """Return whether most Latin letters and digits of the lines are full-width."""
     wide = narrow = 0
     for line in lines:
         for character in line:

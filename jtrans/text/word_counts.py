@@ -1,7 +1,7 @@
-"""How often each word of a training text occurs, as a file.
+"""The file with the number of times that each word of a training text occurs.
 
-The words are those before BPE, all of them: a vocabulary counts pieces, and leaves out what is
-rarer than its threshold. A prepared corpus holds the counts of both sides, a run those of the
+All words before BPE are counted, while a vocabulary counts pieces and leaves out those rarer than
+its threshold. A prepared corpus holds the counts of both sides, a run those of the
 target side.
 """
 
@@ -21,9 +21,9 @@ LEVEL = 6  # of compression: higher ones take longer and save little
 
 
 def write_word_counts(path: Path, counts: Mapping[str, int]) -> None:
-    """Write counts, the same bytes for the same counts."""
+    """Write word counts; equal counts give equal bytes."""
     words = sorted(counts)
-    words.sort(key=counts.__getitem__, reverse=True)  # equal counts stay in order
+    words.sort(key=counts.__getitem__, reverse=True)  # stable: ties stay in order of text
     content = {"format": FORMAT, "words": words, "counts": [counts[word] for word in words]}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     write_bytes(path, gzip.compress(data, LEVEL, mtime=0), durable=False)

@@ -527,4 +527,4 @@ def test_only_score_takes_a_window(
     run = _with_window(_run_of(corpus, make_run), 10, 20)
     for command in (["translate", run, "--input", "x"], ["analyze", "length", run]):
         result = jtrans(*command, "--checkpoint", "window")
-        assert result.code == 2 and "here one is needed" in result.err
+        assert result.code == 2 and "only one can be used here" in result.err

@@ -156,7 +156,7 @@ def test_without_an_end_of_its_own_a_schedule_ends_with_the_updates(name: str) -
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"schedule": {"name": "cosine"}, "max_epochs": 3}, "must know where it ends"),
+        ({"schedule": {"name": "cosine"}, "max_epochs": 3}, "needs the update at which it ends"),
         ({"schedule": {"name": "wsd", "warmup": 9}, "max_updates": 9}, "within its warm-up"),
         ({"schedule": {"name": "cosine", "warmup": 9, "updates": 9}}, "within its warm-up"),
         ({"schedule": {"name": "noam", "updates": 9}}, "a setting of cosine and wsd"),

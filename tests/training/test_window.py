@@ -139,6 +139,6 @@ def test_where_one_checkpoint_is_needed_a_window_is_refused(
 ) -> None:
     config = make_config(validate_every=2, max_updates=6, keep={"window": 3, "last": 1})
     train(config, data=corpus.folder, run=tmp_path / "run")
-    with pytest.raises(CheckpointError, match="here one is needed") as caught:
+    with pytest.raises(CheckpointError, match="only one can be used here") as caught:
         Run(tmp_path / "run").checkpoint("window")
     assert str(caught.value.hint).startswith("one of 2, 4, 6, or best")
