@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Weights = NDArray[np.float32]
 
 START, END = "<s>", "</s>"
-# Most weights of one pair, half a gigabyte in float32: a joint system of 7 layers and 4 heads
+# The most weights of one pair, half a gigabyte in float32: a joint system of 7 layers and 4 heads
 # reaches this at 130 x 130 tokens.
 MOST_WEIGHTS = 128_000_000
 ALONG_SOURCE = ("target", "source", "source")  # a joint system, one attention per target position
@@ -42,7 +42,7 @@ class LayerMap:
     kind: str  # the name without the layer, such as ``joint.source``
     layer: int | None  # counted from 1; None if a system has only one
     has_heads: bool  # whether the first axis of `weights` is heads (not features, or absent)
-    axes: tuple[str, ...]  # the others, out of ``source`` and ``target``; the last is attended over
+    axes: tuple[str, ...]  # the other axes, ``source`` or ``target``; the last is attended over
     weights: Weights  # [heads or features, *axes]
 
     @property
@@ -96,12 +96,12 @@ def explain(
 
     Args:
         model: in evaluation mode.
-        pipeline: of its run.
+        pipeline: the text pipeline of its run.
         source: raw text.
         predicted: target subwords without end mark, given or the system's own.
 
     Raises:
-        DecodingError: an empty sentence, or too many weights to hold.
+        DecodingError: a sentence is empty, or the weights are too many to hold in memory.
     """
     import torch
 

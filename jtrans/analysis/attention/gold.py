@@ -28,7 +28,7 @@ _NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.]+)?", re.ASC
 _OCH = re.compile(r"([SP])\s+(\d+)\s+(\d+)", re.ASCII)
 _LABEL = re.compile(r"(?<=\d)\s+([SP])(?!\S)")  # "1-2 P" is one pair
 _SENTENCE = re.compile(r"SENT:\s*(\d+)", re.ASCII)
-ENOUGH = 5  # sentences with links: one of them has a link of a first word
+ENOUGH = 5  # sentences with links: at least one of them surely links its first word
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ def error_rates(
 class _Link(NamedTuple):
     line: int  # of the file, from 1
     text: str
-    sentence: int | None  # as in the file, None for that of the line
+    sentence: int | None  # its number in the file; None: that of the line
     words: tuple[str, str]  # source and target, as in the file
     is_sure: bool
-    null: str = "NULL"  # how the format writes no word, where words are counted from 1
+    null: str = "NULL"  # the number of "no word" in formats that count words from 1
 
     def numbers(self, first: int) -> list[int | None]:
         """Return the numbers of both words, counted from 0; None for no word.
@@ -88,17 +88,17 @@ def read_gold(
     target: Sequence[Sequence[str]],
     base: int | None = None,
 ) -> list[GoldAlignment | None]:
-    """Read gold alignments; None for sentences that are not among those the file numbers.
+    """Read gold alignments; None for each sentence that a file with sentence numbers leaves out.
 
     Args:
-        path: of a file in one of the formats.
+        path: a file in one of the formats.
         source: source words of every sentence, to check the word numbers.
         target: target words of every sentence, likewise.
         base: the number of the first word, and of the first sentence where these are numbered;
             None: 0 for Pharaoh, else 1.
 
     Raises:
-        CorpusError: a wrong number of lines, another format, or a word that does not exist.
+        CorpusError: a wrong number of lines, another format, or a link to a word out of range.
     """
     lines = read_line_file(path)
     links = list(_links(lines, path))

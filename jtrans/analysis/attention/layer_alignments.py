@@ -1,8 +1,8 @@
 """Word alignments from the attention of each layer, and their alignment error rate.
 
-Attention from target to source positions, and the Reduction's weights, are computed with the
-reference as decoder input, and read off by both rows (`jtrans.decoding.word_alignments`): which is
-better differs between systems and layers. Of several references, the first is used.
+The attention from target to source positions, or the Reduction's weights, are computed with the
+(first) reference as decoder input. Links are read off in both ways of
+`jtrans.decoding.word_alignments`, as neither is better for all systems and layers.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ NOTE = (
 )
 BEST_NOTE = (
     "The layer and row with the lowest alignment error rate (AER) of all runs of a system, chosen "
-    "on these gold alignments, and so somewhat too good; the last column says out of how many. "
-    "Row: predicting a word, or reading it as the last one."
+    "on these gold alignments, so that the rate is somewhat too low; the last column counts the "
+    "candidates. Row: the position that predicts the word, or the one that has just read it."
 )
 
 
 @dataclass(frozen=True)
 class LayerAlignment:
-    """The word alignments of all sentences from one layer, by one of the `READINGS`."""
+    """The word alignments of all sentences from one layer, read off in one of the `READINGS`."""
 
     layer: str
     reading: str
@@ -97,15 +97,15 @@ def alignment_tables(
 def find_gold(
     study: Study, path: Path | None = None, base: int | None = None
 ) -> list[GoldAlignment | None] | None:
-    """Read gold alignments from a file, else those of the prepared corpus; None without any.
+    """Read gold alignments from a file, or those of the prepared corpus; None if there are none.
 
     Args:
-        study: its runs' words are those that are aligned.
-        path: of a file.
+        study: the words of its runs are aligned.
+        path: the file; None for the corpus.
         base: the number of the first word in that file, see `read_gold`.
 
     Raises:
-        CorpusError: they do not match the split, or are empty.
+        CorpusError: the alignments do not match the split, or are empty.
     """
     if path is None:
         path, base = study.corpus.folder / "text" / f"{study.split}.alignments.txt", 0

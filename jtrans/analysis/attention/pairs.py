@@ -22,7 +22,7 @@ class ExplainedPair:
     text: str  # the translation, raw text
     line: int | None  # of the split, counted from 0; None for a sentence the user typed
     explanation: Explanation  # all maps
-    shown: list[View]  # the views selected
+    shown: list[View]  # the selected views
     cell: tuple[int, int]  # (target, source) positions of the slices
 
     def to_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def explain_pair(
     not in the vocabulary.
 
     Raises:
-        DecodingError: an empty or too long sentence, or no such layer, head or token.
+        DecodingError: a sentence is empty or too long, or there is no such layer, head or token.
     """
     unknown = unknown_pieces(translator.pipeline, source)
     if unknown:

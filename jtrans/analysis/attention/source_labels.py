@@ -1,8 +1,8 @@
 """Quality by part of speech and entity of the source words, and how well these are tagged.
 
 As compare-mt (Neubig et al., 2019) does with labels of the source, a word of the reference has the
-label of the source word that it is aligned to: the first one, where there are several. Words that
-are aligned to none are left out.
+label of the source word that it is aligned to, or of the first one if there are several. Words
+without a link are left out.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class _TargetLabels:
     """The labels of the words of the reference, by one kind."""
 
     kind: str
-    names: list[str]  # those that occur, in the corpus's order
-    numbers: list[list[int]]  # of every word of every sentence; -1 for none
+    names: list[str]  # labels that occur, in the corpus's order
+    numbers: list[list[int]]  # the label of every word of every sentence; -1 for none
     note: str  # where the alignments come from
 
     @property
@@ -69,8 +69,8 @@ def label_figures(
 
     Args:
         study: its corpus has labels in the split.
-        path: a file of word alignments, see `find_gold`; None for those of the corpus, else those
-            of the attention of the first system that has some.
+        path: a file of word alignments, see `find_gold`; None for those of the corpus or, if it has
+            none, of the attention of the first system that has some.
         base: the number of the first word in that file.
 
     Raises:
@@ -136,7 +136,7 @@ def _of_target(
     names: list[list[str | None]] = []
     for size, labels, links in zip(sizes, source, alignments, strict=True):
         target_labels: list[str | None] = [None] * size
-        for i, j in sorted(links, reverse=True):  # the first source word is the last to be written
+        for i, j in sorted(links, reverse=True):  # written last, the first source word wins
             label = labels[i]
             target_labels[j] = target_labels[j] if label is None else _shown(kind, label)
         names.append(target_labels)
@@ -148,7 +148,7 @@ def _of_target(
 
 
 def _shown(kind: str, label: str) -> str:
-    """Return a label as the name of a bin: the type of an entity, wherever the word is in it."""
+    """Return a label as the name of a bin: of an entity only its type, without B- or I-."""
     if kind != NER:
         return label
     return NO_ENTITY if label == OUTSIDE else label.partition("-")[2]
@@ -218,7 +218,7 @@ def matches_by_label(
     Args:
         hypotheses: the words of every sentence.
         references: the same.
-        labels: of every word of `references`, from 0, below `count`; -1 for none.
+        labels: the label of every word of `references`, from 0, below `count`; -1 for none.
         count: the number of labels.
 
     Returns:
@@ -228,7 +228,7 @@ def matches_by_label(
     for reference, numbers in zip(references, labels, strict=True):
         for word, label in zip(reference, numbers, strict=True):
             usual[word][label] += 1
-    sums = np.zeros((len(references), count + 1, 3))  # the last row takes the words without label
+    sums = np.zeros((len(references), count + 1, 3))  # the last row collects words without a label
     for row, hypothesis, reference, numbers in zip(
         sums, hypotheses, references, labels, strict=True
     ):

@@ -30,10 +30,10 @@ class ViewSelection:
     layer: int | str | None = None  # counted from 1; None for the last; ``all`` for every one
     # counted from 1; None for the mean over heads; ``all`` for every one
     head: int | str | None = None
-    # of the slices of a joint system, a number counted from 1 or text; None for that of the
-    # strongest (target, source) cell
+    # the source token of the slices of a joint system: its number from 1, or its text; None for
+    # the token of the strongest (target, source) cell
     source_token: str | None = None
-    target_token: str | None = None  # the same for the target
+    target_token: str | None = None  # likewise, the target token of the slices
 
     def cell(self, explanation: Explanation) -> tuple[int, int]:
         """Return the (target, source) positions of the slices, from 0.
@@ -96,7 +96,7 @@ def views(explanation: Explanation, selection: ViewSelection | None = None) -> l
     """Return one view per kind of attention of a system.
 
     Args:
-        explanation: of one pair.
+        explanation: the attention maps of one pair.
         selection: the layers, heads and slices. A stack with fewer layers than the requested
             number shows its last layer.
 
@@ -179,7 +179,7 @@ def _matrix(
 
 
 def _axes(layer_map: LayerMap) -> tuple[str, str]:
-    """Return the labels of the rows and the columns: of the first axis and the last."""
+    """Return the labels of the first axis, for rows, and of the last axis, for columns."""
     row = SOURCE if layer_map.axes[0] == "source" else PREDICTED
     return row, SOURCE if layer_map.axes[-1] == "source" else READ
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from jtrans.errors import ConfigError, name_hint
 
-BINS = 5  # of the reference scripts
+BINS = 5  # as in the reference scripts
 KINDS = ("reference", "quantile")
 
 
@@ -21,7 +21,7 @@ class Bins:
     """Adjacent bins, the last one open-ended."""
 
     starts: tuple[int, ...]  # the lowest value of each bin, increasing
-    shown_from: int = 0  # the number in labels for the value 0; 1 for positions counted from 1
+    shown_from: int = 0  # what labels show for the value 0; 1 for positions counted from 1
     is_above: bool = False  # whether the last label is ``>10``, not ``11+``
 
     @classmethod
@@ -36,12 +36,12 @@ class Bins:
 
     @classmethod
     def up_to(cls, edges: Sequence[int], *, lowest: int = 0, shown_from: int = 0) -> Bins:
-        """Make bins that end with every edge, and one for what is above: ``1–5, 6–10, >10``.
+        """Make bins that end at the edges, and one for larger values: ``1–5, 6–10, >10``.
 
         Args:
-            edges: the highest number of every bin, as shown.
-            lowest: the lowest value there is; the first bin begins with it.
-            shown_from: the number in labels for the value 0.
+            edges: the highest number of every bin, as its label shows it.
+            lowest: the lowest possible value, where the first bin begins.
+            shown_from: the number that labels show for the value 0.
         """
         starts = [edge + 1 - shown_from for edge in edges]
         inside = tuple(start for start in starts if start > lowest)
@@ -76,7 +76,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class Binning:
-    """The user's choice of bins: those of the reference scripts, equal numbers, or edges."""
+    """The user's choice of bins: as in the reference scripts, of equal counts, or with edges."""
 
     kind: str = "reference"  # ``reference`` or ``quantile``
     edges: tuple[int, ...] | None = None  # the highest number of each bin; takes precedence
@@ -95,9 +95,9 @@ class Binning:
         """Return the bins for some values.
 
         Args:
-            values: all that have a bin.
+            values: all values to be put into bins.
             reference: the bins of the reference scripts.
-            lowest: where the first bin begins; None: at 1 as shown, or below where values are.
+            lowest: where the first bin begins; None: at the label 1, or at a lower value if any.
         """
         shown_from = reference.shown_from
         if self.edges is not None:

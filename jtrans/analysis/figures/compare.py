@@ -29,7 +29,7 @@ from jtrans.evaluation.seeds import SeedSample, compare_means
 
 SHOWN = 10  # sentences and n-grams in each direction
 SMOOTHING = 1.0
-SEEDS_NOTE = " Of several seeds, the text and the scores of the first."
+SEEDS_NOTE = " If a system has several seeds, text and scores are those of the first."
 
 Ngram = tuple[str, ...]
 
@@ -104,7 +104,7 @@ def _bleu_of_some(
 def _compared(
     first: SeedSample, other: SeedSample, systems: Sequence[SeedSample], sentences: int
 ) -> list[Cell]:
-    """Return both means, their difference and its p; None: no data."""
+    """Return both means, their difference and its p-value; None where there is no data."""
     if not sentences:
         return [None, None, None, None]
     known = [sample.mean if np.isfinite(sample.mean) else None for sample in (first, other)]
@@ -120,7 +120,7 @@ def sentence_scores(study: Study, subject: Subject, metric: str) -> NDArray[np.f
 
     Args:
         study: provides the references, all of which are used.
-        subject: the system; of several seeds, the first is shown and scored.
+        subject: the system; if it has several seeds, the first is shown and scored.
         metric: ``chrf`` or ``bleu`` (sentence BLEU of effective order).
     """
     scorer: Any = CHRF(lowercase=study.lowercase)

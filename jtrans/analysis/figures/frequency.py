@@ -1,8 +1,8 @@
 """Accuracy and F-measure by training frequency (Figure 4, right).
 
-docs/systems.md 11.2, and the F-measure of words by training frequency as compare-mt (Neubig et al.,
-2019) defines it. Words are counted when a corpus is prepared; tokens have counts in the vocabulary.
-Both use one reference, as compare-mt does: the first, if a split has several.
+Accuracy as in docs/systems.md 11.2, F-measure of words as compare-mt (Neubig et al., 2019) defines
+it. Words are counted when a corpus is prepared; the vocabulary has the counts of tokens. Both use
+one reference, as compare-mt does: the first, if a split has several.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def frequency_figures(
 
 
 def token_bins(vocabulary: Vocabulary) -> Bins:
-    """Return the reference's bins: as wide as a fifth of the number of dictionary entries."""
+    """Return the bins of the reference scripts: each covers a fifth of the vocabulary's size."""
     return Bins.equal(max(1, (len(vocabulary) - len(SPECIALS)) // BINS))
 
 
@@ -86,8 +86,8 @@ def matches_by_bin(
 ) -> NDArray[np.float64]:
     """Count words by sentence and bin: matched, in the hypothesis, in the reference.
 
-    A word is matched as often as it occurs in both sentences; its bin is given by its training
-    frequency, 0 for unknown words.
+    A word matches as often as it occurs in both sentences. Its training frequency, 0 for unknown
+    words, gives its bin.
 
     Returns:
         [sentences, bins, 3].
@@ -107,8 +107,8 @@ def matches_by_bin(
 def f_measure(sums: NDArray[Any]) -> NDArray[np.float64]:
     """Return the F-measure of summed counts, [..., 3] -> [...]; nan where there are no words.
 
-    Half the sum of precision and recall over their product is matches over the mean of both
-    totals. Words of the bin on one side only give 0.
+    The harmonic mean of precision and recall is the matches over the mean of both totals. It is 0
+    if only one side has words of the bin.
     """
     matched, written, expected = np.moveaxis(sums, -1, 0)
     return divide(2 * matched, written + expected)

@@ -9,14 +9,14 @@ from jtrans.analysis.figures.results import Cell, Heatmap, Table
 from jtrans.evaluation.names import file_names
 from jtrans.models.zoo import system_configs
 
-if TYPE_CHECKING:  # it loads torch
+if TYPE_CHECKING:  # importing it would load torch
     from jtrans.models.base import TranslationModel
 
 EMBEDDING, OUTPUT = "emb.", "out"
 NOTE = (
     "A row is the input of a layer, the last row the output of the stack; a column is the "
     "embedding or the output of an earlier layer. Weights are neither bounded nor normalised, "
-    "and outputs differ in size where they are not normed before (post-norm)."
+    "and outputs differ in size where they are not normalised before weighting (post-norm)."
 )
 
 
@@ -36,10 +36,10 @@ def systems_with_layer_weights() -> list[str]:
 
 
 def layer_tables(models: Iterable[tuple[str, TranslationModel]]) -> list[Table]:
-    """Return the weights of every stack of some models, by name, after a summary of all.
+    """Return a summary of some models, then the weights of each of their stacks.
 
-    The weights are tables [L + 1, L + 1] of zeros above the diagonal: row k is the input of layer
-    k + 1, its columns are the embedding and the outputs of layers 1 to k.
+    The weights are tables [L + 1, L + 1], 0 above the diagonal: row k is the input of layer k + 1,
+    its columns are the embedding and the outputs of layers 1 to k.
     """
     weights = [(name, model.layer_weights()) for name, model in models]
     endings = [f"-{name}" for name in file_names([name for name, _ in weights])]

@@ -1,7 +1,7 @@
 """Length ratio, and translation quality by source length (Figure 3 of the paper).
 
-docs/systems.md 11.3 and 11.4. The sentence score is that of the reference scripts, smoothed and
-on its own scale; corpus BLEU of each bin complements it. All three use all references of a split.
+See docs/systems.md 11.3 and 11.4. The sentence score of the reference scripts is smoothed and on a
+scale of its own; corpus BLEU of each bin complements it. All three use all references of a split.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jtrans.evaluation.bleu import MAX_ORDER, bleu_counts, bleu_of
 from jtrans.evaluation.scores import tokenizer_name
 
 Words = Sequence[str]
-GAP = 10  # source words of a bin
+GAP = 10  # width of a bin in source words
 NO_FOUR_GRAMS = "BLEU has no data where no sentence or translation has four tokens."
 
 

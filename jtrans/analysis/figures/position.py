@@ -1,8 +1,8 @@
 """How often the correct next token is the most probable, by target position (Figure 4, left).
 
-docs/systems.md 11.1. The reference definition counts BPE subwords and ``</s>``, and its late bins
-contain only long sentences; the two other figures count words and divide sentences into fifths.
-If a split has several references, only the first is scored.
+The definition of the paper (docs/systems.md 11.1) counts BPE subwords and ``</s>``, and its late
+bins contain only long sentences; of the other two figures one counts words, the other divides
+sentences into fifths. If a split has several references, only the first is scored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jtrans.analysis.study.members import Member
 from jtrans.analysis.study.study import Study, Subject
 from jtrans.decoding.word_alignments import word_numbers
 
-GAP = 10  # positions of a bin
+GAP = 10  # width of a bin in positions
 TEACHER_FORCED = "Share of reference tokens that the model finds most probable"
 FIFTHS = ("first fifth", "second", "third", "fourth", "last fifth")
 
@@ -38,7 +38,7 @@ def position_figures(study: Study, binning: Binning = AS_IN_PAPER) -> list[Figur
 def accuracy_values(
     study: Study, hits: Callable[[Member], NDArray[np.bool_]]
 ) -> list[tuple[Subject, list[NDArray[np.float64]]]]:
-    """Return the operands of the `ratio` of an accuracy, per system and seed, [items, 2]."""
+    """Return hits and ones, whose `ratio` is the accuracy, per system and seed, [items, 2]."""
     return [(s, [with_ones(hits(member)) for member in s.run_members]) for s in study.with_model]
 
 
@@ -77,7 +77,7 @@ def _words(study: Study, binning: Binning) -> list[Figure]:
     begins = np.cumsum(lengths) - lengths
     position = np.arange(len(sentence)) - np.repeat(begins, lengths)
     bins = binning.make(position, Bins.equal(GAP, shown_from=1))
-    # by the middle of a word, so that the bins of a sentence are the same read backwards
+    # by the middle of a word, so that a sentence is divided alike from either end
     fifth = (2 * position + 1) * BINS // (2 * np.repeat(lengths, lengths))
     return [
         binned_figure(
@@ -117,7 +117,7 @@ def word_of_token(member: Member) -> NDArray[np.int64]:
     """Return the number of the word that each reference token belongs to, -1 for ``</s>``."""
     side = member.run.pipeline.target
     numbers: list[int] = []
-    first = 0  # word of the sentence
+    first = 0  # the number of the sentence's first word
     for pieces in member.reference_pieces:
         words = first + word_numbers(side, pieces)
         numbers += [*words.tolist(), -1]

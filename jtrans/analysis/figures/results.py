@@ -22,7 +22,7 @@ class Series:
     values: list[float | None]  # None where there is no data
     low: list[float | None]  # lower ends of the 95 % bootstrap intervals
     high: list[float | None]  # upper ends
-    index: int = 0  # of the system among those analysed; decides its colour everywhere
+    index: int = 0  # the system's place among those analysed; decides its colour everywhere
     # sample standard deviation between seeds, None without several seeds
     spread: list[float | None] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Figure:
     baseline: float | None = None  # a reference value, drawn as a line, such as a length ratio of 1
     digits: int = 3  # after the decimal point, in tables
     count_label: str = "items"  # the unit of `counts`
-    highest: float | None = 1.0  # possible value, None without limit; the lowest is 0
+    highest: float | None = 1.0  # the highest possible value, None without limit; the lowest is 0
 
     @property
     def empty_bins(self) -> list[int]:
@@ -71,9 +71,9 @@ class Heatmap(Table):
 
     question: str = ""  # one sentence: the question it answers
     system: str = ""
-    part: str = ""  # of the system
+    part: str = ""  # the stack of the system that has these weights
     column_axis: str = ""
-    # of every number in the sum of the absolute numbers of its row
+    # the share of every number in the sum of the absolute numbers of its row
     shares: list[list[float | None]] = field(default_factory=list)
 
     @property

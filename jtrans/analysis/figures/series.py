@@ -69,8 +69,8 @@ def binned_figure(
         bins: their labels.
         score: turns sums into values, [..., columns] -> [...].
         sentence: the sentence of each item; None if the items are the sentences.
-        highest: possible value, None without limit.
-        words: the other fields of the figure.
+        highest: the highest possible value, None without limit.
+        words: the other fields of the figure: its name, title, question, labels and note.
     """
     sentence = np.arange(len(study)) if sentence is None else sentence
     shape = (len(study), len(bins))
@@ -104,8 +104,8 @@ def pooled_series(
         sums: per seed, [sentences, bins, columns]; a column after the first is above 0 if a
             sentence has an item in a bin.
         score: turns sums into values, [..., columns] -> [...]; nan without items.
-        highest: possible value: seeds that vary much do not widen an interval beyond it, nor
-            below 0.
+        highest: the highest possible value: an interval is cut off there and at 0, however much
+            seeds vary.
     """
     values = np.stack([score(seed.sum(axis=0)) for seed in sums])  # [seeds, bins]
     drawn = np.stack([score(study.bootstrap.sums(seed)) for seed in sums])  # [seeds, samples, bins]

@@ -4,8 +4,8 @@ Every chart is drawn twice, wide with the names beside the lines and narrow for 
 wide one would be scaled until it is unreadable; the style sheet shows one of them.
 
 Classes: ``s0``, ``s1``, ... the colours of `scales`; ``grid``, ``axis``, ``quiet`` grey elements;
-``hollow`` marks of bins with few items. No two labels touch: long ones are cut, broken or turned,
-and of many only every n-th is written.
+``hollow`` marks of bins with few items. No two labels touch: long labels are cut, broken or turned,
+and where there are many, only every n-th is written.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from jtrans.analysis.output.scales import (
 from jtrans.analysis.output.tables import shown, shown_value
 
 Point = tuple[float, float]
-Scale = Callable[[float], float]  # where a value lies, in px
+Scale = Callable[[float], float]  # from a value to its place in px
 SMALL = 10.5  # px, the font size of numbers of items
 LINE = 14.5  # px from one line of text to the next
-SPACE = 6  # px between two labels, at least
+SPACE = 6  # px, the least distance of two labels
 LONGEST = 150  # px of a label that is turned
 NAME_WIDTH = 200  # px of a name beside a chart
 ROW = 30  # px of one system in a dot plot
 DODGE = 5  # px between the points of two systems in one bin
-NAME_GAP = 15  # px between two names, at least
+NAME_GAP = 15  # px, the least distance of two names
 NARROW, WIDE = 340, 680  # px
 
 
@@ -81,7 +81,7 @@ class _Canvas:
         kind: str = "",
         anchor: str = "start",
         *,
-        is_turned: bool = False,  # to be read upwards
+        is_turned: bool = False,  # by 90 degrees, to be read upwards
     ) -> None:
         turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if is_turned else ""
         self.parts.append(
@@ -248,7 +248,7 @@ def _curves(curves: Sequence[Curve], x_label: str, y_label: str, title: str, nar
 
 
 def _canvas(systems: Sequence[Series | Curve], narrow: bool, ends: tuple[float, float]) -> _Canvas:
-    """Return a canvas with room for the labels of the y axis, and beside a wide plot for names."""
+    """Return a canvas with room for the labels of the y axis and, if wide, for names beside it."""
     left = 14 + max(map(text_width, tick_labels(ticks(*ends))))
     if narrow:
         return _Canvas(narrow, 190, max(44, left), NARROW - 16, 26, 190)
@@ -259,7 +259,7 @@ def _canvas(systems: Sequence[Series | Curve], narrow: bool, ends: tuple[float, 
 
 
 def _horizontal(canvas: _Canvas, ends: tuple[float, float], *, has_grid: bool = False) -> Scale:
-    """Draw an x axis of numbers under the plot; return where a value lies."""
+    """Draw an x axis of numbers under the plot; return its scale."""
     marks = ticks(*ends, 4 if canvas.is_narrow else 6)
     scale = (canvas.right - canvas.left) / (marks[-1] - marks[0])
 
@@ -282,12 +282,12 @@ def _horizontal(canvas: _Canvas, ends: tuple[float, float], *, has_grid: bool = 
 
 
 def _every(width: float, slot: float) -> int:
-    """Return n such that labels of a width do not touch if only every n-th is written."""
+    """Return n such that every n-th label can be written: each has a `width`, one per `slot`."""
     return max(1, math.ceil((width + SPACE) / slot))
 
 
 def _vertical(canvas: _Canvas, ends: tuple[float, float], label: str) -> Scale:
-    """Draw the y axis; return where a value lies."""
+    """Draw the y axis; return its scale."""
     marks = ticks(*ends)
     scale = (canvas.base - canvas.top) / (marks[-1] - marks[0])
 
@@ -302,7 +302,7 @@ def _vertical(canvas: _Canvas, ends: tuple[float, float], label: str) -> Scale:
 
 
 def _bin_labels(canvas: _Canvas, figure: Figure, centre: Sequence[float], slot: float) -> None:
-    """Write the bins and their numbers of items: one under the other, or turned where too wide."""
+    """Write every bin with its number of items below; both are turned where they are too wide."""
     room = slot - SPACE
     lines = [_broken(label, room) for label in figure.bins]
     counts = [f"n {count:,}" for count in figure.counts]
@@ -338,7 +338,7 @@ def _broken(label: str, room: float) -> list[str]:
 def _name_ends(
     canvas: _Canvas, systems: Sequence[Series | Curve], ends: Sequence[float | None]
 ) -> None:
-    """Write the names beside the ends of lines, if wide, moved apart where they would touch."""
+    """Write the names beside the ends of the lines of a wide plot, moved apart where needed."""
     if canvas.is_narrow:
         return
     placed = sorted((end, order) for order, end in enumerate(ends) if end is not None)

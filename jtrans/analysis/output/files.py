@@ -39,7 +39,7 @@ def write_results(items: Sequence[Figure | Table], folder: Path, *, prefix: str 
 
 
 def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
-    """Whether all files with exactly these numbers exist: drawing takes most of the time."""
+    """Whether all files exist with exactly these numbers, so that drawing them can be saved."""
     is_drawn = isinstance(item, Figure | Heatmap)
     endings = ("csv", "json", "svg", "png") if is_drawn else ("csv", "json")
     paths = [_with(folder / f"{prefix}{item.name}", ending) for ending in endings]
@@ -48,7 +48,7 @@ def is_written(item: Figure | Table, folder: Path, *, prefix: str = "") -> bool:
     try:
         return bool(read_json(paths[1]) == as_json(item))
     except JtransError:
-        return False  # damaged: written again
+        return False  # damaged: must be written again
 
 
 def write_alignments(

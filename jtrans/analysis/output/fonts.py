@@ -29,12 +29,12 @@ PREFERRED = (
 
 @contextmanager
 def drawing_style(style: Any, families: list[str]) -> Iterator[None]:
-    """Draw with a style and fonts, and without warnings of letters that no font has."""
+    """Draw with a style and fonts, without warnings about characters that no font has."""
     import matplotlib
 
-    # it would report every family that has no face of exactly the weight asked for
+    # matplotlib would report every family without a face of exactly the requested weight
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    # the generic name is for SVG on machines without these families, whose default has serifs
+    # the generic name: machines without these families would show an SVG in their font with serifs
     fonts: Any = {"font.family": [*families, "sans-serif"], "font.sans-serif": families}
     with matplotlib.rc_context({**style, **fonts}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")
@@ -70,13 +70,13 @@ def installed_fonts() -> dict[str, str]:
 
 
 def _by_plainness(entry: Any) -> tuple[bool, str]:
-    """Sort the upright face last, so that it is kept."""
+    """Return a key that sorts the upright face last, so that it is kept."""
     return (str(entry.style) == "normal", str(entry.fname))
 
 
 @cache
 def _characters(family: str) -> frozenset[str]:
-    """Return the characters a family has; none where its file cannot be read."""
+    """Return the characters of a family; empty if its file cannot be read."""
     from matplotlib.ft2font import FT2Font
 
     try:

@@ -14,11 +14,11 @@ from jtrans.analysis.output.plots import PLAIN, save
 from jtrans.progress import Progress
 
 CELL = 0.26  # inches
-LETTER = 0.085  # inches a letter of a label takes
-MOST_COLUMNS = 4  # of panels
-FIRST_UPRIGHT = 0x2E7F  # of the characters of Chinese, Japanese and Korean
+LETTER = 0.085  # inches, the width of a letter of a label
+MOST_COLUMNS = 4  # panels side by side
+FIRST_UPRIGHT = 0x2E7F  # code point: Chinese, Japanese and Korean characters come after it
 _GREY = "#555555"
-MOST_LETTERS = 30  # of a label
+MOST_LETTERS = 30  # longer labels are cut
 
 
 def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
@@ -34,7 +34,7 @@ def draw_view(view: View, stem: Path, progress: Progress) -> list[Path]:
     with drawing_style({**PLAIN, "svg.fonttype": "none"}, families):
         figure = _figure(view)
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # once is enough for all formats
+        figure.set_layout_engine("none")  # one layout serves all formats
         return save(figure, stem, dots=160)
 
 
@@ -52,7 +52,7 @@ def _cut(view: View) -> View:
 
 
 def _figure(view: View) -> Any:
-    """Lay the panels out on a grid, labels of the axes at its edges only."""
+    """Lay the panels out on a grid, with labels of the axes at its edges only."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -78,7 +78,7 @@ def _figure(view: View) -> Any:
 
 
 def _size(matrix: Matrix) -> tuple[float, float]:
-    """Return the inches one panel needs with its labels."""
+    """Return the width and height of a panel with its labels, in inches."""
     beside = LETTER * max(map(_width, matrix.rows))
     above = LETTER * max(map(_width, matrix.columns))
     R, C = matrix.values.shape

@@ -1,4 +1,4 @@
-"""Text that fits where it is shown: estimated widths, names and words cut, lines broken."""
+"""Make text fit where it is shown: estimate widths, cut names and words, break lines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 CUT = "…"
-NAME_LETTERS = 26  # of a system beside a chart or over a column
-LONG_TEXT, TAIL = 400, 100  # letters of a sentence shown in full, and of the end of a longer one
-SEPARATORS = "/-_. "  # after one of these a shared beginning of names may end
+NAME_LETTERS = 26  # the longest name of a system beside a chart or over a column
+LONG_TEXT, TAIL = 400, 100  # letters: longer sentences are cut; what is kept of their end
+SEPARATORS = "/-_. "  # a beginning that names share ends after one of these
 # Shares of the font size in DejaVu Sans, the widest of the usual faces: an estimate from above.
 SLIM, MIDDLE, CAPITAL, BROAD, SQUARE = 0.42, 0.64, 0.78, 1.0, 1.3
 SLIM_LETTERS, BROAD_LETTERS = frozenset("fijlrtI .,:;'!|()[]-/"), frozenset("mwMW@%—…")
-BOLD = 1.12  # times wider
+BOLD = 1.12  # times as wide as the regular weight
 
 
 def text_width(text: str, size: float = 12.0, *, bold: bool = False) -> float:
@@ -27,24 +27,24 @@ def _share(character: str) -> float:
     if character in BROAD_LETTERS:
         return BROAD
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0.0  # drawn over its neighbour, or not at all
+        return 0.0  # combined with its neighbour, or invisible
     if unicodedata.east_asian_width(character) in "WF":
         return SQUARE
     return CAPITAL if character.isupper() or not character.isascii() else MIDDLE
 
 
 def shorten(text: str, most: int) -> str:
-    """Cut a text of more than `most` characters in the middle, brackets at its end if possible."""
+    """Cut a text of more than `most` characters, keeping brackets at its end if possible."""
     if len(text) <= most:
         return text
     tail = (most - 1) // 3
     if text.endswith(")") and 0 < (ending := len(text) - text.rfind(" (")) <= 2 * most // 3:
-        tail = ending  # which runs these are: (seeds 1–3)
+        tail = ending  # it names the runs: (seeds 1–3)
     return f"{text[: most - 1 - tail]}{CUT}{text[len(text) - tail :]}"
 
 
 def excerpt(text: str) -> str:
-    """Return a text, a long one with the number of letters left out of its middle."""
+    """Return a text; the middle of a long one is replaced by the number of letters left out."""
     if len(text) <= LONG_TEXT:
         return text
     left_out = f"{CUT} [{len(text) - LONG_TEXT:,} characters left out] {CUT}"
@@ -52,7 +52,7 @@ def excerpt(text: str) -> str:
 
 
 def isolated(text: str) -> str:
-    """Return a text whose direction does not change that of its neighbours in a line of text."""
+    """Return a text in marks that keep its direction from changing that of the text around it."""
     return f"\u2068{text}\u2069"
 
 
@@ -65,9 +65,9 @@ def fit(text: str, width: float, size: float = 12.0, *, bold: bool = False) -> s
 
 
 def short_names(names: Sequence[str], most: int = NAME_LETTERS) -> list[str]:
-    """Return names of at most `most` letters: long ones lose what they share, then their middle.
+    """Return names of at most `most` letters: long ones lose a shared beginning, then their middle.
 
-    Names that would look the same after the cut lose what only they share.
+    Names that would then look the same lose the beginning that they alone share.
     """
     if max(map(len, names), default=0) <= most:
         return list(names)
@@ -83,7 +83,7 @@ def short_names(names: Sequence[str], most: int = NAME_LETTERS) -> list[str]:
 def fitted_names(names: Sequence[str], width: float, size: float = 12.0) -> list[str]:
     """Return the names of systems as they fit a width in bold.
 
-    Where one does not fit, none says its seeds, unless the seeds tell systems apart.
+    If a name does not fit, all lose their seeds, unless only the seeds tell systems apart.
     """
     if any(text_width(name, size, bold=True) > width for name in names):
         bare = [name.rpartition(" (seeds ")[0] or name for name in names]

@@ -1,4 +1,4 @@
-"""Figures as SVG and PNG for print: direct labels, and no marks without data."""
+"""Figures as SVG and PNG for print: names beside the lines, and gaps where there is no data."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ STYLE: Any = {
     "svg.fonttype": "path",
 }
 WIDTH, HEIGHT = 5.2, 3.0  # inches: one column and a half
-MANY_BINS = 6  # more have smaller labels
-MOST_LABELS = 18  # of bins: as many as there are parts of speech
-NAME_WIDTH, ROOM = 130.0, 240.0  # points: of a system's name, of the axis beside names
-MORE = 1.2  # inches for labels that are turned
-SHIFT = 0.08  # of a bin, from one system to the next
+MANY_BINS = 6  # the labels of more bins are smaller
+MOST_LABELS = 18  # bins with a label: enough for all parts of speech
+NAME_WIDTH, ROOM = 130.0, 240.0  # points: width of a system's name, of the axis beside names
+MORE = 1.2  # inches, additional height for turned labels
+SHIFT = 0.08  # from one system to the next, as a share of a bin's width
 LABEL_GAP = 0.075  # least distance of two labels, as a share of the axis
 
 
@@ -93,7 +93,7 @@ def save(canvas: Any, stem: Path, *, dots: int) -> list[Path]:
 def _lines(axes: Axes, figure: Figure) -> None:
     count = len(figure.series)
     for number, series in enumerate(figure.series):
-        shift = SHIFT * (number - (count - 1) / 2)  # intervals side by side, not one on another
+        shift = SHIFT * (number - (count - 1) / 2)  # intervals side by side, not overlapping
         _line(axes, figure, series, shift)
     axes.set_xlim(-0.4, len(figure.bins) - 0.6)
     is_wide = _are_wide(figure)
@@ -118,7 +118,7 @@ def _names(figure: Figure) -> list[str]:
 
 
 def _are_wide(figure: Figure) -> bool:
-    """Whether the labels under the axis are turned, too wide to stand side by side."""
+    """Whether labels under the axis are too wide to stand side by side, and so are turned."""
     labels = _names(figure) if figure.kind == "bars" else figure.bins
     return max(text_width(label, 9) for label in labels) * len(labels) > ROOM
 
@@ -145,10 +145,10 @@ def _line(axes: Axes, figure: Figure, series: Series, shift: float) -> None:
 
 
 def _end_labels(axes: Axes, figure: Figure) -> None:
-    """Write each system's name at the end of its line, moved apart where two would meet."""
+    """Write each system's name at the end of its line, moved apart where two would overlap."""
     low, high = axes.get_ylim()
     ends = []
-    right = axes.get_xlim()[1]  # not over the axis, and there even where the last bin is empty
+    right = axes.get_xlim()[1]  # outside the axes, even if the last bin is empty
     for name, series in zip(_names(figure), figure.series, strict=True):
         known = [place for place, value in enumerate(series.values) if value is not None]
         ends.append((series.values[known[-1]] or 0.0 if known else low, name, series.index))

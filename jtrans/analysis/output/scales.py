@@ -20,11 +20,11 @@ COLOURS = [
     "#56B4E9",  # sky
     "#000000",
 ]
-# the same where text is written in them, and on the dark page: contrast 4.5 at least
+# the same for text, and for the dark page: with a contrast of at least 4.5
 TEXT_COLOURS = ["#0072B2", "#C25600", "#008662", "#A36186", "#9C6C00", "#3B7CA1", "#000000"]
 DARK_COLOURS = ["#4799C8", "#E18B47", "#47B99A", "#DA9FC0", "#EDBA47", "#85C9EF", "#E9E9EE"]
-FLAT = 1e-6  # of the values: a smaller range is none
-FEW = 20  # items: the value of a bin with fewer is hardly more than chance
+FLAT = 1e-6  # relative to the values: a smaller range counts as empty
+FEW = 20  # items: with fewer, the value of a bin is little more than chance
 
 
 def colour(index: int) -> str:
@@ -43,7 +43,7 @@ def is_few(figure: Figure, place: int) -> bool:
 
 
 def few_note(figure: Figure) -> str:
-    """Return what hollow marks mean if the figure has any, else nothing."""
+    """Return the meaning of hollow marks, empty if the figure has none."""
     valued = set(range(len(figure.bins))) - set(figure.empty_bins)
     is_hollow = any(is_few(figure, place) for place in valued)
     return f"hollow: fewer than {FEW} {figure.count_label}" if is_hollow else ""
@@ -61,7 +61,7 @@ def empty_runs(figure: Figure) -> list[tuple[int, int]]:
 
 
 def extremes(figure: Figure) -> tuple[float, float]:
-    """Return the ends of a figure's axis: all its numbers lie between them."""
+    """Return the ends of a figure's value axis, which all its numbers lie between."""
     values = [
         value
         for series in figure.series
@@ -72,7 +72,7 @@ def extremes(figure: Figure) -> tuple[float, float]:
 
 
 def widened(low: float, high: float, highest: float | None = None) -> tuple[float, float]:
-    """Return a range that is not empty, nor goes below 0 or above the highest possible value."""
+    """Return a range that is not empty, within 0 and the highest possible value."""
     if high - low >= FLAT * max(1.0, abs(low), abs(high)):
         return low, high
     half = abs(low) / 2 if abs(low) > FLAT else 0.5
@@ -81,7 +81,7 @@ def widened(low: float, high: float, highest: float | None = None) -> tuple[floa
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Return round numbers from at most `low` to at least `high`."""
+    """Return about `most` round numbers, the first at most `low`, the last at least `high`."""
     low, high = widened(low, high)
     raw = (high - low) / (most - 1)
     power = 10.0 ** math.floor(math.log10(raw))

@@ -1,4 +1,4 @@
-"""Figures and tables as text: to read, and as CSV."""
+"""Figures and tables as readable text and as CSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEIGHT_COLUMNS = ("map", "layer", "head", "row", "row_token", "column", "column_
 
 
 def shown_table(item: Figure | Table) -> tuple[list[str], list[list[str]]]:
-    """Return columns and rows to read: for a figure a column per system, value and interval."""
+    """Return headings and rows of readable text; a figure has a column per system."""
     if isinstance(item, Table):
         rows = [
             [_shown_in(column, cell) for column, cell in zip(item.columns, row, strict=True)]
@@ -35,7 +35,7 @@ def shown_table(item: Figure | Table) -> tuple[list[str], list[list[str]]]:
 
 
 def shown(cell: Cell, digits: int = DIGITS) -> str:
-    """Return a cell as text to read."""
+    """Return a cell as readable text."""
     if cell is None:
         return NO_DATA
     if isinstance(cell, float):
@@ -44,14 +44,14 @@ def shown(cell: Cell, digits: int = DIGITS) -> str:
 
 
 def _shown_in(column: str, cell: Cell) -> str:
-    """Return a cell of a table; a p-value at the floor of the resampling is a bound."""
+    """Return a cell of a table; the lowest p-value that resampling gives is shown as a bound."""
     if column == "p" and isinstance(cell, float):
         return p_text(cell, SAMPLES).removeprefix("p ").removeprefix("= ")
     return shown(cell, SCORE_DIGITS if SCORE.search(column) else DIGITS)
 
 
 def shown_value(figure: Figure, series: Series, place: int) -> str:
-    """Return a value of a figure as text to read, with its interval and the spread of seeds."""
+    """Return a value of a figure as readable text, with its interval and the spread of seeds."""
     low, high = series.low[place], series.high[place]
     text = shown(series.values[place], figure.digits)
     if low is not None and high is not None:
@@ -72,7 +72,7 @@ def numeric_columns(item: Figure | Table) -> list[bool]:
 
 
 def to_csv(table: Table) -> str:
-    """Return a table as CSV, numbers in full; an empty cell is "no data"."""
+    """Return a table as CSV with unrounded numbers; an empty cell means "no data"."""
     return _csv(table.columns, table.rows)
 
 

@@ -11,13 +11,13 @@ from jtrans.analysis.figures.results import Heatmap
 from jtrans.analysis.output.fonts import drawing_style, fonts_for
 from jtrans.analysis.output.plots import PLAIN, save
 
-MOST_LABELLED = 13  # columns whose cells have room for their numbers
-MOST_TICKS = 20  # labels on an axis; of more, every n-th
-CELL, SMALL_CELL = 0.46, 0.13  # inches, of cells with and without their numbers
+MOST_LABELLED = 13  # columns: the cells of wider tables have no room for their numbers
+MOST_TICKS = 20  # labels on an axis; if there are more, every n-th is written
+CELL, SMALL_CELL = 0.46, 0.13  # inches, the side of cells with and without numbers
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
 GREY = "#555555"
-DARK = 0.55  # of the greatest weight: darker cells have white numbers
-LEGEND = 280.0  # px; beside a table that is narrower, else in its empty corner
+DARK = 0.55  # share of the greatest weight above which numbers are white
+LEGEND = 280.0  # px; beside a narrower table, otherwise in the table's empty corner
 WIDTHS = (("wide", 680), ("narrow", 340))  # px, of the two drawings for a page
 
 
@@ -28,7 +28,7 @@ def greatest(item: Heatmap) -> float:
 
 
 def ticks(labels: list[str]) -> list[int]:
-    """Return the places of the labels that are written: the first, every n-th, and the last."""
+    """Return the indices of the labels to write: the first, every n-th, and the last."""
     step = math.ceil(len(labels) / MOST_TICKS)
     last = len(labels) - 1
     return [place for place in range(0, last, step) if last - place >= step] + [last]

@@ -25,7 +25,7 @@ from jtrans.progress import Progress
 from jtrans.runs import Run
 
 MOST_NAMES = 3  # in the title
-# the kinds of errors that cost the section of labels
+# the kinds of errors for which only the section of labels is left out
 OPTIONAL = (
     "corpus.no-labels",
     "corpus.other-labels",
@@ -42,14 +42,14 @@ class SystemSummary:
     """
 
     name: str
-    index: int  # of its colour
-    kind: str | None = None  # of network, such as ``reformer-fast``
-    parameters: int | None = None  # trainable numbers
-    updates: float | None = None  # of training up to the checkpoints that were used
-    minutes: float | None = None  # of training in all
-    tokens_per_second: float | None = None  # when it translated the split
-    checkpoints: Sequence[tuple[str, str]] = ()  # that were used, and their runs' folders
-    frozen: int = 0  # numbers that were not trained
+    index: int  # decides its colour
+    kind: str | None = None  # the kind of network, such as ``reformer-fast``
+    parameters: int | None = None  # trainable
+    updates: float | None = None  # up to the checkpoints in use
+    minutes: float | None = None  # of the whole training
+    tokens_per_second: float | None = None  # of the translation of the split
+    checkpoints: Sequence[tuple[str, str]] = ()  # those in use, and their runs' folders
+    frozen: int = 0  # parameters that were not trained
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ReportData:
     warnings: list[str]  # caveats for the reader
     systems: list[SystemSummary]
     scores: ReportScores
-    curves: Mapping[str, list[Curve]]  # of validation BLEU and loss, by these names
+    curves: Mapping[str, list[Curve]]  # of validation, by ``BLEU`` and ``loss``
     sections: list[ReportSection]
     different: list[ExampleSentence]  # examples where systems differ most
     drawn: list[ExampleSentence]  # examples drawn at random
@@ -183,7 +183,7 @@ def _summary(subject: Subject) -> SystemSummary:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of some values, None if one of them is not known."""
+    """Return the mean of some values, None if any is unknown."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if len(known) == len(values) else None
 

@@ -16,14 +16,14 @@ from jtrans.text.language import base_language
 EACH_WAY, RANDOM = 3, 5
 MOST_WORDS = 40  # a longer source is hard to read on a page
 SEED = 1
-MOST_UNITS = 2000  # words or letters compared: the time grows with their square
-MOST_DROPPED = 120  # letters of words that a translation lacks
+MOST_UNITS = 2000  # words or letters to compare: the time grows with their square
+MOST_DROPPED = 120  # letters shown of words that a translation lacks
 UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # compared letter by letter
 
 
 @dataclass(frozen=True)
 class TranslationPart:
-    """A span of a translation, or what the reference has there instead or besides."""
+    """A span of a translation, or the reference's text that the translation lacks there."""
 
     text: str
     is_shared: bool  # with the reference
@@ -35,9 +35,9 @@ class ExampleTranslation:
     """The translation of a sentence by one system."""
 
     name: str
-    index: int  # of the system's colour
-    # the translation, split where it departs from the reference and returns to it; of several
-    # references, the most similar one
+    index: int  # decides the system's colour
+    # the translation, split where it departs from the most similar reference and where it returns
+    # to it
     parts: list[TranslationPart]
     score: float  # chrF2 of this text
 
@@ -81,7 +81,7 @@ def choose_examples(study: Study) -> tuple[list[ExampleSentence], list[ExampleSe
 
 
 def _distinct(study: Study, lines: Sequence[int], seen: set[str], count: int) -> list[int]:
-    """Return the first lines whose source was not seen yet, and remember those."""
+    """Return the first `count` lines whose source is not in `seen`, and add their sources to it."""
     result: list[int] = []
     for line in lines:
         if len(result) < count and study.source_lines[line] not in seen:
@@ -120,8 +120,8 @@ def compare_texts(
     """Split a translation into spans that the reference has in the same order, and other spans.
 
     Words are compared, or letters where the language writes no spaces. The spans make up the
-    text, spaces included; between them stand the words that only the reference has, if any are
-    shared.
+    text, spaces included. If any words are shared, those that only the reference has stand between
+    the spans.
     """
     # Latin words and numbers stay whole in a text of Chinese characters
     pattern = r"\S+" if is_spaced else r"[0-9A-Za-z\u00c0-\u024f]+|\S"
@@ -154,7 +154,7 @@ def compare_texts(
 
 
 def between(parts: Sequence[TranslationPart], first: int, last: int) -> list[TranslationPart]:
-    """Return the spans between two places of a translation, with the words it lacks there."""
+    """Return the spans from letter `first` to `last`, with the words that are missing there."""
     result, place = [], 0
     for part in parts:
         start, place = place, place + len(part.text) * (not part.is_dropped)

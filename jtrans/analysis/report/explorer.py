@@ -26,10 +26,10 @@ from jtrans.analysis.study.study import Study
 from jtrans.text.vocabulary import UNK
 
 MOST_SENTENCES = 5
-MOST_LETTERS = 60  # of a sentence in the list to choose from
-PIECES = (6, 24)  # shortest and longest sentence: short ones show little, long ones are unreadable
-MOST_PIECES = 60  # of a sentence: the maps of a translation that loops fill pages with one row
-MOST_BYTES = 1_200_000  # of weights in a page, before base64 adds a third
+MOST_LETTERS = 60  # shown of a sentence in the list to choose from
+PIECES = (6, 24)  # of a sentence: shorter ones show little, longer ones are unreadable
+MOST_PIECES = 60  # of a translation: one that loops would fill pages with its maps
+MOST_BYTES = 1_200_000  # of the weights on a page, before base64 adds a third
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class CompactMap:
 
     kind: str  # such as ``joint.source``
     title: str  # the kind in words
-    axes: list[str]  # what the axes are; the last one is attended over
-    shape: list[int]  # their sizes
+    axes: list[str]  # the names of the axes; the last is attended over
+    shape: list[int]  # the sizes of the axes
     data: str  # the weights as bytes in base64
 
     @classmethod
@@ -58,8 +58,8 @@ class CompactExplanation:
     text: str  # the translation as raw text
     source: list[str]  # pieces, the end mark last
     predicted: list[str]  # target pieces, the end mark last
-    cell: list[int]  # target and source position to begin with
-    maps: list[CompactMap]  # all attentions
+    cell: list[int]  # the target and source position shown first
+    maps: list[CompactMap]  # every attention map
 
     @classmethod
     def of(cls, explanation: Explanation, text: str) -> CompactExplanation:
@@ -80,7 +80,7 @@ class ExploredSentence:
 
     line: int | None  # of the split, counted from 0; None for a sentence the user typed
     source: str  # raw text
-    reference: str  # raw text, of several the first; empty where there is none
+    reference: str  # raw text, the first if there are several; empty if there is none
     pairs: list[CompactExplanation]  # one per system
 
     def to_json(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class ExploredSentence:
 
 
 def explored_sentences(study: Study, lines: Sequence[int]) -> list[ExploredSentence]:
-    """Return the attention of the first lines that are short enough, as far as they fit a page."""
+    """Return the attention of the first lines of suitable length, as many as fit a page."""
     lines = _short_lines(study, lines)
     explained = [explain_lines(s.run_members[0], lines) for s in study.with_model]
     result: list[ExploredSentence] = []
@@ -122,7 +122,7 @@ def explorer(systems: Sequence[tuple[str, int]], sentences: Sequence[ExploredSen
     """Return the explorer with its data, a part of a page.
 
     Args:
-        systems: name and index of the colour, in the order of every sentence's pairs.
+        systems: the name and index (for its colour) of each, in the order of a sentence's pairs.
         sentences: at least one.
     """
     data = {"sentences": [sentence.to_json() for sentence in sentences]}
@@ -133,11 +133,11 @@ def attention_page(pairs: Sequence[Sequence[ExplainedPair]]) -> str:
     """Return a page with the explorer alone.
 
     Args:
-        pairs: of every system, the same sentences.
+        pairs: for every system its explained pairs, with the same sentences for all.
     """
     names = [explained[0].system for explained in pairs]
     sentences = []
-    for same in zip(*pairs, strict=True):  # one sentence, every system
+    for same in zip(*pairs, strict=True):  # the pairs of one sentence
         compact = [CompactExplanation.of(p.explanation, p.text) for p in same]
         sentences.append(ExploredSentence(same[0].line, same[0].source, "", compact))
     systems = [(name, number) for number, name in enumerate(names)]
@@ -146,7 +146,7 @@ def attention_page(pairs: Sequence[Sequence[ExplainedPair]]) -> str:
 
 
 def _short_lines(study: Study, lines: Sequence[int]) -> list[int]:
-    """Return the first lines with neither too few nor too many subwords; else the shortest."""
+    """Return the first lines within `PIECES`; if there are none, the shortest."""
 
     def longest(line: int) -> int:
         members = [subject.run_members[0] for subject in study.with_model]
@@ -195,6 +195,6 @@ def _translation_pieces(member: Member, line: int) -> list[str]:
     unknown = side.vocabulary.token(UNK)
     pieces: list[str] = []
     for word in member.translation.words[line]:
-        # not to be split into letters: the model did write this one token
+        # the model wrote this as a single token, which must not be split into letters
         pieces += [word] if word == unknown else side.split([word])
     return pieces

@@ -17,21 +17,21 @@ from jtrans.analysis.figures.results import NO_DATA, Figure, Table
 from jtrans.analysis.output.labels import short_names, shorten
 from jtrans.analysis.output.tables import numeric_columns, shown_table
 
-WORD_LETTERS = 12  # more in a cell need a column with room to break lines
-CELL_LETTERS = 80  # of a text in a table
-NOTHING = "–"  # no data, where there is little room
+WORD_LETTERS = 12  # a column with longer cells needs room to break lines
+CELL_LETTERS = 80  # longer texts in a table are cut
+NOTHING = "–"  # short for "no data"
 INTERVAL = re.compile(r" (?=[\[±])")  # before an interval or the spread of seeds
 
-Row = list[tuple[str, str]]  # value, and what stands small beside or below it
+Row = list[tuple[str, str]]  # values, each with the small text beside or below it
 
 
 @dataclass(frozen=True)
 class PageTable:
     """A table ready for the template."""
 
-    facts: list[tuple[str, str]]  # heading and text of columns that say the same in every row
-    headings: list[tuple[str, str]]  # and the kind of the column: number, word or text
-    groups: list[tuple[str, list[Row]]]  # heading, may be empty, and rows
+    facts: list[tuple[str, str]]  # heading and text of columns whose rows are all the same
+    headings: list[tuple[str, str]]  # each with the kind of its column: number, word or text
+    groups: list[tuple[str, list[Row]]]  # a heading, which may be empty, and rows
 
 
 def page_table(item: Figure | Table) -> PageTable:
@@ -73,7 +73,7 @@ def _row(row: Sequence[str], places: Sequence[int], numeric: Sequence[bool]) -> 
 
 
 class NameMarker:
-    """Marks the names of systems in text, so that their direction leaves the text as it is."""
+    """Isolates the names of systems in text, so that a right-to-left name does not reorder it."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._short = dict(zip(names, short_names(names), strict=True))
@@ -81,7 +81,7 @@ class NameMarker:
         self._names = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, ordered))})(?!\w)")
 
     def __call__(self, text: str, *, is_short: bool = False) -> Markup:
-        """Return a text as HTML with every name of a system isolated, and shortened if asked."""
+        """Return a text as HTML with every name of a system isolated, and shortened if `is_short`."""
         parts = self._names.split(text)
         for place in range(1, len(parts), 2):
             name = self._short[parts[place]] if is_short else parts[place]

@@ -16,7 +16,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a page; `css`, `script` and `version` are given to every one."""
+    """Return a page; its template also gets `css`, `script` and `version`."""
     environment = _environment()
     palette = list(zip(COLOURS, TEXT_COLOURS, DARK_COLOURS, strict=True))
     colours = environment.get_template("colours.css").render(palette=palette)

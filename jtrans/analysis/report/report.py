@@ -27,7 +27,7 @@ from jtrans.files import write_text
 from jtrans.progress import Progress
 
 PAGE = "report.html"
-MOST_HIDDEN = 4_000  # letters of a long text that can be opened
+MOST_HIDDEN = 4_000  # letters of a long text that are on the page, folded
 SENTENCES = "compare-sentences"
 LANGUAGES = {
     "cs": "Czech",
@@ -144,7 +144,7 @@ def _entry(item: Figure | Table) -> dict[str, Any]:
 
 
 def _scores_json(data: ReportData) -> dict[str, Any]:
-    """Return the scores by name: names are different."""
+    """Return the scores by the names of the systems, which are distinct."""
     return {
         system.name: {metric: asdict(value) for metric, value in values.items()}
         for system, values in zip(data.systems, data.scores.systems, strict=True)

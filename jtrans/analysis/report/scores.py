@@ -24,7 +24,7 @@ class MetricValue:
     value: float
     interval: float | None  # half the width of the 95 % interval, over sentences and seeds
     spread: float | None  # sample standard deviation between seeds, None without several seeds
-    mark: str = ""  # of a significant difference from the first system, else empty (`significance`)
+    mark: str = ""  # for a significant difference from the first system (see `significance`)
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class ReportScores:
 
 
 def report_scores(study: Study, progress: Progress) -> ReportScores:
-    """Return all systems' scores in every metric, from the first run's result cache if possible.
+    """Return every system's scores in every metric, against all references of the split.
 
-    All references of the split are used.
+    They are read from the result cache of the first run if possible.
     """
     translations = [
         [subject.name, *(member.hypotheses for member in subject.members)]

@@ -37,7 +37,7 @@ def load_study(
 
     Args:
         runs: at least one; those that differ only by seed become one system.
-        split: of the prepared corpus, which must hold the same text and references for all runs.
+        split: a split of the prepared corpus; its text must be the same for all runs.
         decoding: which checkpoint, and how it is loaded and translates.
         data: a prepared corpus to use instead of each run's own.
         hypotheses: files of translations by other tools.
@@ -119,7 +119,7 @@ def open_windows(
 ) -> list[Member]:
     """Return every checkpoint of the runs' best windows of validations as a member of its own.
 
-    The arguments are those of `open_members`, the checkpoint excepted.
+    The arguments are those of `open_members`, without a checkpoint.
 
     Raises:
         JtransError: a run without a window, or what `open_members` refuses.
@@ -137,7 +137,7 @@ def open_windows(
 
 
 def system_names(runs: Sequence[Run], files: Sequence[Path] = ()) -> list[str]:
-    """Return a name for every run, then for every file, all different.
+    """Return distinct names for all runs, then all files.
 
     Raises:
         ConfigError: a run or a file is given twice.
@@ -152,7 +152,7 @@ def open_corpus(run: Run, data: Path | None) -> PreparedCorpus:
     """Return the prepared corpus to score or analyse a run on.
 
     Raises:
-        CorpusError: there is none, or it is of other languages.
+        CorpusError: there is no corpus, or it has other languages.
     """
     folder = data or run.info.get("data")
     if folder is None or not PreparedCorpus.exists(Path(folder)):
@@ -186,14 +186,14 @@ def seed_of(run: Run) -> int:
 
 
 def _training_text(run: Run) -> Any:
-    """Return the digests of the text a run was trained on, None where they are not known."""
+    """Return the digests of the text a run was trained on, None if unknown."""
     return (run.info.get("train") or {}).get("sha256")
 
 
 def _shared_lines(
     runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the source lines and all reference sets of a split, the same for all runs."""
+    """Return the source lines and all reference sets of a split, which all runs must share."""
     texts = [(corpus.raw_lines(split, "source"), corpus.references(split)) for corpus in corpora]
     others = [run.name for run, text in zip(runs, texts, strict=True) if text != texts[0]]
     if others:
@@ -212,7 +212,7 @@ def _shared_lines(
 def _common_text(
     runs: Sequence[Run], corpora: Sequence[PreparedCorpus], split: str, words: StudyWords
 ) -> SplitText:
-    """Return the text that all corpora share, as words of the study."""
+    """Return the text that all corpora share, with its words as the study splits them."""
     source, (first, *more) = _shared_lines(runs, corpora, split)
     return SplitText(
         split,
@@ -225,7 +225,7 @@ def _common_text(
 
 
 def seed_group_names(groups: Sequence[Sequence[Member | FileMember]]) -> list[str]:
-    """Return a name for every group of members that differ only by seed, all different."""
+    """Return distinct names for groups of members that differ only by seed."""
     names = [[member.name for member in group] for group in groups]
     seeds = [
         [0 if member.run is None else seed_of(member.run) for member in group] for group in groups
@@ -244,8 +244,8 @@ def _warnings(members: Sequence[Member]) -> list[str]:
     words = first.words
     if words.is_mixed:
         warnings.append(
-            "the runs segment words differently: what counts words splits the lines of all "
-            f"systems by {words.target.segmenter}"
+            "the runs segment words differently: wherever words count, the lines of all systems "
+            f"are split by {words.target.segmenter}"
         )
     lower = [member.name for member in members if member.run.pipeline.target.lowercase]
     if len(lower) not in (0, len(members)):

@@ -28,7 +28,7 @@ from jtrans.progress import Progress
 from jtrans.runs import Run
 from jtrans.text.pipeline import TextSide
 
-if TYPE_CHECKING:  # they load torch
+if TYPE_CHECKING:  # importing them would load torch
     from jtrans.decoding.translator import Translator
     from jtrans.models.base import TranslationModel
 
@@ -42,7 +42,7 @@ class SplitText:
     reference_lines: list[str]  # raw text; where there are several references, the first
     source_words: list[list[str]]  # words of the study, before BPE
     reference_words: list[list[str]]
-    # further references of the same lines, raw text and words
+    # further references of the same lines, as raw text and as words
     more_references: Sequence[tuple[list[str], list[list[str]]]] = ()
 
     @property
@@ -58,7 +58,7 @@ class SplitText:
 
     @property
     def only_first(self) -> str:
-        """An addition to the note of numbers that use only one reference; often empty."""
+        """A sentence for the notes of figures that use only one reference; often empty."""
         number = len(self.references)
         return f" Of the {number} references of a sentence, the first." if number > 1 else ""
 
@@ -73,7 +73,7 @@ class Member:
 
     name: str  # as shown to the user
     run: Run
-    corpus: PreparedCorpus  # it is studied on
+    corpus: PreparedCorpus  # the split is one of its splits
     text: SplitText
     words: StudyWords  # those of `text`
     decoding: DecodingChoices  # which checkpoint, and how it is loaded and translates
@@ -94,7 +94,7 @@ class Member:
         return self.words_by(self.words)
 
     def words_by(self, words: StudyWords) -> list[list[str]]:
-        """Return its translations split by `words`; its own words where these are the same."""
+        """Return its translations split by `words`, from its own words if these are the same."""
         if not words.is_mixed:
             return [words.fold(line) for line in self.translation.words]
         return [words.split(line) for line in self.hypotheses]
@@ -152,9 +152,9 @@ class Member:
     def cached(
         self, measurement: str, *, all_references: bool = False, **options: Any
     ) -> CachedResult:
-        """Return the place of a measurement on this split in the run's result cache.
+        """Return the entry of a measurement on this split in the run's result cache.
 
-        The first reference decides the result, or all of them, and so do the `options`.
+        The result depends on the first reference or on all, and on the `options`.
         """
         references = self.text.references if all_references else [self.text.reference_lines]
         return cached_measurement(
@@ -169,7 +169,7 @@ class Member:
 
     @cached_property
     def translation(self) -> SplitTranslation:
-        """The translations of the split, with their own words and the time taken."""
+        """The translations of the split, with the run's own words and the time taken."""
         split, source = self.text.split, self.text.source_lines
         cached = cached_translations(
             self.run, self.checkpoint, split, source, self._search, self.decoding.precision
@@ -184,7 +184,7 @@ class Member:
         return translation
 
     def lines_of_split(self) -> AbstractContextManager[None]:
-        """Add the split to errors of its lines."""
+        """Name the split in errors about its lines."""
         return lines_of(f"{self.text.split} of {self.corpus.folder}")
 
     def _score_references(self) -> dict[str, Any]:
@@ -208,12 +208,12 @@ class FileMember:
 
     Args:
         name: as shown to the user.
-        path: of the file.
-        text: of the split.
-        words: those of `text`.
+        path: the file.
+        text: the text of the split.
+        words: how the study splits lines into words.
 
     Raises:
-        CorpusError: the file cannot be read, or has another number of lines.
+        CorpusError: the file cannot be read, or its number of lines is not that of the split.
     """
 
     run: None = None
@@ -236,7 +236,7 @@ class FileMember:
 
 
 def _check_lines(lines: Sequence[Any], text: SplitText, where: str, hint: str) -> None:
-    """Refuse hypotheses that are not one per source line."""
+    """Raise a CorpusError unless there is one hypothesis per source line."""
     if len(lines) != len(text.source_lines):
         raise CorpusError(
             f"{how_many(len(lines), 'translation')}, but {text.split} has "

@@ -17,7 +17,7 @@ def score_runs(
 
     Args:
         members: the runs, the baseline first; all references of their text are used.
-        metrics: out of `ALL_METRICS`.
+        metrics: names out of `ALL_METRICS`.
         lowercase: compare without case; None: if a run writes lower case.
 
     Raises:
@@ -35,7 +35,7 @@ def score_runs(
 def score_windows(
     members: Sequence[Member], metrics: Sequence[str], lowercase: bool | None = None
 ) -> Evaluation:
-    """Score every checkpoint of the runs' windows, those of a run as one group.
+    """Score every checkpoint of the runs' windows; the checkpoints of a run are one group.
 
     The arguments are those of `score_runs`, with the members of `open_windows`.
     """
@@ -77,7 +77,7 @@ def score_subjects(study: Study) -> Evaluation:
 def _output(
     member: Member | FileMember, references: Sequence[Sequence[str]], group: str
 ) -> SystemOutput:
-    """Return what is scored of a member; a file has the words of the study."""
+    """Return a member's translations for scoring; those of a file have the words of the study."""
     if isinstance(member, Member):
         side, words = member.run.pipeline.target, member.translation.words
     else:

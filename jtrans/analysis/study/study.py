@@ -64,7 +64,7 @@ class Subject:
 
 @dataclass(eq=False, repr=False)
 class Study:
-    """Systems on one split of one text."""
+    """Systems to compare on one split of one text."""
 
     subjects: list[Subject]  # in the order the user gave
     text: SplitText
@@ -84,7 +84,7 @@ class Study:
 
     @cached_property
     def bootstrap(self) -> Bootstrap:
-        """The test sets that every interval rests on."""
+        """The resampled test sets from which every interval is computed."""
         return Bootstrap(len(self))
 
     @property
@@ -115,7 +115,7 @@ class Study:
         return [run.name for run in others if _target_digest(run) != expected]
 
     def require_same_tokens(self, measurement: str) -> None:
-        """Refuse to compare a measurement of tokens between runs that have different tokens."""
+        """Raise a CorpusError if the runs have different target tokens."""
         if self.different_tokens:
             raise CorpusError(
                 f"{measurement} cannot be compared: {', '.join(self.different_tokens)} and "

@@ -1,4 +1,4 @@
-"""Labels of source words: those that a prepared corpus has, and those that runs predict."""
+"""Labels of source words: from a prepared corpus, and as runs predict them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def gold_labels(
 ) -> dict[str, list[Gold]]:
     """Return the corpus's labels of the source words of a split, by kind; empty without any.
 
-    A word has the label of the corpus's word with its first character, which has the label of its
-    first piece.
+    A word has the label of the corpus's word that contains its first character, and a word of the
+    corpus that of its first piece.
 
     Args:
-        corpus: that the split is of.
-        split: valid or a test split.
-        side: of the pipeline that segmented the words; it need not be the corpus's.
+        corpus: the prepared corpus.
+        split: valid or a test split of it.
+        side: the pipeline side that segmented the words; it need not be the corpus's.
         lines: the words of all sentences.
 
     Raises:
@@ -63,7 +63,7 @@ def gold_labels(
 
 
 def _owners(surfaces: Sequence[str], side: TextSide, words: Sequence[str]) -> list[int | None]:
-    """Return the word of the corpus with the first character of each word; None for none."""
+    """Return for each word the corpus's word that contains its first character, or None."""
     characters = overlaps(surfaces, side, words)
     if characters is None:
         return [None] * len(words)
@@ -109,10 +109,10 @@ def _predict(member: Member, lines: Sequence[Sequence[str]]) -> dict[str, NDArra
 
 
 def tagging_pairs(member: Member) -> TaggedWords:
-    """Return the corpus's labels and those that a run predicts, by kind; empty where one lacks.
+    """Return the corpus's and the predicted labels of the kinds that have both.
 
     Raises:
-        CorpusError: the corpus has labels of other names.
+        CorpusError: the corpus has other labels than the run learned.
     """
     names = member.run.label_names
     if not names or not member.corpus.label_names:
@@ -135,10 +135,10 @@ def tagging_pairs(member: Member) -> TaggedWords:
 
 
 def tagging_scores(member: Member) -> list[TaggingScore]:
-    """Score the labels that a run predicts on a split, by kind; empty without any to compare.
+    """Score the labels that a run predicts on a split, by kind; empty if there is no gold label.
 
     Raises:
-        CorpusError: the corpus has labels of other names.
+        CorpusError: the corpus has other labels than the run learned.
     """
     return [score_tags(kind, *both) for kind, both in tagging_pairs(member).items()]
 

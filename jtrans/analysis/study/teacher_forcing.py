@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class TeacherForcedSplit:
-    """Every reference token of a split, one after the other, ``</s>`` of each sentence counted."""
+    """Every reference token of a split in order, with the ``</s>`` of each sentence."""
 
     ids: NDArray[np.int32]  # of the reference tokens
-    log_probs: NDArray[np.float32]  # of each token given source and the tokens before it
+    log_probs: NDArray[np.float32]  # of each token given the source and the tokens before it
     hits: NDArray[np.bool_]  # whether each token was the most probable
     offsets: NDArray[np.int64]  # where each sentence begins, and where the last one ends
 

@@ -28,15 +28,15 @@ class TrainingWords:
     """The counts of the target words of a training text."""
 
     corpus: str  # the name of the prepared corpus
-    words: StudyWords  # how lines are split into words that have counts
+    words: StudyWords  # how lines are split into the words that are counted
     counts: Counter[str]
-    note: str = ""  # an addition to the note of a figure; often empty
+    note: str = ""  # a sentence for the notes of figures; often empty
 
 
 def training_words_of(study: Study) -> TrainingWords:
-    """Return the counts of a text that a run was trained on, the same for any order of the runs.
+    """Return the word counts of a text that a run was trained on, for any order of the runs alike.
 
-    Texts whose words are those of the study come first, then the largest.
+    Texts segmented into the words of the study are preferred, then the largest text.
     """
 
     def rank(run: Run) -> tuple[bool, bool, int, str, str]:
@@ -48,14 +48,14 @@ def training_words_of(study: Study) -> TrainingWords:
 
     run = max(study.runs, key=rank)
     texts = [_train(other).get("sha256") for other in study.runs]
-    note = "" if all(text == texts[0] for text in texts) else " The systems had different ones."
+    note = "" if all(text == texts[0] for text in texts) else " The systems' training data differ."
     name, side = str(run.info.get("corpus", run.name)), run.pipeline.target
     counts = run.word_counts()
     if counts is None:
         corpus = _training_corpus(run)
         if corpus is None:
             corpus = study.corpus
-            note += f" What {run.name} was trained on is not there."
+            note += f" The training data of {run.name} were not found."
         name, side, counts = corpus.name, corpus.pipeline.target, corpus.word_counts("target")
         if counts is None:
             counts = words_by_vocabulary(corpus)
@@ -84,12 +84,12 @@ def words_by_vocabulary(corpus: PreparedCorpus) -> Counter[str]:
 
 
 def _train(run: Run) -> dict[str, Any]:
-    """Return the digests and sizes of the text a run was trained on; empty if not known."""
+    """Return the digests and sizes of the text a run was trained on; empty if unknown."""
     return dict(run.info.get("train") or {})
 
 
 def _training_corpus(run: Run) -> PreparedCorpus | None:
-    """Return the prepared corpus a run was trained on, unless it is gone or was replaced."""
+    """Return the prepared corpus a run was trained on; None if it was deleted or replaced."""
     folder = run.info.get("data")
     if folder is None or not PreparedCorpus.exists(Path(folder)):
         return None

@@ -12,8 +12,8 @@ from jtrans.text.pipeline import TextPipeline, TextSide
 class StudyWords:
     """How lines are split into words that can be compared.
 
-    Where all runs split alike, their words are taken; else those of the segmenter that they share,
-    without truecasing and dictionary; else those of the default segmenter of the language.
+    If all runs split alike, as the runs do; otherwise by the segmenter that they share, without
+    truecasing and dictionary; otherwise by the default segmenter of the language.
     """
 
     source: TextSide  # splits lines of the source language
@@ -36,7 +36,7 @@ class StudyWords:
         return cls(_common(sources), _common(targets), lowercase, is_mixed)
 
     def fold(self, words: Sequence[str]) -> list[str]:
-        """Return words in lower case where case does not count."""
+        """Return words in lower case if case does not count, else as they are."""
         return [word.lower() for word in words] if self.lowercase else list(words)
 
     def split(self, line: str) -> list[str]:
@@ -44,7 +44,7 @@ class StudyWords:
         return self.fold(self.target.segment(line))
 
     def like(self, side: TextSide) -> StudyWords:
-        """Return the words that a run with this target side has, without case if it has none."""
+        """Return how a run with this target side splits lines; lower-cased if its text is."""
         lowercase = self.lowercase or side.lowercase
         if not self.is_mixed and is_same_words(side, self.target):
             return replace(self, lowercase=lowercase)
@@ -52,7 +52,7 @@ class StudyWords:
 
     @property
     def note(self) -> str:
-        """An addition to the note of numbers that count words; often empty."""
+        """A sentence for the notes of figures that count words; often empty."""
         note = " Words are compared without case." if self.lowercase else ""
         if self.is_mixed:
             note += f" The systems' words differ: all lines are split by {self.target.segmenter}."
@@ -60,7 +60,7 @@ class StudyWords:
 
 
 def is_same_words(side: TextSide, other: TextSide) -> bool:
-    """Whether two sides segment raw text into the same words, but for lower case."""
+    """Whether two sides segment raw text into the same words, apart from lower case."""
     names = ("language", "segmenter", "truecaser", "dictionary")
     return all(getattr(side, name) == getattr(other, name) for name in names)
 
@@ -71,7 +71,7 @@ def is_same_segmentation(side: TextSide, other: TextSide) -> bool:
 
 
 def _splitting(side: TextSide) -> TextSide:
-    """Return what splits lines into the words of a side, and leaves their case alone."""
+    """Return a side that splits lines into the same words but leaves their case alone."""
     return TextSide(
         side.language, side.segmenter, truecaser=side.truecaser, dictionary=side.dictionary
     )
