@@ -81,7 +81,7 @@ class NameMarker:
         self._names = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, ordered))})(?!\w)")
 
     def __call__(self, text: str, *, is_short: bool = False) -> Markup:
-        """Return a text as HTML with every name of a system isolated, and shortened if `is_short`."""
+        """Return a text as HTML with every name of a system isolated, short if `is_short`."""
         parts = self._names.split(text)
         for place in range(1, len(parts), 2):
             name = self._short[parts[place]] if is_short else parts[place]
