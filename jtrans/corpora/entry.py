@@ -23,8 +23,8 @@ class Mirror(ConfigSection):
     """One address of a file."""
 
     url: str  # https address
-    sha256: str = ""  # of the file there; empty where not known for certain
-    size: int = 0  # bytes of the file there; 0 where not known
+    sha256: str = ""  # of the file there; empty if not known for certain
+    size: int = 0  # bytes of the file there; 0 if unknown
 
     @property
     def file(self) -> str:
@@ -55,7 +55,7 @@ class FileChoice(ConfigSection):
 
 
 class SplitPart(ConfigSection):
-    """Some of the text of a split: the first of `choices` whose files exist."""
+    """A part of a split's text, read from the first of `choices` whose files exist."""
 
     # ways to read it; a single choice may be given by keys of the part itself
     choices: Annotated[tuple[FileChoice, ...], Field(min_length=1)]

@@ -39,7 +39,7 @@ SCAN_BYTES = 8 << 20
 BLOCK_LINES = 4096
 # Unpacked text up to this size stays in memory; more goes to a temporary file.
 IN_MEMORY_BYTES = 64 << 20
-# A larger share of lines that are not text makes a file of another kind.
+# A file with a larger share of lines that are not text is of another kind, and refused.
 MOST_BAD = 0.5
 _log = logging.getLogger(__name__)
 
@@ -108,11 +108,11 @@ class LineFile(_Lines):
         if isinstance(self._data, mmap.mmap) and self._data.size() < len(self._data):
             raise CorpusError(  # the system would kill a process that reads on
                 f"{self.path} became shorter while it was read",
-                hint="run the same command again when nobody writes the file",
+                hint="run the same command again once nothing writes to the file",
                 kind="corpus.changed",
             )
         begin = int(self._ends[start - 1]) + 1 if start else self._begin
-        # in bad lines, which nobody uses, other characters stand in; line ends are never lost
+        # bad lines are not used: replacing their invalid bytes leaves all line ends in place
         errors = "replace" if self.bad else "strict"
         text = self._data[begin : int(self._ends[stop - 1])].decode("utf-8", errors)
         lines = text.split("\n")
@@ -153,7 +153,7 @@ class LineFile(_Lines):
         return np.concatenate(ends)
 
     def _note_bad(self, chunk: bytes, lines_before: int) -> None:
-        """Note which lines of a chunk, of which some are, are not text."""
+        """Note which lines are not text, in a chunk that has some such lines."""
         for position, line in enumerate(chunk.split(b"\n"), start=lines_before):
             if not _is_text(line):
                 self.bad[position] = "zero byte" if b"\0" in line else "not UTF-8"

@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Keys = NDArray[np.uint64]
-# What two texts may share.
+# The units that two texts may share.
 UNITS = ("source", "target", "pair")
-# Categories of characters that do not count: punctuation, spaces, controls, spacing accents.
+# Categories of characters that are ignored: punctuation, spaces, controls, spacing accents.
 _IGNORED = ("P", "Z", "Cc", "Cf", "Sk")
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class _Characters(dict[int, int | None]):
-    """A table for `str.translate` that deletes the characters that do not count."""
+    """A table for `str.translate` that deletes the characters that are ignored."""
 
     def __missing__(self, code: int) -> int | None:
         is_ignored = unicodedata.category(chr(code)).startswith(_IGNORED)
@@ -58,18 +58,18 @@ def sentence_keys(lines: Iterable[str]) -> Keys:
 
 
 def keys_by_unit(source: Keys, target: Keys) -> dict[str, Keys]:
-    """Return the keys of pairs by unit, given those of their sides; 0 where there is no text."""
+    """Return the keys of pairs by unit, given the keys of both sides; 0 where there is no text."""
     pair = np.where((source == 0) | (target == 0), np.uint64(0), source * _MIXER + target)
     return {"source": source, "target": target, "pair": pair}
 
 
 @dataclass
 class HeldOut:
-    """The sentences of valid or a test split, and which of them were met in the training text."""
+    """The sentences of valid or a test split, and which of them occur in the training text."""
 
-    # of the source, of all references, and of both, by unit, [references, pairs]
+    # keys of the source, of all references, and of both, by unit, [references, pairs] each
     keys: dict[str, Keys]
-    met: dict[str, NDArray[np.bool_]]  # which of them were met, likewise
+    met: dict[str, NDArray[np.bool_]]  # whether each key has occurred, of the same shapes
 
     @classmethod
     def of(cls, source: Keys, targets: Sequence[Keys]) -> HeldOut:
@@ -79,12 +79,12 @@ class HeldOut:
         return cls(keys, {unit: np.zeros(references.shape, np.bool_) for unit in UNITS})
 
     def meet(self, train: Mapping[str, Keys]) -> None:
-        """Note which sentences are among some training pairs, given by unit."""
+        """Note which sentences occur in some training pairs, given as keys by unit."""
         for unit, keys in self.keys.items():
             self.met[unit] |= np.isin(keys, train[unit]) & (keys != 0)
 
     def counts(self) -> dict[str, int]:
-        """Count the pairs whose source, whose target (any reference), or both were met."""
+        """Count the pairs whose source, whose target (any reference), or both have occurred."""
         return {unit: int(met.any(axis=0).sum()) for unit, met in self.met.items()}
 
 

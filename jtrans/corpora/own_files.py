@@ -40,9 +40,9 @@ def hold_one_language(files: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """The files of a corpus by split, each named by its prefix, or holding both sides."""
+    """The files of a corpus by split: prefixes of two files, or single files with both sides."""
 
-    train: Sequence[str]  # whose pairs are concatenated
+    train: Sequence[str]  # their pairs are concatenated
     # the same; here and in tests PREFIX.0.en, PREFIX.1.en ... are several references
     valid: Sequence[str] = ()
     # a single one becomes the split "test"; several are named after their files
@@ -115,7 +115,7 @@ def name_test_splits(prefixes: Sequence[str]) -> list[str]:
     """Name the test splits after their files; "test", "test2" ... where that is not possible.
 
     It is not where the files of two splits would have the same names: X.tok is the segmented text
-    of X, X.0 its first reference, and some file systems do not tell X from x.
+    of X, X.0 its first reference, and some file systems do not distinguish X from x.
     """
     names = [_split_name(prefix) for prefix in prefixes]
     taken = Counter(["train", "valid", *(_file_stem(name) for name in names)])

@@ -10,7 +10,7 @@ from typing import Any
 from jtrans.corpora.parallel import Corpus
 from jtrans.files import file_digest
 
-# Packages whose versions may change what a line becomes.
+# Packages whose versions may change the words or labels of a line.
 TOOLS = ("sacremoses", "subword-nmt", "jieba", "numpy", "spacy")
 
 
@@ -19,7 +19,7 @@ def describe_provenance(corpus: Corpus, command: str) -> dict[str, Any]:
 
     Args:
         corpus: the text; its files are read once more, for their digests.
-        command: what was typed, without options that do not change the result; may be empty.
+        command: the command as typed, without options that do not change the result; may be empty.
     """
     paths = (path for text in corpus.splits.values() for path in text.files or text.origin)
     inputs = list(corpus.originals) or [

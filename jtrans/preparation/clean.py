@@ -59,7 +59,7 @@ class Rules:
 
     @property
     def max_characters(self) -> int:
-        """The limit for a line, however few words it has: some lines have no spaces."""
+        """The most characters of a line, however few words it has: some lines have no spaces."""
         return max(10_000, 40 * self.max_length)
 
 
@@ -72,7 +72,7 @@ def shape_reason(
 ) -> str | None:
     """Return the reason to drop a segmented pair, judged on its own; None if it stays.
 
-    `units_per_word` says into how many each side's segmenter cuts an ordinary word.
+    `units_per_word`: into how many units each side's segmenter cuts an ordinary word.
     """
     if not source or not target:
         return "empty"

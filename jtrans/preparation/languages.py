@@ -51,8 +51,8 @@ def check_languages(corpus: Corpus, progress: Progress) -> None:
 def is_narrow_by_default(corpus: Corpus) -> bool:
     """Return the default of the option `narrow`: whether full-width letters become ASCII.
 
-    They do where a language is Chinese, whose text today has so few that models cannot learn them,
-    unless they are most of its letters: then references have them, too.
+    They do if a language is Chinese, whose text today has too few of them for models to learn,
+    unless most of its letters are full-width: then references have them, too.
     """
     samples = zip(corpus.languages, _sample(corpus.splits["train"]), strict=True)
     chinese = [lines for language, lines in samples if base_language(language) == "zh"]

@@ -46,7 +46,7 @@ def learn_pipeline(
     truecasers = [Truecaser(read_lines(path)) for path in casing] if casing else [None, None]
     vocabularies = _build_vocabularies(preparation, codes, counts)
     if options.spell and options.bpe != "none" and options.min_count > 1:
-        # the smaller pieces of rare pieces count, too
+        # counted again, with rare pieces split into smaller ones
         vocabularies = _build_vocabularies(preparation, codes, counts, vocabularies)
     learned = zip(codes, truecasers, (vocabularies[0], vocabularies[-1]), strict=True)
     source, target = (
@@ -60,7 +60,7 @@ def learn_pipeline(
 
 
 def _learn_spaces(preparation: Preparation, parts: Sequence[ShardPart]) -> tuple[str, ...]:
-    """Learn from a sample where output has spaces that its segmenter does not keep."""
+    """Learn from a sample where to write spaces that the target's segmenter does not keep."""
     side, raw = preparation.request.sides[1], preparation.request.corpus.splits["train"].target
     if side.segmenter != "jieba":
         return ()

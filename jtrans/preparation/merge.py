@@ -139,7 +139,7 @@ def _held_out(corpus: PreparedCorpus) -> dict[str, Any]:
 
 def _request(corpora: Sequence[PreparedCorpus]) -> dict[str, Any]:
     """Return all that determines the result, as `Request.record`; train has digests of digests."""
-    # the same text is the same part, wherever it was and whoever prepared it
+    # without provenance: a part is the same wherever its text was and whoever prepared it
     infos = [
         {key: value for key, value in corpus.info.items() if key != "provenance"}
         for corpus in corpora
@@ -261,7 +261,7 @@ def _write_gold(folder: Path, parts: Sequence[MergedPart], progress: Progress) -
 
 
 def _write_word_counts(folder: Path, parts: Sequence[MergedPart], progress: Progress) -> None:
-    """Add up the word counts of the parts, but for the words of pairs that are dropped."""
+    """Add up the word counts of the parts, without the words of pairs that are dropped."""
     totals = {side: Counter[str]() for side in SIDES}
     for part in parts:
         for side, total in totals.items():
@@ -303,7 +303,7 @@ def _statistics(parts: Sequence[MergedPart]) -> Statistics:
 
 
 def _unlabelled(part: MergedPart) -> int:
-    """Count the pairs that stay without a label."""
+    """Count the pairs that stay and have no label."""
     flat, offsets = part.pairs.labels["pos"].flat
     highest = np.maximum.reduceat(flat, offsets[:-1])
     return int((highest[part.mask] < 0).sum())

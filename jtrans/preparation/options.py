@@ -30,7 +30,7 @@ PIPELINE_OPTIONS = (
 )
 
 
-# The kinds of errors, where they are not "config.value".
+# The kinds of errors of single options; "config.value" for all others.
 _KINDS = {
     "literal_error": "config.choice",
     "value_error": "config.choice",
@@ -41,7 +41,7 @@ _KINDS = {
 
 
 def _as_names(value: Any) -> Any:
-    """Return a single name, as "spacy:MODEL", as a list; empty for none."""
+    """Return a single name, such as "spacy:MODEL", as a list; an empty list for an empty name."""
     return ([value] if value else []) if isinstance(value, str) else value
 
 
@@ -65,12 +65,12 @@ class PrepareOptions(ConfigSection):
         protect: whether addresses, times, ``C++`` and emoji sequences stay in one piece.
         spell: whether BPE pieces outside the vocabulary are split into smaller ones that are in it.
         narrow: whether full-width Latin letters, digits and signs become ASCII (`text.widths`);
-            None: where a language is Chinese, unless its text has most of them in full width.
+            None: if a language is Chinese, unless most of those in its text are full-width.
         max_length, max_ratio, deduplicate, drop_leaked, drop_identical, drop_wrong_script: the
             `jtrans.preparation.clean.Rules` of training pairs; `drop_leaked` is "pair", "source",
             "target", or False to keep pairs that are in valid or test.
         labels: where parts of speech and entities of the source words come from, each
-            "spacy:MODEL" or "conllu:FILE"; a sentence has the labels of the first that knows it.
+            "spacy:MODEL" or "conllu:FILE"; a sentence has the labels of the first that has any.
             Empty for those of the corpus, if any.
         pipeline: a folder (prepared corpus or run) whose text pipeline is reused; it determines
             all `PIPELINE_OPTIONS`. Empty to learn a pipeline.

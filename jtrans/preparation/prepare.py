@@ -215,7 +215,7 @@ def _say_labels(
     if not any(split.pairs - split.unlabelled for split in statistics.values()):
         total = sum(split.pairs for split in statistics.values())
         raise CorpusError(
-            f"there are labels for none of the {total:,} sentences",
+            f"none of the {total:,} sentences has labels",
             where=f"--labels {name}",
             hint="sentences are looked up by their characters: label the raw source "
             "sentences of this corpus",

@@ -42,7 +42,7 @@ class Request:
 
     @property
     def valid_every(self) -> int:
-        """One in this many clean training pairs goes to valid; 0: none because of this."""
+        """One in this many clean training pairs goes to valid; 0: none are taken this way."""
         return int(self.record.get("valid_every", 0))
 
     @property
@@ -131,7 +131,7 @@ def _splits_record(
 
 
 def _check_text(corpus: Corpus, needed: Sequence[str]) -> None:
-    """Check that the splits hold text, and that those needed are there."""
+    """Check that all splits hold text, and that none of those `needed` is missing."""
     for name in needed:
         if not len(corpus.splits.get(name, ())):
             raise CorpusError(f"the corpus {corpus.name} has no {name} text", kind="corpus.empty")
@@ -145,7 +145,7 @@ def _check_segmenters(corpus: Corpus, sides: tuple[TextSide, TextSide]) -> None:
     source, target = (side.segmenter for side in sides)
     if corpus.languages[0] == corpus.languages[1] and source != target:
         raise usage_error(
-            f"source and target are the same text, but {source} is to segment the source, "
+            f"source and target are the same text, but {source} would segment the source, "
             f"{target} the target",
             "--segment chooses for both sides",
         )

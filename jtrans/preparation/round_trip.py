@@ -18,7 +18,7 @@ def round_trip_warning(
 ) -> str | None:
     """Return a warning if many target lines have other spaces after segmenting and joining.
 
-    Case does not count: it was chosen.
+    Case is ignored: changing it is an option that the user chose.
 
     Args:
         splits: the text.
@@ -39,7 +39,7 @@ def round_trip_warning(
     before, after = min(lost, key=lambda pair: len(pair[0]))
     # Moses joins what was tokenised, and separates marks that were not
     is_tokenised = target.segmenter.startswith("moses") and after.count(" ") < before.count(" ")
-    if is_given or "train" not in shares:  # another segmenter would not do for the rest
+    if is_given or "train" not in shares:  # the segmenter is fixed, or right for train
         advice = "; if the text is tokenised, detokenise it first: sacremoses detokenize"
         advice = advice if is_tokenised else ""
     elif is_tokenised:

@@ -1,7 +1,7 @@
 """Selection of the pairs of each split: train is cleaned, and valid taken from it if missing.
 
-The selection needs only the notes of segmentation on each pair (a reason to drop it, a digest): it
-takes a moment, and a preparation that continues repeats it.
+The selection needs only what segmentation noted on each pair (a reason to drop it, a digest): it
+takes a moment, and is repeated when an interrupted preparation continues.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _choose_valid(
     if len(first) <= size:
         raise CorpusError(
             f"--valid-size takes {how_many(size, 'pair')} from train, which has "
-            f"{len(first):,} different after cleaning ({_counts(dropped)})",
+            f"{len(first):,} different ones after cleaning ({_counts(dropped)})",
             hint="take fewer, or give more training text",
             kind="corpus.valid-size",
         )
@@ -230,7 +230,7 @@ def _report(
     if not pairs:
         raise CorpusError(
             f"no training pair is left after cleaning: {_counts(dropped)}",
-            hint="check that the training files hold sentences, in the languages named, and "
+            hint="check that the training files hold sentences, in the given languages, and "
             "are not the valid or test files",
             kind="corpus.empty",
         )

@@ -57,7 +57,7 @@ class Shard:
         return notes
 
     def is_segmented(self) -> bool:
-        """Return whether all its files are there, and whole."""
+        """Return whether all its files are present and complete."""
         return is_done(self.path("segmented.json"))
 
 

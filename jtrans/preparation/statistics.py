@@ -124,7 +124,7 @@ def describe(
 
 
 def by_side(texts: Iterable[str]) -> str:
-    """Join what is said of each side; it is said once where both are the same text."""
+    """Join the descriptions of both sides; equal ones, of the same text, appear once."""
     return " · ".join(dict.fromkeys(texts))
 
 

@@ -1,4 +1,4 @@
-"""Whether a folder already holds the prepared corpus that is requested."""
+"""The check whether a folder already holds the prepared corpus that is requested."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def is_up_to_date(
     Args:
         folder: the output folder.
         record: the request.
-        progress: is told of differences that do not make it another corpus.
+        progress: receives notes on differences that do not make it another corpus.
         force: whether another prepared corpus may be replaced.
-        unchosen: options that nobody chose; a corpus of a version without them keeps its own way.
+        unchosen: options that the user did not set; a corpus of a version without them matches.
 
     Raises:
         CorpusError: the folder holds something else, or text that was edited.
@@ -103,7 +103,7 @@ def _changes(
     changes += [
         f"{name} ({_show(before.get(name, False))}, now {_show(value)})"
         for name, value in now.items()
-        # what did not exist then was off
+        # options that did not exist then were off
         if before.get(name, False) != value
         and name not in unknown
         and not (is_other and name in PIPELINE_OPTIONS)
@@ -119,7 +119,7 @@ def _today(options: Mapping[str, Any]) -> dict[str, Any]:
     today = dict(options)
     if options.get("drop_leaked") is True:
         today["drop_leaked"] = "pair"
-    if isinstance(options.get("labels"), str):  # there could be only one
+    if isinstance(options.get("labels"), str):  # earlier versions took only one source
         today["labels"] = [options["labels"]] if options["labels"] else []
     return today
 

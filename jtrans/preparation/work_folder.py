@@ -40,7 +40,7 @@ class WorkFolder:
     Attributes:
         folder: where the work is kept.
         result: the folder in it that becomes `target`.
-        is_continued: whether earlier work for the same key was there.
+        is_continued: whether the folder held earlier work for the same key.
     """
 
     def __init__(self, target: Path, key: str) -> None:
@@ -138,7 +138,7 @@ def check_place(folder: Path) -> None:
     if real.is_dir() and (real.is_mount() or Path.cwd().is_relative_to(real)):
         problem = "a disk is mounted there" if real.is_mount() else "this is the working directory"
         raise CorpusError(
-            f"{folder} cannot appear as a whole: {problem}",
+            f"{folder} cannot be replaced by the finished corpus: {problem}",
             hint=f"choose a folder inside it: --out {folder / 'corpus'}",
             kind="corpus.place",
         )
@@ -148,7 +148,7 @@ def check_place(folder: Path) -> None:
     if not place.is_dir() or not os.access(place, os.W_OK):
         problem = "no permission to write" if place.is_dir() else "not a folder:"
         raise CorpusError(
-            f"cannot make {folder}: {problem} {place}",
+            f"cannot create {folder}: {problem} {place}",
             hint="choose another --out",
             kind="corpus.place",
         )
@@ -162,7 +162,7 @@ def mark_done(marker: Path, files: Iterable[Path], record: Any = None) -> None:
 
 
 def is_done(marker: Path) -> bool:
-    """Return whether there is a marker and the files of its step are as they were written."""
+    """Return whether a marker exists and the files of its step are unchanged."""
     try:
         files = json.loads(marker.read_bytes())["files"]
         return all(file_digest(marker.with_name(name)) == files[name] for name in files)

@@ -247,7 +247,7 @@ def test_a_read_only_disk_ends_with_2_and_once_writable_all_is_well(
     disk("ro")
     code, said = run(place, "--out", out)
     assert code == 2, said
-    assert_one_paragraph(said, f"cannot make {out}: no permission to write", "another --out")
+    assert_one_paragraph(said, f"cannot create {out}: no permission to write", "another --out")
     assert sorted(folder.rglob("*")) == [folder / "there"]
     disk("rw")
     assert run(place, "--out", out)[0] == 0

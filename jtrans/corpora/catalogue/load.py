@@ -6,7 +6,7 @@ text is prepared by default. To add a corpus, add a file, and a reader if its ra
 
 The text of grammar-de-en and grammar-zh-en comes with jtrans, each in a compressed file in
 `built_in/`, written by `scripts/grammar/freeze.py`. Each line is a pair, with tabs between split,
-source, target, word alignments, and tags and entities of the source words. Where no blank separates
+source, target, word alignments, and tags and entities of the source words. Where no space separates
 two words, a `GLUE` stands between them, so that one column holds both the raw text and its words.
 """
 
@@ -26,7 +26,7 @@ GLUE = "|"
 
 
 def find_entry(name: str) -> Entry:
-    """Return the entry called `name`, or the corpus whose languages it swaps.
+    """Return the entry called `name`, or for a name with its languages swapped the swapped entry.
 
     Raises:
         CorpusError: there is no such corpus.
@@ -46,7 +46,7 @@ def find_entry(name: str) -> Entry:
 
 
 def is_in_catalogue(name: str) -> bool:
-    """Return whether `find_entry` knows a corpus."""
+    """Return whether `find_entry` finds an entry of this name."""
     try:
         find_entry(name)
     except CorpusError:

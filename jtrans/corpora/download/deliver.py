@@ -51,7 +51,7 @@ def deliver(
         entry: its entry in the catalogue.
         folder: where its original files are (archives, or what they contain), or the files
             train.de, train.en, valid.de ...; None downloads what is missing.
-        progress: receives downloads, and oddities of the text.
+        progress: receives reports of downloads and warnings about the text.
 
     Raises:
         CorpusError: files are missing, or cannot be read.
@@ -154,7 +154,7 @@ def _local_folders(entry: Entry, folder: Path, progress: Progress) -> Places:
 
 
 def _archive_names(names: Sequence[str]) -> set[str]:
-    """Return what the archives of sources may be called: file names, or catalogue numbers."""
+    """Return the names that archives of sources may have: file names, or catalogue numbers."""
     endings = ("", ".tgz", ".tar.gz", ".tar", ".zip")
     return {f"{name}{ending}".lower() for name in names for ending in endings}
 

@@ -94,7 +94,7 @@ def _from_mirror(
     part = path.with_name(f"{path.name}.part")
     with alone(part, progress, patience.other_process_seconds):
         if (download := store.find(source, thoroughly=True)) is not None:
-            return download  # of the process we waited for
+            return download  # another process finished it while we waited
         started, failures, restarts = time.monotonic(), 0, 0
         while True:
             before = part.stat().st_size if part.exists() else 0
@@ -115,7 +115,7 @@ def _from_mirror(
 
 
 def _check(mirror: Mirror, part: Path, *, is_fresh: bool) -> str:
-    """Return the sha256 of a complete file; delete one that is not the file wanted."""
+    """Return the sha256 of a complete file; delete it and raise if it is not the file wanted."""
     digest = file_digest(part)
     message = unfit(mirror, part)
     if message is None and mirror.sha256 and digest != mirror.sha256:
@@ -157,11 +157,11 @@ def forget(part: Path) -> None:
 def alone(
     path: Path, progress: Progress, patience_seconds: float = 3600.0
 ) -> contextlib.AbstractContextManager[None]:
-    """Keep other processes from writing the same file or folder; wait for one that does."""
+    """Keep other processes from writing the same file or folder; wait while another writes it."""
     owner_file = path.with_name(f"{path.name}.lock.json")
     name = path.name.removesuffix(".part")
     if owner_file.exists():
-        progress.say("Waiting", f"for a process that gets {name}, if it is still there")
+        progress.say("Waiting", f"for another process that is getting {name}, if it still runs")
     return exclusive(
         owner_file,
         lambda owner: WorkError(

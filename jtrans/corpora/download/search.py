@@ -56,7 +56,7 @@ class SearchFolders:
         return next((paths for files in self._folders if (paths := _fitting(files, pattern))), [])
 
     def find_part(self, part: SplitPart) -> PartFiles | None:
-        """Return the files of the first choice whose files all exist, best in one folder.
+        """Return the files of the first choice whose files all exist, preferably in one folder.
 
         A folder may hold several corpora, with a file of the same name in each.
         """
@@ -92,7 +92,7 @@ def _together(files: FileTree, choice: FileChoice) -> tuple[Path, Path] | None:
 
 
 def _matches(files: FileTree, pattern: str) -> dict[str, Path]:
-    """Return the files that fit, the nearest first, by their paths in lower case, not packed."""
+    """Return the matching files, nearest first, by lower-case path without the packing's ending."""
     matches: dict[str, Path] = {}
     for path, name in files:
         if fits(name, pattern):

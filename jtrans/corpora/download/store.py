@@ -25,7 +25,7 @@ KEY_LETTERS = 16
 
 @dataclass(frozen=True)
 class OriginalRecord:
-    """Where an original file came from, and what is in it."""
+    """Where an original file came from, and the size and digest of its contents."""
 
     file: str  # its name
     url: str  # its address; empty for a file of the user
@@ -63,7 +63,7 @@ class Store:
         return self.folder / "files" / key[:KEY_LETTERS] / mirror.file
 
     def find(self, source: OriginalFile, *, thoroughly: bool = False) -> Download | None:
-        """Return a file that is here; thoroughly: one of an earlier version is read to its end."""
+        """Return a file from the cache; `thoroughly` reads an earlier version's file to its end."""
         usable = filter(None, map(self._usable, source.mirrors))
         for download in usable:
             is_older = thoroughly and download.path.parent in self.older
@@ -72,7 +72,7 @@ class Store:
         return None
 
     def earlier(self, mirror: Mirror) -> OriginalRecord | None:
-        """Return the record of the last download from an address, whether the file is here."""
+        """Return the record of the last download from an address, even if the file is gone."""
         return _as_record(mirror.file, _read(self.path(mirror).parent / RECORD))
 
     def keep(self, mirror: Mirror, part: Path, sha256: str) -> Download:

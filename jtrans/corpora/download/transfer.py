@@ -109,10 +109,10 @@ def _network_errors() -> Iterator[None]:
     """Turn failures of a connection, of any layer, into `StoppedError`."""
     try:
         yield
-    except urllib.error.URLError:  # statuses, too: explained by `transfer`
+    except urllib.error.URLError:  # `transfer` explains it; HTTP errors are a subclass
         raise
     except TimeoutError as error:
-        raise StoppedError("nothing came for too long") from error
+        raise StoppedError("no data arrived for too long") from error
     except OSError as error:  # of the socket or of TLS
         reason = getattr(error, "reason", None) or type(error).__name__
         raise StoppedError(f"connection lost ({reason})") from error
@@ -143,7 +143,7 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
     limit = mirror.size or None
     _check_space(part.parent, (total or mirror.size) - begin)
     head = _head(response, total) if begin == 0 else b""
-    # before anything is overwritten: a part that is here is better than a page that says no
+    # before overwriting anything: a partial file is worth more than the page of an error
     if begin == 0 and (message := wrong_kind(mirror, head, response.headers.get_content_type())):
         is_redirected = response.url != mirror.url
         raise RefusedError(message + (f" (from {response.url})" if is_redirected else ""))
@@ -167,7 +167,7 @@ def _write(response: Any, mirror: Mirror, part: Path, begin: int, progress: Prog
 
 
 def _head(response: Any, total: int | None) -> bytes:
-    """Return enough of the beginning to tell what the server sends."""
+    """Return enough of the beginning to tell what kind of file the server sends."""
     head = b""
     while len(head) < HEAD_BYTES and (chunk := _read(response)):
         head += chunk

@@ -1,1 +1,1 @@
-"""The readers of raw text formats, one a file."""
+"""The readers of raw text formats, one per file."""

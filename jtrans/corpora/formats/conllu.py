@@ -21,14 +21,14 @@ NO_TAG = "_"  # of a word without a part of speech
 _FORM, _UPOS, _MISC, _COLUMNS = 1, 3, 9, 10
 _ID = re.compile(r"(\d+)(?:-(\d+)|(\.)\d+)?", re.ASCII)
 _TAG = re.compile(r"[A-Z]+|_")
-# "Entity=" also holds chains of coreference, "(e1-person-new", which are something else
+# "Entity=" also holds chains of coreference, "(e1-person-new", which are not types of entities
 _ENTITY = re.compile(r"(?:NER|Entity)=((?:[BI]-)?[A-Za-z_]+)")
 
 
 def read_conllu(path: Path, languages: tuple[str, str]) -> ParallelText:
     """Read the sentences of a CoNLL-U file as the source and, unchanged, as the target.
 
-    A model learns to copy them, which is of use only to systems that also learn their tags.
+    A model learns to copy them, which is useful only for systems that also learn their tags.
 
     Raises:
         CorpusError: the file cannot be read, is not CoNLL-U, or holds no sentence.

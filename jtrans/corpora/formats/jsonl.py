@@ -69,7 +69,7 @@ def _pair(path: Path, number: int, line: str, languages: tuple[str, str]) -> tup
 
 
 def _check_characters(path: Path, number: int, *texts: str) -> None:
-    """Refuse what JSON can write and UTF-8 cannot; JSON itself has joined whole pairs."""
+    """Refuse zero bytes and lone surrogates, which JSON can hold; the parser has joined pairs."""
     for text in texts:
         if match := _NO_CHARACTER.search(text):
             code = f"\\u{ord(match[0]):04x}"

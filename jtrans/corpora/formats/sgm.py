@@ -111,6 +111,6 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _character(entity: re.Match[str]) -> str:
-    """Return what an entity of HTML stands for; one that stands for nothing stays."""
+    """Return the character of an HTML entity; an unknown entity stays as it is."""
     character = html.unescape(entity[0])
     return entity[0] if character in ("", "\ufffd") else character

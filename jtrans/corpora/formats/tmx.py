@@ -54,7 +54,7 @@ class _Segment:
     words: str = ""
     _codes: list[str] = field(default_factory=list)  # the open ones, the outermost first
     _dropped: str = ""  # the content of the outermost
-    _is_gap: bool = False  # whether a code lies between `words` and what follows
+    _is_gap: bool = False  # whether a code lies between `words` and the text that follows
 
     def start(self, name: str) -> None:
         if name in CODES:

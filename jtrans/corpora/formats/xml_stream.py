@@ -17,7 +17,7 @@ _STANDALONE = re.compile(rb"""(<\?xml[^>]*?)\s+standalone\s*=\s*(?:"yes"|'yes')"
 def read_xml_stream(path: Path, handler: Any) -> None:
     """Parse a file, plain or packed, for a handler with the methods `start`, `data` and `end`.
 
-    Entities of HTML (`&nbsp;`), which XML does not know, stand for their characters; unknown ones
+    HTML entities (`&nbsp;`), which XML does not define, become their characters; unknown entities
     stay as they are written.
 
     Raises:

@@ -36,7 +36,7 @@ def name_labels(entity_types: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of labels by kind; the number of a label is its position.
 
     "pos" are parts of speech. "ner", which is missing without `entity_types`, are "O", then "B-"
-    and "I-" for each type, or for all of OntoNotes, if that includes them.
+    and "I-" for each type, or for all types of OntoNotes if those include them.
 
     Raises:
         CorpusError: there are too many types.
@@ -100,7 +100,7 @@ def project(
 def overlaps(words: Sequence[str], side: TextSide, others: Sequence[str]) -> list[list[int]] | None:
     """Return for each of `others`, words of `side`, the positions in `words` of its characters.
 
-    None if the characters of the two, ignoring case, are not the same.
+    None if the characters of the two texts differ, ignoring case.
     """
     text = [side.normalise(word).replace(" ", "").lower() for word in words]
     lowered = [other.lower() for other in side.surfaces(others)]
@@ -143,8 +143,8 @@ def gold_lines(
     """Project gold alignments and tags onto the words of the pipeline.
 
     Where a segmenter splits words differently from the corpus, its words get the alignments and
-    the tag of the gold words with which they share characters. A pair whose characters are not
-    those of its gold words gets an empty line.
+    the tag of the gold words with which they share characters. A pair whose characters differ
+    from those of its gold words gets an empty line.
 
     `gold` is that of the whole split; `words` are those of the pairs at `positions`.
 

@@ -19,7 +19,7 @@ _BATCH = 256
 class LabelSource(Protocol):
     """Tags raw lines."""
 
-    entity_types: Sequence[str]  # that it may give; empty where it knows no entities
+    entity_types: Sequence[str]  # types that it may assign; empty if it labels no entities
 
     def tag(self, lines: Sequence[str]) -> list[Tagged | None]:
         """Tag each line, raw and cased; None where it has no tags."""
@@ -30,7 +30,7 @@ def check_labels(names: Iterable[str]) -> None:
     """Check sources such as "spacy:MODEL" or "conllu:FILE" without loading them.
 
     Raises:
-        ConfigError: one is neither of them, or spaCy is not installed.
+        ConfigError: a name has neither form, or spaCy is not installed.
         CorpusError: there is no such file.
     """
     for name in names:
@@ -54,7 +54,7 @@ def check_labels(names: Iterable[str]) -> None:
 
 @functools.lru_cache(maxsize=1)
 def open_labels(names: tuple[str, ...]) -> LabelSource:
-    """Open sources such as "spacy:MODEL" or "conllu:FILE"; the last ones are cached.
+    """Open sources such as "spacy:MODEL" or "conllu:FILE"; those opened last are cached.
 
     Raises:
         ConfigError: spaCy or its model is not installed.
@@ -89,7 +89,7 @@ def _model_digest(model: Path) -> str:
 
 
 class SeveralLabels:
-    """Several sources: a line has the tags of the first that knows it."""
+    """Several sources: a line has the tags of the first source that has any for it."""
 
     def __init__(self, sources: Sequence[LabelSource]) -> None:
         self._sources = sources
@@ -126,7 +126,7 @@ class SpacyLabels:
                 hint=f"python -m spacy download {model}",
                 kind="config.labels",
             ) from error
-        except Exception as error:  # of a folder that is no model, or of another version
+        except Exception as error:  # any kind, for a folder that is no model or of another version
             raise ConfigError(
                 f"spaCy cannot load {model}: {str(error).strip().splitlines()[0]}",
                 where="--labels",
