@@ -53,12 +53,12 @@ def prepare(
         train: prefixes of your training files, such as ``corpus/train`` for ``corpus/train.de``
             and ``corpus/train.en``; or files that contain both sides; or CoNLL-U files, whose
             sentences are both sides.
-        valid: the same for validation; several are concatenated.
-        valid_size: how many pairs of train to take for validation instead.
-        test: the same for tests.
+        valid: validation files, given like `train`; several are concatenated.
+        valid_size: the number of pairs to take from the training files for validation instead.
+        test: test files, given like `train`.
         languages: the languages of your files, such as ``de-en``; ``en`` for CoNLL-U.
-        skip_bad_lines: whether lines of your files that cannot be read (not UTF-8, a zero byte, too
-            few columns, no JSON) are left out with their translations, and counted.
+        skip_bad_lines: leave out, and count, lines of your files that cannot be read (not UTF-8, a
+            zero byte, too few columns, no JSON), together with their translations.
         originals: a folder with the original files of the named corpus, instead of a download.
         out: the output folder; for a named corpus by default ``data/prepared/NAME``.
         workers: number of processes; by default one per processor.
@@ -102,14 +102,14 @@ def read_source(
     out: str | Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[Corpus, PrepareOptions]:
-    """Return the text that `prepare` would prepare, and all its options.
+    """Return the text that `prepare` would prepare, and the complete options.
 
     Args:
         source: the name of a catalogue corpus, or files.
-        options: those chosen.
-        languages: of the files; this and the others as for `prepare`.
-        originals: of the catalogue corpus.
-        out: after which a corpus of files is named.
+        options: the options chosen by the caller.
+        languages: as for `prepare`, like the arguments that are not listed here.
+        originals: the folder with the original files of the catalogue corpus.
+        out: the output folder, after which a corpus of files is named.
         progress: receives progress reports.
     """
     from dataclasses import replace
@@ -209,16 +209,16 @@ def train(
 
     Args:
         recipe: a name of `jtrans recipes`, a TOML file, or its sections as a mapping.
-        data: folder of the prepared corpus; by default that of the run, if it exists, or of the
-            recipe's corpus.
+        data: folder of the prepared corpus; by default the corpus of the existing run, otherwise
+            the recipe's corpus.
         run: folder of the run; by default ``runs/RECIPE``.
         set: settings to change, such as ``{"model.width": 256}``.
         device: "auto", "cpu", "cuda" or "mps".
         restart: start over, deleting the existing run.
         initial: a run with the same vocabularies; a new run starts from its best weights.
-        keep_optimiser: take the optimiser's moments from `initial`, too.
+        keep_optimiser: also take the optimiser's moments from `initial`.
         tensorboard: also write curves for TensorBoard, to the run's folder ``tensorboard``.
-        shard_model: in several processes each holds a shard of the weights only.
+        shard_model: with several processes, each holds only a shard of the weights.
         events: receives training events.
         should_stop: called after each update and during validation; True saves and stops.
 
@@ -251,7 +251,7 @@ def train(
 def load_recipe(
     recipe: str | Path | Mapping[str, Any] | Config, settings: Mapping[str, Any] | None = None
 ) -> Config:
-    """Return the configuration of a recipe with some settings changed, see `train`."""
+    """Return the configuration of a recipe with some settings changed, given as for `train`."""
     from jtrans.config import Config, build_config, load_config, set_values
     from jtrans.models.zoo import system_configs
 
@@ -269,7 +269,7 @@ def default_data(config: Config, continued: Path | None = None) -> Path:
 
     Raises:
         ConfigError: the recipe names no corpus.
-        CorpusError: it names a corpus of the catalogue that is not prepared yet.
+        CorpusError: the recipe names a catalogue corpus that has not been prepared yet.
     """
     from jtrans.runs import Run
 
@@ -310,7 +310,7 @@ def default_run(recipe: object) -> Path:
     path = Path(recipe)
     if path.suffix != ".toml":
         return RUNS / recipe
-    # the configuration inside a run continues that run
+    # the configuration file inside a run's folder means that run
     return path.parent if Run.exists(path.parent) else RUNS / path.stem
 
 
@@ -319,7 +319,7 @@ class LoadedRun:
 
     Attributes:
         run: the run on disk.
-        translator: offers more: n-best lists, teacher-forced scores.
+        translator: for n-best lists and teacher-forced scores.
     """
 
     def __init__(self, run: Run, translator: Translator) -> None:
@@ -329,7 +329,7 @@ class LoadedRun:
     def translate(
         self, sources: Sequence[str], *, beam: int | None = None, **search: Any
     ) -> list[str]:
-        """Return the best translation of every sentence, in order; empty ones stay empty.
+        """Return the best translation of every sentence, in order; empty sentences stay empty.
 
         Args:
             sources: raw text.
@@ -391,7 +391,7 @@ class LoadedRun:
             target: a translation to inspect; by default the model's own.
 
         Raises:
-            DecodingError: a pair that is empty or too long to keep all its weights.
+            DecodingError: a sentence is empty, or the pair is too long to keep all its weights.
         """
         from jtrans.analysis.attention.pairs import explain_pair
         from jtrans.analysis.attention.views import ViewSelection

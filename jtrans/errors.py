@@ -30,7 +30,7 @@ class JtransError(Exception):
 
     default_kind = "error"
     default_exit_code = EXIT_BAD_INPUT
-    line: int | None = None  # at fault, by number from 1; None if it is the fault of none
+    line: int | None = None  # number of the line at fault, from 1; None if no line is at fault
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class JtransError(Exception):
     def of_line(
         cls, line: int, message: str, *, hint: str, kind: str, where: str | None = None
     ) -> Self:
-        """Return the error of one line, whose number begins the message."""
+        """Return the error of one line, with its number in front of the message."""
         error = cls(f"line {line:,}{message}", where=where, hint=hint, kind=kind)
         error.line = line
         return error
@@ -101,7 +101,7 @@ class InternalError(JtransError):
 
 @contextlib.contextmanager
 def lines_of(*names: object) -> Iterator[None]:
-    """Add the files, and the place in each, to the error of a line that several files have."""
+    """Add file names, with the line's place in each, to the error of a line of parallel files."""
     try:
         yield
     except JtransError as error:
@@ -116,7 +116,7 @@ def usage_error(message: str, hint: str, where: str | None = None) -> ConfigErro
 
 
 def option_error(message: str, hint: str, where: str | None = None) -> DecodingError:
-    """Return the error for an option of decoding that has no effect or a value it cannot have."""
+    """Return the error for an option of decoding that has no effect or an impossible value."""
     return DecodingError(message, where=where, hint=hint, kind="decoding.option")
 
 
@@ -139,13 +139,13 @@ def _is_like(name: str, other: str) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    """Return the words of a name, without those of a letter or two if there are others."""
+    """Return the words of a name, without words of one or two letters if there are longer ones."""
     words = re.findall(r"[^/._-]+", name)
     return [word for word in words if len(word) > 2] or words or [name]
 
 
 def name_hint(name: str, valid: Iterable[str], otherwise: str | None = None) -> str:
-    """Return the hint for an unknown name: the closest valid one, else `otherwise`, else all."""
+    """Return the hint for an unknown name: the closest valid name, else `otherwise`, else all."""
     names = list(valid)
     near = did_you_mean(name, names)
     return f"did you mean {near}?" if near else otherwise or f"one of: {', '.join(names)}"

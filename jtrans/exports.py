@@ -1,10 +1,10 @@
 """Exported models on disk: a run's weights in the format of another program.
 
-export.json       format version, the other program, where the weights are from, facts
+export.json       format version, the other program, the origin of the weights, facts
 config.toml       the run's configuration: its system, and how it decodes by default
 pipeline.json     the run's text pipeline
 README.md         what the folder is, for people without jtrans
-sha256.json       the digests of all the others
+sha256.json       the digests of all other files
 ...               the files of the other program
 
 A folder appears complete or not at all, and is checked against its digests before use.
@@ -31,7 +31,7 @@ from jtrans.text.pipeline import TextPipeline
 _log = logging.getLogger(__name__)
 FORMAT = 1
 FACTS, SEAL, CARD = "export.json", "sha256.json", "README.md"
-FOLDER = "exports"  # of a run: the export to each program, by its name
+FOLDER = "exports"  # in a run's folder: holds a folder per program
 
 
 class ExportedCheckpoint(Checkpoint):
@@ -39,7 +39,7 @@ class ExportedCheckpoint(Checkpoint):
 
     @property
     def weights(self) -> Path:
-        """The digests of all files: those with weights are named by the other program."""
+        """The file of digests, in place of weights: their files have the other program's names."""
         return self.folder / SEAL
 
 
@@ -59,8 +59,8 @@ class Export:
         """Open an export to a program, and check all its files.
 
         Raises:
-            CheckpointError: there is none, it is for another program or of another format, or a
-                file is missing or was changed.
+            CheckpointError: there is no export, it has another program or format, or a file is
+                missing or was changed.
         """
         if not cls.exists(folder):
             raise CheckpointError(
@@ -117,7 +117,7 @@ class Export:
         """Return the exported checkpoint: its name, and the folder of the export.
 
         Raises:
-            CheckpointError: another one is asked for.
+            CheckpointError: another checkpoint is asked for.
         """
         name = str(self.facts.get("checkpoint"))
         held = ExportedCheckpoint(name, self.folder)
@@ -171,19 +171,19 @@ def _digest(file: Path, _changed: int, _size: int) -> str:
 def new_export(
     folder: Path, program: str, run: Run, selector: str, systems: Mapping[str, type[SystemConfig]]
 ) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield an empty folder for the files of `program`, and the facts; both may be added to.
+    """Yield an empty folder for the files of `program`, and the facts, for the block to fill.
 
-    The folder becomes `folder`, and replaces an earlier export there, when the block succeeds.
+    When the block succeeds, the folder becomes `folder` and replaces an earlier export there.
     `selector` is the checkpoint of the run, such as ``best``.
 
     Raises:
-        CheckpointError: there is no such checkpoint, or `folder` holds something that is no export.
+        CheckpointError: there is no such checkpoint, or `folder` holds something else.
     """
     checkpoint = run.checkpoint(selector)
     is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not is_free and not Export.exists(folder):
         raise CheckpointError(
-            f"{folder} holds something that is no export",
+            f"{folder} holds something other than an export",
             where="--out",
             hint="choose another --out, or delete it",
             kind="export.exists",
@@ -206,23 +206,23 @@ def new_export(
 
 
 def default_folder(run: Run, program: str) -> Path:
-    """Return where the export of a run is looked for: ``RUN/exports/PROGRAM``."""
+    """Return the folder that an export of a run has by default: ``RUN/exports/PROGRAM``."""
     return run.folder / FOLDER / program
 
 
 def find_models(names: Sequence[str], engine: str) -> list[Translatable]:
-    """Return runs by their names, or for another engine than ``torch`` the export of one.
+    """Return runs by their names or, for an engine other than ``torch``, the export of one run.
 
     Raises:
         CheckpointError: there is no such run or export, or it cannot be used.
-        DecodingError: several models for another engine.
+        DecodingError: several models for an engine that takes one.
     """
     if engine == "torch":
         for folder in (Path(name) for name in names):
             if Export.exists(folder) and not Run.exists(folder):
                 program = Export(folder).program
                 raise DecodingError(
-                    f"{folder} is no run but an export for {program}",
+                    f"{folder} is not a run but an export for {program}",
                     hint=f"add --engine {program}"
                     if program == "ctranslate2"
                     else f"its README.md tells how to use it: {folder / CARD}",
@@ -249,7 +249,7 @@ def find_export(name: str, program: str) -> Export:
         if Export.exists(folder):
             return Export.open(folder, program)
     if Path(name).is_dir() and not Run.exists(Path(name)) and not Run.exists(RUNS / name):
-        return Export.open(Path(name), program)  # tells what is missing
+        return Export.open(Path(name), program)  # its error says what is missing
     run = find_run(name)
     folder = default_folder(run, program)
     if not Export.exists(folder):
@@ -265,7 +265,7 @@ def find_export(name: str, program: str) -> Export:
         now, held = run.checkpoint(selector).name, export.facts["checkpoint"]
         if now != held:
             _log.warning(
-                "the export holds %s, and the %s checkpoint of the run is %s by now: "
+                "the export holds %s, but the %s checkpoint of the run is now %s: "
                 "jtrans export %s --to %s renews it",
                 *(held, selector, now, name, program),
             )
@@ -276,7 +276,7 @@ def import_extra(module: str, extra: str) -> Any:
     """Import a module that only an extra of the package installs.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: the module is not installed.
     """
     try:
         return importlib.import_module(module)

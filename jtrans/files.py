@@ -24,7 +24,7 @@ from jtrans.errors import JtransError, WorkError, did_you_mean
 # The length of a short digest: enough to tell millions of keys apart.
 SHORT_DIGEST_BYTES = 16
 _LINES_AT_ONCE = 10_000
-# what file systems answer that cannot sync folders
+# the errors of file systems that cannot sync folders
 _UNSUPPORTED = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def disk_errors(path: Path) -> Iterator[None]:
             ) from error
         if number == errno.EFBIG:
             raise WorkError(
-                f"{path} may not become so large",
+                f"{path} would exceed the largest file size allowed",
                 hint="lift the limit (ulimit -f), or choose a folder on another file system",
                 kind="disk.file-size",
             ) from error
@@ -61,7 +61,7 @@ def disk_errors(path: Path) -> Iterator[None]:
             if path.is_file() and not os.access(path, os.R_OK):
                 raise JtransError(
                     f"no permission to read {path}",
-                    hint="let its owner permit it (chmod a+r), or ask for a copy",
+                    hint="ask its owner to permit it (chmod a+r), or for a copy",
                     kind="disk.unreadable",
                 ) from error
             raise JtransError(
@@ -72,7 +72,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         if number in (errno.ENOLCK, errno.EOPNOTSUPP):
             raise JtransError(
                 f"the file system of {path} cannot lock files",
-                hint="choose a folder on another one, or have it mounted with locks",
+                hint="choose a folder on another file system, or have it mounted with locks",
                 kind="disk.no-locks",
             ) from error
         if number in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
@@ -89,7 +89,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 def _error_number(error: BaseException | None) -> int | None:
     if isinstance(error, OSError):
         return error.errno
-    # errors of safetensors (in Rust) and of other processes have the number only in their text
+    # errors from safetensors (in Rust) and from other processes carry the number only as text
     match = re.search(r"(?:\(os error |\[Errno )(\d+)[)\]]", str(error))
     return int(match[1]) if match else None
 
@@ -120,14 +120,14 @@ def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
     """Yield a temporary folder beside `path` that becomes `path` when the block succeeds.
 
     Its files are synced to disk first, so that it survives a power cut. They get the permissions of
-    new files, also where a library (safetensors) lets only their owner read what it writes.
+    new files, even if the library that wrote them (safetensors) lets only their owner read them.
 
     Args:
-        path: an existing one is replaced only then.
-        replace: whether it may be replaced if it holds something.
+        path: the final folder; an existing folder is replaced only when the block succeeds.
+        replace: whether a folder that is not empty may be replaced.
 
     Raises:
-        FileExistsError: it holds something and must not be replaced.
+        FileExistsError: the folder is not empty and must not be replaced.
     """
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
         temporary.mkdir()
         try:
             yield temporary
-            mode = temporary.stat().st_mode & 0o666  # what the umask leaves
+            mode = temporary.stat().st_mode & 0o666  # the bits that the umask permits
             for folder, _, names in os.walk(temporary):
                 for name in names:
                     Path(folder, name).chmod(mode)
@@ -160,9 +160,9 @@ def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
 
 
 def _sync(path: Path) -> None:
-    """Have a file or a folder's list of names written to disk."""
+    """Write a file, or a folder's list of names, through to the disk."""
     if os.name == "nt":
-        return  # it syncs neither folders nor files opened for reading
+        return  # Windows syncs neither folders nor files opened for reading
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -174,7 +174,7 @@ def _sync(path: Path) -> None:
 
 
 def as_text(name: str) -> str:
-    """Return a file's name as text that can be written; bytes that are not UTF-8 are escaped."""
+    """Return a file's name as valid Unicode text; bytes that are not UTF-8 are escaped."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -214,14 +214,14 @@ def write_lines(path: Path, lines: Iterable[str], *, durable: bool = True) -> No
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read a file of `write_lines`; other text is read by `jtrans.corpora.lines`."""
+    """Read a file written by `write_lines`; use `jtrans.corpora.lines` for other text."""
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON, whole or not at all."""
     text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-    # file names that are not UTF-8 hold half characters, which JSON can only write as escapes
+    # file names that are not UTF-8 contain lone surrogates, which JSON can only write as escapes
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
@@ -246,7 +246,7 @@ def read_json(path: Path) -> Any:
 
 
 def cache_folder() -> Path:
-    """Return the folder of downloads and measurements: JTRANS_CACHE, else in the user's cache."""
+    """Return the folder of downloads and measurements: JTRANS_CACHE, or one in the user's cache."""
     if folder := os.environ.get("JTRANS_CACHE"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jtrans"
@@ -277,7 +277,7 @@ def short_digest(data: bytes) -> bytes:
 
 
 def _line_blocks(lines: Iterable[str]) -> Iterator[bytes]:
-    """Yield lines, each ended by a line feed, many at a time."""
+    """Yield blocks of many lines, each line ended by a line feed."""
     iterator = iter(lines)
     while block := list(itertools.islice(iterator, _LINES_AT_ONCE)):
         yield "".join(f"{line}\n" for line in block).encode("utf-8")

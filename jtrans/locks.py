@@ -42,13 +42,13 @@ def exclusive(
 
     Args:
         owner_file: a file with an extension, such as ``lock.json``.
-        busy: returns the error for a lock that is held by, for example, "process 12 on a-host".
+        busy: returns the error for a lock held by the given owner, such as "process 12 on a-host".
         patience_seconds: how long to wait for the lock.
-        settle_seconds: how long to wait if the last holder was killed: its worker processes
-            end a moment later.
+        settle_seconds: how long to wait if the last holder was killed, until its worker processes
+            have ended, too.
         watch_seconds: network file systems do not always share locks. So if the lock is free but
-            its last holder, on another host, did not end properly, see for this long whether
-            that one still renews its owner file; the holder renews it only if this is not 0.
+            its last holder, on another host, did not end properly, watch for this long whether
+            it still renews its owner file. A holder renews its file only if this is not 0.
 
     Raises:
         JtransError: another process holds the lock.
@@ -81,11 +81,11 @@ def exclusive(
     finally:
         done.set()
         if os.getpid() == process:  # not in a forked child
-            # a folder that was replaced meanwhile holds the files of another lock
+            # if the folder was replaced meanwhile, its files belong to another lock
             if _inode(path) == inode:
                 if is_owner:
                     owner_file.unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # Windows removes it only after the release
+                with contextlib.suppress(OSError):  # Windows cannot delete it while it is locked
                     path.unlink()
             lock.release()
 
@@ -117,7 +117,7 @@ def _read_owner(path: Path) -> tuple[str, str]:
     try:
         owner = json.loads(path.read_text(encoding="utf-8"))
         name = f"process {int(owner['pid'])} on {owner['host']}"
-        if "since" in owner:  # not in those of earlier versions
+        if "since" in owner:  # owner files of earlier versions lack it
             name += f" since {owner['since']} ({owner['command']})"
         return str(owner["host"]), name
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -134,7 +134,7 @@ def _is_renewed(owner_file: Path, seconds: float) -> bool:
     """Watch an owner file, and return whether its holder renews it."""
     end, times = time.monotonic() + seconds, set[int]()
     while time.monotonic() < end and len(times) < 2:
-        # a network file system asks its server when a file is opened
+        # opening the file makes a network file system ask its server for the newest contents
         with contextlib.suppress(OSError), owner_file.open("rb") as handle:
             times.add(os.fstat(handle.fileno()).st_mtime_ns)
         time.sleep(min(seconds / 4, 1.0))

@@ -1,11 +1,11 @@
 """The processors of this machine: how many this process may use, and how many others use now.
 
-A product that threads share out takes a small model some 50 us. If its threads slept between two
-products, waking them would take as long, so they wait for work in a loop. That pays only while
-nobody else wants their processors: then training is 1.1 to 1.2 times as fast and a single sentence
-is translated 1.3 to 2.5 times as fast as with threads that sleep soon. When two processes did it
-on the same two cores each stopped the other's products half-way: training together was half as
-fast, and single sentences took ten times as long.
+A product divided among threads takes a small model some 50 us. If the threads slept between two
+products, waking them would take as long, so they wait for work in a loop. That pays only while no
+other process wants their processors: then training is 1.1 to 1.2 times as fast and a single
+sentence is translated 1.3 to 2.5 times as fast as with threads that sleep early. When two processes
+waited like this on the same two cores, each interrupted the other's products: training together was
+half as fast, and single sentences took ten times as long.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import os
 import time
 from pathlib import Path
 
-# How often threads of OpenMP (libgomp) look for work before they sleep: about 0.3 ms, longer than
-# the pauses between products, and the 15 us of a machine that is shared.
+# How often OpenMP's threads (libgomp) look for work before they sleep: for about 0.3 ms, longer
+# than the pauses between products, and for 15 us on a machine that is shared.
 LOOKS_FOR_WORK = 20_000
 LOOKS_WHEN_SHARED = 1_000
 
-SAMPLES, SECONDS_BETWEEN = 3, 0.002  # a process that runs for a moment takes no processor away
+SAMPLES, SECONDS_BETWEEN = 3, 0.002  # several, as a process may run only for a moment
 
 
 def available_cpus() -> int:
@@ -36,9 +36,9 @@ def are_idle(threads: int) -> bool:
 
 
 def others_running() -> int:
-    """Count the threads of other processes that run now or want to; 0 where Linux cannot say."""
+    """Count other processes' threads that run or are ready to; 0 if Linux does not report them."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        ours = _own_running()  # first: threads that wait for work may fall asleep meanwhile
+        ours = _own_running()  # counted first, as our waiting threads may soon fall asleep
         everywhere = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
         return max(0, everywhere - ours)
     return 0
@@ -55,7 +55,7 @@ def _own_running() -> int:
 def let_threads_wait() -> None:
     """Set how long threads of torch wait for work; call it before torch is imported.
 
-    GOMP_SPINCOUNT and OMP_WAIT_POLICY in the environment go before it.
+    GOMP_SPINCOUNT and OMP_WAIT_POLICY in the environment take precedence.
     """
     if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
         return

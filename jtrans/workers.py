@@ -42,7 +42,7 @@ def run_jobs(
         jobs: taken one by one as needed, so that they need not all fit into memory.
         workers: number of processes; 1 runs the jobs in this one.
         hint: what to do when a worker dies.
-        begins_anew: start workers that inherit nothing, as GPUs demand.
+        begins_anew: start fresh interpreters instead of forking, as GPUs require.
 
     Raises:
         WorkError: a worker process died.
@@ -50,9 +50,9 @@ def run_jobs(
     if workers <= 1:
         yield map(function, jobs)
         return
-    # Forked workers start at once and need no importable main module. That is safe as long as
-    # this process has not computed anything with torch, whose threads a copy would lack. Elsewhere
-    # forking is unsafe or not available, and the platform's default is used.
+    # Forked workers start at once and need no importable main module. That is safe on Linux if this
+    # process has not computed anything with torch, whose threads a copy would lack. On other
+    # systems forking is unsafe or not available, and the platform's default is used.
     inherited = "fork" if sys.platform == "linux" else None
     context = multiprocessing.get_context("spawn" if begins_anew else inherited)
     numbers = context.SimpleQueue()
@@ -67,7 +67,7 @@ def run_jobs(
     )
     try:
         if context.get_start_method() == "fork":
-            # before a thread of the jobs reads a pipe: a copy could never take the lock it holds
+            # fork before the thread of the jobs reads a pipe: copies could never take its lock
             with _signals_later():
                 first = pool.submit(worker_number)
             first.result()
@@ -76,10 +76,10 @@ def run_jobs(
         raise WorkError(
             "a worker process died (out of memory?)", hint=hint, kind="work.worker"
         ) from error
-    except BaseException:  # Ctrl-C above all: nobody waits for the jobs that have been begun
+    except BaseException:  # mostly Ctrl-C: unfinished jobs are no longer wanted
         is_unwanted.set()
-        # the pool reads the rest of a result for ever that a worker has begun to write when it
-        # ends: with this copy of the pipe closed, reading ends with the last worker
+        # If a worker ends while it writes a result, the pool would wait for the rest for ever.
+        # With this copy of the pipe closed, reading ends together with the last worker.
         pool._result_queue._writer.close()  # type: ignore[attr-defined]
         raise
     finally:
@@ -89,7 +89,7 @@ def run_jobs(
 def _results(
     pool: ProcessPoolExecutor, function: Callable[[Job], Result], jobs: Iterable[Job], *, ahead: int
 ) -> Iterator[Result]:
-    """Yield results in order; those that are there do not wait for a job that has yet to come."""
+    """Yield results in order, each as soon as it is ready, even if the next job is yet to come."""
     submitted: queue.Queue[Future[Result] | None] = queue.Queue()
     room = threading.Semaphore(ahead)
     is_over = threading.Event()
@@ -101,7 +101,7 @@ def _results(
                 if is_over.is_set():
                     return
                 submitted.put(pool.submit(function, job))
-        except BaseException as error:  # of the jobs, or of a pool that has been shut down
+        except BaseException as error:  # raised by the jobs, or by a pool that has been shut down
             failed: Future[Result] = Future()
             failed.set_exception(error)
             submitted.put(failed)
@@ -126,13 +126,13 @@ def worker_number() -> int:
 _own_number = [0]
 
 
-# what ends a command by an exception
+# the signals that end a command by an exception
 _ENDING = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
-    """Let signals wait while processes are forked: Python drops the exceptions of its hooks."""
+    """Delay signals while processes are forked: Python drops exceptions in its fork hooks."""
     earlier = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
@@ -142,7 +142,7 @@ def _signals_later() -> Iterator[None]:
 
 def _begin(parent: int, is_unwanted: Event, numbers: SimpleQueue[int]) -> None:
     _own_number[0] = numbers.get()
-    # Ctrl-C reaches the whole process group: only the parent reacts, and ends the workers
+    # Ctrl-C reaches the whole process group, but only the parent may react: it ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):

@@ -38,13 +38,13 @@ class SearchMeasurement:
 
     batch: int  # sentences
     beam: int  # hypotheses of each; 1 is greedy
-    # of whole batches, the encoder included; on a CPU several at the same time, as in translating,
-    # but single sentences one after the other
+    # in whole batches, the encoder included; a CPU searches several batches at a time, as `jtrans
+    # translate` does, but single sentences one after the other
     sentences_per_second: float
     step_milliseconds: float  # a step of the search of a batch, without the encoder
-    step_operations: float  # operations that torch is asked for in a step, views included
+    step_operations: float  # torch operations of a step, views included
     flops_per_second: float  # of the model
-    # memory of the search beyond the model's own, None if it is not reported
+    # memory of the search in addition to the model's, None if the system does not report it
     peak_bytes: int | None
 
 
@@ -54,7 +54,7 @@ class DecodeMeasurement:
 
     system: str  # of the model
     parameters: int  # trainable and frozen ones
-    form: str  # what the search uses in place of the model; the model's own class if nothing
+    form: str  # the class that the search uses in place of the model, or the model's own
     device: str  # one line about device and precision
     length: int  # tokens of every source and target, ``</s>`` counted
     # of matrix products of the model's sizes, measured between the searches
@@ -69,7 +69,7 @@ class DecodeMeasurement:
         return {**value, "searches": searches}
 
     def product_share(self, search: SearchMeasurement) -> float:
-        """Return the model's FLOP/s as a share of those of matrix products alone."""
+        """Return the model's FLOP/s as a share of the FLOP/s of matrix products alone."""
         return search.flops_per_second / self.product_flops_per_second
 
 
@@ -86,13 +86,13 @@ def measure_decode(
     """Measure the search with a model that is in evaluation mode.
 
     Args:
-        model: trained or not.
-        source_vocabulary: V_s.
+        model: it need not be trained.
+        source_vocabulary: the size of the source vocabulary.
         precision: "fp32" or "bf16".
         length: tokens of every source and target, ``</s>`` counted, at least 4.
-        seconds: to spend on every kind of search, at least; one search may take longer.
+        seconds: least time for every kind of search; a single search may take longer.
         progress: receives the number of kinds done.
-        batches: sentences of a batch.
+        batches: the sizes of the batches, in sentences.
     """
     info = prepare_device(model.device)
     form = prepared(model, precision)
@@ -141,7 +141,7 @@ def random_sources(batch: int, length: int, vocabulary: int, device: torch.devic
 
 @dataclass(frozen=True)
 class _SearchCost:
-    """What one search takes: seconds, those before the first step, and memory."""
+    """The cost of one search: seconds in all and before the first step, and peak bytes."""
 
     seconds: float
     before_steps: float
@@ -155,10 +155,10 @@ class _EqualLengths:
     form: Searchable
     source: Tensor  # [B, S]
     beam: int
-    lanes: int = 1  # that do so at the same time
+    lanes: int = 1  # number of such searches at the same time
 
     def search(self, length: int | None = None) -> None:
-        """Search for translations of exactly this many tokens, and wait for them."""
+        """Search for translations of exactly `length` tokens, and wait for the device."""
         length = length or self.source.shape[1]
         options = SearchOptions(self.beam, min_length=length - 1, max_length=str(length))
 
@@ -171,23 +171,23 @@ class _EqualLengths:
             pass
 
     def begin(self) -> None:
-        """Do what comes before the first step, and wait for it."""
+        """Encode the source and make the first state, and wait for the device."""
         with torch.no_grad():
             self.form.begin(self.form.encode(self.source, self.source > 0), 1)
         wait_for(self.form.device)
 
     def timed(self, seconds: float) -> _SearchCost:
-        """Search again and again for some seconds, at least twice."""
+        """Search repeatedly for at least `seconds`, and return the medians."""
         whole: list[float] = []
         before: list[float] = []
-        peak = peak_during(self.search, self.form.device)  # it warms up as well
+        peak = peak_during(self.search, self.form.device)  # also warms up
         while not whole or sum(whole) < seconds:
             before.append(_seconds(self.begin))
             whole.append(_seconds(self.search))
         return _SearchCost(statistics.median(whole), statistics.median(before), peak)
 
     def step_operations(self) -> float:
-        """Count the operations of a step: what more steps need more."""
+        """Count the operations of a step, by the difference between a long and a short search."""
         length = self.source.shape[1]
         counts: list[int] = []
         for steps in (length // 2, length):
@@ -198,7 +198,7 @@ class _EqualLengths:
 
 
 class _OperationCounter(TorchDispatchMode):
-    """Counts the operations that torch is asked for, on any device; views are operations too."""
+    """Counts torch's operations on any device, views included."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

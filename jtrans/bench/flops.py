@@ -1,8 +1,8 @@
-"""The FLOPs of training, counted on the model itself, or of any work.
+"""The FLOPs of training, counted on the model itself, and of any other work.
 
 A multiply-add counts as two. Only matrix products, convolutions and fused attention are counted;
-norms, softmax and dropout are a few per cent. Attention is counted in full, including its
-causally masked half.
+norms, softmax and dropout are a few per cent. Attention is counted in full, including the half that
+a causal mask excludes.
 
 The count of a pair is a polynomial in its lengths, up to S T (S + T) in joint models. So the counts
 of ten pairs of small lengths determine it: one forward and backward pass each, on meta tensors,
@@ -27,19 +27,19 @@ from jtrans.models.base import TranslationModel
 from jtrans.models.zoo import build_model
 
 DEGREE = 3  # of the polynomial
-# All S^a T^b up to the degree, and as many lengths, which determine the polynomial uniquely.
+# All S^a T^b up to the degree, and as many pairs of lengths, which determine the coefficients.
 POWERS = [(a, b) for a in range(DEGREE + 1) for b in range(DEGREE + 1 - a)]
 LENGTHS = [(2 + a, 2 + b) for a, b in POWERS]  # a length of one may be a special case
 
 
 @dataclass(frozen=True)
 class TrainingFlops:
-    """The FLOPs, forward and backward, of training on pairs, by their lengths."""
+    """The FLOPs of training on pairs, forward and backward, as a function of their lengths."""
 
     coefficients: NDArray[np.float64]  # of the monomials `POWERS`
 
     def __call__(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> float:
-        """Return the FLOPs of training on pairs of these real tokens, EOS counted, once."""
+        """Return the FLOPs of one epoch over pairs of these lengths in real tokens, with EOS."""
         return float((_monomials(source_lengths, target_lengths) @ self.coefficients).sum())
 
 
@@ -51,7 +51,7 @@ def training_flops(
     vocabularies = source_vocabulary, target_vocabulary
     try:
         counts = _count(config, vocabularies, "meta")
-    except (NotImplementedError, RuntimeError):  # a system that depends on tensor values
+    except (NotImplementedError, RuntimeError):  # the system depends on values of tensors
         counts = _count(config, vocabularies, "cpu")
     matrix = _monomials(*zip(*LENGTHS, strict=True))
     return TrainingFlops(np.linalg.solve(matrix, np.array(counts)).astype(np.float64))
@@ -82,7 +82,7 @@ def _count_pair(model: TranslationModel, lengths: tuple[int, int]) -> int:
 
 
 def count_flops(work: Callable[[], object]) -> int:
-    """Return the FLOPs of some work with torch."""
+    """Return the FLOPs that torch computes in `work`."""
     with FlopCounterMode(display=False, custom_mapping=FORMULAS) as counter:
         work()
     return int(counter.get_total_flops())

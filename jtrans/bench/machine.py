@@ -1,4 +1,4 @@
-"""What the measurements compare with: this machine's rate of matrix products, and memory."""
+"""Yardsticks of the benchmarks: this machine's rate of matrix products, and peak memory."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def peak_during(work: Callable[[], object], device: torch.device) -> int | None:
     if not sys.platform.startswith("linux"):
         return None
     with contextlib.suppress(OSError, AttributeError):
-        # gives freed blocks back to the system: they must not count as used
+        # malloc_trim gives freed blocks back to the system, so that they do not count as used
         ctypes.CDLL("libc.so.6").malloc_trim(0)
     try:
-        # "5" resets the peak
+        # writing 5 resets the peak
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
         return None

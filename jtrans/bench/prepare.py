@@ -33,14 +33,14 @@ class PrepareMeasurement:
 
     pairs: int  # sentence pairs of all splits
     workers: int
-    # upper bound: this process plus its largest worker times the number of workers; shared
-    # memory counts for each
+    # an upper bound: this process plus its largest worker times the number of workers, each with
+    # the memory that they share
     peak_mib: int = 0
     steps: list[StepTime] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """Seconds of all steps."""
+        """The seconds of all steps together."""
         return sum(step.seconds for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:

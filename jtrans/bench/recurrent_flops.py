@@ -1,6 +1,6 @@
-"""The FLOPs of the recurrent operators, which torch's counter cannot look into.
+"""The FLOPs of the recurrent operators, which are opaque to torch's counter.
 
-They are here and not beside the operators because torch's counter imports Triton, for which every
+They are not beside the operators because torch's counter imports Triton, for which every
 translation would have to wait.
 """
 
@@ -39,7 +39,7 @@ def _attentive_backward(d_joint: Any, *shapes: Any, **_: Any) -> int:
     return 2 * _attentive(*shapes[: len(Inputs._fields) - 1], False)
 
 
-# By operator: from the shapes of its arguments to its FLOPs.
+# For each operator, the function from the shapes of its arguments to its FLOPs.
 FORMULAS: dict[Any, Callable[..., int]] = {
     torch.ops.jtrans.lstm: _lstm,
     torch.ops.jtrans.lstm_backward: _lstm_backward,

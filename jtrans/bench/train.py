@@ -40,7 +40,7 @@ class TrainMeasurement:
     parameters: int  # trainable parameters
     device: str  # one line about device and precision
     pairs: int  # sentence pairs of an epoch
-    updates: int  # those timed, in `seconds`
+    updates: int  # done in `seconds`
     seconds: float
     tokens_per_second: float  # real target tokens
     positions_per_second: float | None  # real joint positions S x T
@@ -57,7 +57,7 @@ class TrainMeasurement:
 
     @property
     def product_share(self) -> float:
-        """The model's FLOP/s as a share of those of matrix products alone on this machine."""
+        """The model's FLOP/s as a share of this machine's FLOP/s of matrix products alone."""
         return self.flops_per_second / self.product_flops_per_second
 
     def to_json(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def measure_train(
 def _time_updates(
     trainer: Trainer, epoch: list[list[MicroBatch]], seconds: float, progress: Progress
 ) -> tuple[float, list[list[MicroBatch]], float]:
-    """Return seconds, the updates done in them, and the rate of products."""
+    """Return the seconds, the updates done in them, and the FLOPs per second of products."""
     run_update(trainer, epoch[0], 1)  # warm-up: allocates memory and loads kernels
     clock, products = 0.0, 0.0
     updates: list[list[MicroBatch]] = []
@@ -158,8 +158,8 @@ def run_update(trainer: Trainer, micro_batches: Sequence[MicroBatch], number: in
 def measure_memory(trainer: Trainer) -> int | None:
     """Return the bytes that one more joint position (or target token) of a micro-batch needs.
 
-    This is the slope between two micro-batches of different sizes, so that weights, gradients and
-    the optimiser's state do not count. None if the operating system does not report memory.
+    This is the slope between two micro-batches of different sizes, which leaves out weights,
+    gradients and the optimiser's state. None if the operating system does not report memory.
     """
     device, is_joint = trainer.model.device, trainer.model.is_joint
     limits = MEMORY_POSITIONS if is_joint else MEMORY_TOKENS
@@ -194,7 +194,7 @@ def memory_micro_batches(
         np.stack([S, T], axis=1), axis=0, return_inverse=True, return_counts=True
     )
     cost = shapes[:, 1] * (shapes[:, 0] if is_joint else 1)
-    size = np.minimum(counts * cost, limit)  # attainable with the pairs of a shape
+    size = np.minimum(counts * cost, limit)  # the most that the pairs of each shape can fill
     best = int(np.lexsort((cost, size))[-1])
     count = max(2, int(limit // cost[best]))
     chosen = np.resize(np.flatnonzero(of_shape.ravel() == best), count).astype(np.int64)

@@ -53,8 +53,8 @@ def bleu_counts(
 def bleu_of(counts: NDArray[Any]) -> NDArray[np.float64]:
     """Return corpus BLEU of summed counts, [..., COLUMNS] -> [...].
 
-    It is nan ("no data") where neither side has a 4-gram: of such short sentences even perfect
-    translations would have the score 0.
+    It is nan ("no data") where neither side has a 4-gram: with sentences that short, even perfect
+    translations would score 0.
     """
     flat = counts.reshape(-1, COLUMNS)
     scores = np.full(len(flat), np.nan)
@@ -95,14 +95,14 @@ def multi_bleu(
     Args:
         hypotheses: the words of each line, BPE undone.
         references: reference sets, each as long as the hypotheses.
-        lowercase: the script's ``-lc``, which turns A-Z into a-z and leaves other letters.
+        lowercase: the script's ``-lc``, which turns A-Z into a-z and no other letters.
 
     Raises:
         CorpusError: no hypotheses, or numbers of lines that differ.
     """
     check_lines(hypotheses, references)
 
-    numbers: dict[str, int] = {}  # for words: sacreBLEU splits at white space inside them, too
+    numbers: dict[str, int] = {}  # in place of words, which sacreBLEU splits at white space
 
     def joined(lines: Sequence[Sequence[str]]) -> list[str]:
         if lowercase:
@@ -117,5 +117,5 @@ def multi_bleu(
     lengths = score.sys_len, score.ref_len
     if not all(lengths):
         return MultiBleu(0.0, (0.0,) * MAX_ORDER, 0.0, *lengths)
-    # rounding takes the geometric mean of four times 100 a little above it
+    # rounding errors lift the geometric mean of four precisions of 100 above 100
     return MultiBleu(min(score.score, 100.0), tuple(score.precisions), score.bp, *lengths)

@@ -1,4 +1,4 @@
-"""Bootstrap resampling: draw test sets from the original one to see how much a number varies.
+"""Bootstrap resampling: draw test sets from the original one to see how much a score varies.
 
 The draws are those of sacreBLEU (same generator, seed and number), so the interval of a corpus
 score is the one that sacreBLEU reports.
@@ -36,7 +36,7 @@ class Bootstrap:
     def sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Sum values of sentences, [sentences, ...], over each drawn set, [samples, ...]."""
         flat = values.reshape(self.sentences, -1).astype(np.float64)
-        summed = [  # in parts: weights become float64 for exact sums of whole numbers
+        summed = [  # in parts: exact sums of counts need weights in float64, twice the memory
             self.weights[first : first + ROWS_AT_ONCE].astype(np.float64) @ flat
             for first in range(0, SAMPLES, ROWS_AT_ONCE)
         ]
@@ -49,15 +49,15 @@ def p_value(deviations: NDArray[np.float64], difference: float) -> float:
     ``(1 + #{|deviation| >= |difference|}) / (samples + 1)``: of all drawn test sets, how many
     have a difference as far from its mean as the observed one is from 0. The 1 is the observed
     test set itself (Davison and Hinkley, 1997, 4.4; Noreen, 1989). Of equal systems, 5 % get less
-    than 0.05. sacreBLEU's ``--paired-bs`` counts ``|d| - mean |d| > |difference|``: 12 % do.
+    than 0.05; with ``|d| - mean |d| > |difference|``, sacreBLEU's ``--paired-bs``, 12 % do.
 
     Args:
-        deviations: the difference on every drawn test set, less its mean.
-        difference: on the real one; 0 has p = 1.
+        deviations: the difference on every drawn test set minus the mean of all, [samples].
+        difference: the difference on the real test set; 0 has p = 1.
     """
     if difference == 0:
         return 1.0
-    # ties beyond rounding count: on small test sets the observed set is drawn again and again
+    # ties count in spite of rounding: small test sets are often drawn exactly as observed
     reached = np.abs(deviations) >= abs(difference) * (1 - 1e-9)
     return (int(reached.sum()) + 1) / (len(deviations) + 1)
 

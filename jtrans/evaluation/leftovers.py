@@ -1,4 +1,4 @@
-"""What translations should not have any more: subword marks, escapes, separate periods."""
+"""Marks of processing that translations must no longer have: subword marks, escapes, periods."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from dataclasses import dataclass
 
 from jtrans.errors import CorpusError
 
-MANY_LINES, MANY_SHARE = 3, 0.01  # lines, or their share, that are no accident
-TOKENISED = 100  # lines that end in a separate period, as in sacreBLEU's own check
+MANY_LINES, MANY_SHARE = 3, 0.01  # lines with marks, or their share, that cannot be an accident
+TOKENISED = 100  # lines that end in a separate period: the limit of sacreBLEU's own check
 
-# "@@" alone or inside a word is text, and so is a block of U+2581 in a row of others
+# "@@" alone or inside a word is ordinary text, and so is a row of several U+2581
 _PIECES = {
     "BPE pieces": re.compile(r"(?<!\S)\S*[^\s@]@@(?!\S)"),
     "SentencePiece pieces": re.compile("(?<!\\S)\u2581 ?\\w\\S*"),
     "WordPiece pieces": re.compile(r"(?<!\S)##\w\S*"),
 }
 _ESCAPED = re.compile(r"&(?:amp;)*(?:amp|lt|gt|apos|quot|bar|#39|#34|#124|#91|#93);")
-_ESCAPED_BY_MOSES = re.compile(r"&(?:apos|bar|#124|#91|#93);")  # HTML needs the others
+_ESCAPED_BY_MOSES = re.compile(r"&(?:apos|bar|#124|#91|#93);")  # the others also occur in HTML
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """Marks of one kind in some lines."""
+    """Marks of one kind, and the lines that have them."""
 
     kind: str
-    lines: int  # how many have one
-    first: int  # number of the first, from 1
+    lines: int  # number of lines with a mark
+    first: int  # number of the first such line, from 1
     example: str
     is_certain: bool  # too many for an accident
 
@@ -36,9 +36,9 @@ class Leftover:
 def find_leftover(
     lines: Sequence[str], references: Sequence[Sequence[str]] = ()
 ) -> Leftover | None:
-    """Return the marks in lines of a hypothesis that its references do not have; None: none.
+    """Return marks in a hypothesis that its references do not have; None if there are none.
 
-    Without `references`, the lines are those of a reference itself, which may be about HTML.
+    Without `references`, the lines are those of a reference itself, whose text may be about HTML.
     """
     escaped = _ESCAPED if references else _ESCAPED_BY_MOSES
     for kind, pattern in {**_PIECES, "escaped characters": escaped}.items():
@@ -62,10 +62,10 @@ def check_plain_text(
     """Refuse lines with subword pieces or escaped characters.
 
     Returns:
-        a warning where they may be an accident, None where there are none.
+        A warning if the marks may be an accident, None if there are none.
 
     Raises:
-        CorpusError: there are too many for an accident.
+        CorpusError: there are too many marks for an accident.
     """
     leftover = find_leftover(lines, references)
     if leftover is None:

@@ -1,7 +1,7 @@
-"""Names of systems: unique, and no more general than what they name.
+"""Unique names of systems and of groups of systems.
 
-A system is shown under its own name. Where two have the same, each gets as much of its path as it
-takes to tell them apart. Runs that differ only by seed are named after what their names share.
+A system is shown under its own name. If two have the same name, each gets as much of its path as
+tells them apart. Runs that differ only by seed are named after the words that their names share.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from unicodedata import normalize
 
 from jtrans.errors import usage_error
 
-MOST_MEMBERS = 3  # names that are listed; of more, the first and the last
+MOST_MEMBERS = 3  # names to list; if there are more, the first and the last
 _SEPARATORS = re.compile(r"([-_./ ]+)")
 
 
 def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Return the names, those that occur twice as the shortest endings of paths that differ.
+    """Return the names, repeated ones replaced by the shortest distinct endings of their paths.
 
     Args:
-        names: of runs or files.
-        paths: of the same.
+        names: the names of runs or files.
+        paths: the paths of the same.
 
     Raises:
         ConfigError: a path is given twice.
@@ -35,10 +35,10 @@ def distinct_names(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
                 f"{name} is given twice",
                 "name every system once; systems are compared with each other",
             )
-    # letters and accents apart or in one look the same
+    # a letter with an accent looks the same as one character and as two
     names = [normalize("NFC", name) for name in names]
     parts = [[normalize("NFC", part) for part in path.absolute().parts] for path in paths]
-    lengths = [0] * len(names)  # parts of the path in the name, 0 for the name itself
+    lengths = [0] * len(names)  # number of path parts that make the name, 0 for the name itself
     while True:
         shown = [
             "/".join(path_parts[-length:]).replace("//", "/") if length else name
@@ -63,8 +63,8 @@ def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]])
     name another system, too. A system on its own keeps its name.
 
     Args:
-        groups: the names of the members, all different.
-        seeds: of the members.
+        groups: the names of each group's members, all different.
+        seeds: the seeds of each group's members.
     """
     shared = [_shared(names) for names in groups]
     labels = []
@@ -83,7 +83,7 @@ def group_names(groups: Sequence[Sequence[str]], seeds: Sequence[Sequence[int]])
 
 
 def file_names(names: Sequence[str]) -> list[str]:
-    """Return names for files of systems, all different: ``a/b`` and ``a-b`` are systems, too."""
+    """Return distinct file names for systems, also for ``a/b`` beside ``a-b``."""
     return _numbered([name.replace("/", "-") for name in names])
 
 

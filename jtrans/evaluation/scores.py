@@ -27,7 +27,7 @@ from jtrans.text.language import base_language
 METRICS = ("bleu", "chrf", "ter")
 HIGHEST = {"bleu": 100.0, "chrf": 100.0}  # TER can exceed 100
 
-# Written without spaces between words: 13a would count a whole clause as one word.
+# Languages written without spaces, in which 13a would count a whole clause as one word.
 _TOKENIZERS = {"zh": "zh", "th": "char", "lo": "char", "km": "char", "my": "char"}
 # language -> (tokenizer, modules it needs); they come with sacrebleu[ja] and sacrebleu[ko]
 _DICTIONARY_TOKENIZERS = {
@@ -57,8 +57,8 @@ def interval_text(value: float, half: float | None, metric: str) -> str:
 
     Args:
         value: the score.
-        half: half the width of its interval, None for none.
-        metric: name out of `METRICS`, whose range the interval does not leave.
+        half: half the width of its interval, None if there is no interval.
+        metric: name out of `METRICS`; the interval is cut off at the limits of its scale.
     """
     if half is None:
         return ""
@@ -84,8 +84,8 @@ def sacrebleu_scores(
         references: reference sets, each as long as the hypotheses.
         metrics: names out of `METRICS`.
         target_language: decides the tokenizer (`tokenizer_name`), which the signature names.
-        lowercase: compare without case. TER always does, as is its custom.
-        bootstrap: the test sets drawn from this one, if the caller has them already.
+        lowercase: compare without case. TER always does, by convention.
+        bootstrap: the drawn test sets, if the caller has them already.
 
     Raises:
         CorpusError: no hypotheses, or numbers of lines that differ.
@@ -95,8 +95,8 @@ def sacrebleu_scores(
     scores = []
     for name in metrics:
         metric = make_metric(name, references, target_language=target_language, lowercase=lowercase)
-        # what sacreBLEU's corpus_score does, keeping the score of every drawn test set; its own
-        # bootstrap raises a TypeError where a drawn test set has no match
+        # as sacreBLEU's corpus_score, but with the score of every drawn test set; sacreBLEU's
+        # bootstrap raises a TypeError if a drawn test set has no match
         counts = metric._extract_corpus_statistics(hypotheses, None)
         result = metric._aggregate_and_compute(counts)
         sums = bootstrap.sums(np.array(counts)).tolist()
@@ -114,7 +114,7 @@ def corpus_bleu(
     target_language: str,
     lowercase: bool = False,
 ) -> float:
-    """Return sacreBLEU's BLEU of raw text, the value that `sacrebleu_scores` gives."""
+    """Return sacreBLEU's BLEU of raw text, the same value as `sacrebleu_scores` returns."""
     return corpus_score(
         "bleu", hypotheses, references, target_language=target_language, lowercase=lowercase
     )
@@ -128,7 +128,7 @@ def corpus_score(
     target_language: str,
     lowercase: bool = False,
 ) -> float:
-    """Return the value that `sacrebleu_scores` gives for one of `METRICS`."""
+    """Return a score in one of `METRICS`, the same value as `sacrebleu_scores` returns."""
     check_lines(hypotheses, references)
     metric = make_metric(name, references, target_language=target_language, lowercase=lowercase)
     return float(metric.corpus_score(hypotheses, references=None).score)
@@ -137,8 +137,8 @@ def corpus_score(
 def tokenizer_name(target_language: str) -> str:
     """Return the sacreBLEU tokenizer for a language: 13a unless it needs another.
 
-    Japanese and Korean use their MeCab tokenizer where its packages are installed and single
-    characters elsewhere; the two are not comparable, and the signature names the tokenizer used.
+    Japanese and Korean use their MeCab tokenizer if its packages are installed, otherwise single
+    characters; the two are not comparable, and the signature names the tokenizer used.
     """
     language = base_language(target_language)
     if language in _DICTIONARY_TOKENIZERS:
@@ -150,9 +150,9 @@ def tokenizer_name(target_language: str) -> str:
 def make_metric(
     name: str, references: Sequence[Sequence[str]], *, target_language: str, lowercase: bool
 ) -> Metric:
-    """Build a sacreBLEU metric of `METRICS` with cached references, for any systems."""
+    """Build a sacreBLEU metric of `METRICS` whose cached references serve any number of systems."""
     if name == "bleu":
-        # force: no warning in the log; `leftovers.tokenised_warning` gives it
+        # force: sacreBLEU must not log a warning that `leftovers.tokenised_warning` gives
         tokenizer = tokenizer_name(target_language)
         return BLEU(lowercase=lowercase, tokenize=tokenizer, force=True, references=references)
     if name == "chrf":
@@ -163,10 +163,10 @@ def make_metric(
 
 
 def check_lines(hypotheses: Sized, references: Sequence[Sized]) -> None:
-    """Refuse an empty test set, or one whose numbers of lines differ.
+    """Refuse an empty test set, and files of different lengths.
 
     Raises:
-        CorpusError: naming both numbers of lines.
+        CorpusError: there is no line or no reference set, or the numbers of lines differ.
     """
     if not references:
         raise CorpusError("no references to score against", kind="corpus.no-references")

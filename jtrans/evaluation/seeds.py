@@ -1,11 +1,11 @@
-"""Means over seeds: how much they vary with the sentences and with the seeds, and by chance.
+"""Means over seeds: their variance over sentences and seeds, and tests of differences.
 
-Other sentences would give other scores, and other seeds other runs. Drawing runs with replacement,
-too (a hierarchical bootstrap), sees only two thirds of the variance of three runs and none of the
-tails. Instead, the deviations on the drawn test sets get a t-distributed term with the standard
-error of the means over seeds and the degrees of freedom of Welch (1947) and Satterthwaite (1946).
-What runs have of their own in each sentence is in the deviations already and is subtracted, as in a
-crossed design of runs and sentences (Owen, 2007). docs/systems.md 10.5 has the formulas.
+Other sentences would give other scores, and other seeds other runs. A hierarchical bootstrap, which
+also draws runs with replacement, sees only two thirds of the variance of three runs and none of the
+tails. Instead, a t-distributed term is added to the deviations on the drawn test sets. It has the
+standard error of the means over seeds and the degrees of freedom of Welch (1947) and Satterthwaite
+(1946). The interaction of runs with sentences is already part of the deviations and is subtracted,
+as in a crossed design (Owen, 2007). docs/systems.md 10.5 has the formulas.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ PERCENTILES = (2.5, 97.5)
 
 @dataclass(frozen=True, eq=False)
 class SeedSample:
-    """One number of every run of a system: on the test set, and on each drawn one."""
+    """One metric of every run of a system, on the test set and on each drawn test set."""
 
     values: NDArray[np.float64]  # [runs]
-    drawn: NDArray[np.float64]  # [runs, samples]; nan where a drawn test set has none
+    drawn: NDArray[np.float64]  # [runs, samples]; nan where a drawn test set has no score
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(self.values)
 
     @property
@@ -52,7 +52,7 @@ class SeedSample:
         return half_width(drawn) if drawn.size else None
 
     def ends(self) -> tuple[float, float] | None:
-        """Return the ends of the 95 % interval of the mean; None if no drawn test set has one."""
+        """Return the ends of the 95 % interval of the mean; None if no drawn set has a score."""
         drawn = self._with_seeds()
         if not drawn.size:
             return None
@@ -70,15 +70,15 @@ class SeedTest:
     """The test of a difference between the means of two systems."""
 
     difference: float  # mean of the system minus mean of the baseline
-    p_value: float  # how often chance alone gives a difference of this size
-    samples: int  # how many drawn test sets it rests on
+    p_value: float  # the probability that chance alone gives a difference of this size
+    samples: int  # number of drawn test sets
     has_seeds: bool = False  # whether seeds were taken into account
     is_borrowed: bool = False  # whether a system with one run took the variance of others
 
 
 @dataclass(frozen=True)
 class _SeedVariance:
-    """The variance between runs, the part of it that lies in the sentences, degrees of freedom."""
+    """The variance between runs, its part due to the drawn sentences, and degrees of freedom."""
 
     total: float
     in_sentences: float
@@ -91,11 +91,11 @@ def compare_means(
     """Test whether two systems differ, over sentences and seeds.
 
     Args:
-        baseline: its runs.
-        system: its runs, on the same drawn test sets.
-        others: further systems, whose seeds count where these two have one run each.
-        sentences: how many the test set has. So few that flipping the sign of each sentence's
-            difference gives no lower p decide nothing: p is at least ``2 / 2^sentences``.
+        baseline: the runs of the baseline.
+        system: the runs of the system, on the same drawn test sets.
+        others: further systems, whose variance is borrowed if these two have one run each.
+        sentences: size of the test set. p is at least ``2 / 2^sentences``, the lowest p-value of a
+            test that flips the signs of the sentences' differences: very few decide nothing.
     """
     difference = system.mean - baseline.mean
     drawn = _deviations(system.drawn.mean(axis=0) - baseline.drawn.mean(axis=0))
@@ -107,7 +107,7 @@ def compare_means(
     pool = _pooled([variance for _, variance in terms] or [*map(_seed_variance, others)])
     is_borrowed = pool is not None and len(terms) < len(pair)
     if pool is not None and is_borrowed:
-        # two or three runs are too few to say what another system's seeds have left
+        # two or three runs estimate total - in_sentences too badly to lend it to another system
         terms = [(sum(weight for weight, _ in weighted), pool)]
     parts = [drawn, _with_seeds(drawn, terms, is_borrowed=is_borrowed)]
     p = max(2.0 ** (1 - sentences), *(p_value(part, difference) for part in parts))
@@ -115,7 +115,7 @@ def compare_means(
 
 
 def _deviations(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the known numbers less their mean."""
+    """Return the finite numbers minus their mean."""
     known = drawn[np.isfinite(drawn)]
     return known - known.mean() if known.size else known
 
@@ -143,7 +143,7 @@ def _with_seeds(
         return drawn
     squares = [part**2 / term.freedom for part, (_, term) in zip(variances, terms, strict=True)]
     noise = math.sqrt(sum(variances)) * _t_quantiles(sum(variances) ** 2 / sum(squares), drawn.size)
-    # of either sign, so that the two systems of a comparison can change places
+    # with either sign, so that the test is symmetric in the two systems
     return np.concatenate([math.sqrt(share) * drawn + sign * noise for sign in (1, -1)])
 
 
@@ -152,7 +152,7 @@ def _seed_variance(sample: SeedSample) -> _SeedVariance | None:
     if sample.runs < 2:
         return None
     known = sample.drawn[:, np.isfinite(sample.drawn).all(axis=0)]
-    apart = known - known.mean(axis=0)  # what each run has of its own
+    apart = known - known.mean(axis=0)  # of each run from the mean of all
     inside = float(apart.var(axis=1).sum()) / (sample.runs - 1) if known.size else 0.0
     return _SeedVariance(float(sample.values.var(ddof=1)), inside, sample.runs - 1)
 

@@ -23,7 +23,7 @@ def p_text(p: float, samples: int) -> str:
 
     Args:
         p: the p-value.
-        samples: how many drawn test sets it rests on: the floor is ``1 / (samples + 1)``.
+        samples: number of drawn test sets: the floor is ``1 / (samples + 1)``.
     """
     if p * (samples + 1) < 1.5:
         return f"p <= {1 / (samples + 1):.3f}"
@@ -41,8 +41,8 @@ class PairedResult(SeedTest):
     system: str  # name of the system
     metric: str  # ``BLEU``, ``chrF2`` or ``TER``
     index: int = 1  # of the system among those compared; the baseline is 0
-    baseline_runs: int = 1  # how many runs, differing only by seed, the baseline has
-    system_runs: int = 1  # how many the system has
+    baseline_runs: int = 1  # number of the baseline's runs, which differ only by seed
+    system_runs: int = 1  # number of the system's runs
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> PairedResult:
@@ -72,12 +72,12 @@ class PairedResult(SeedTest):
             return text
         text = text.replace("seeds", f"{self.system_runs} + {self.baseline_runs} seeds")
         return text + (
-            ", a single run having the deviation of the others" if self.is_borrowed else ""
+            ", a single run taking the deviation of other runs" if self.is_borrowed else ""
         )
 
     @property
     def resampled(self) -> str:
-        """What the test rests on."""
+        """What is resampled: sentences, or sentences and seeds."""
         return "sentences and seeds" if self.has_seeds else "sentences"
 
     @property
@@ -92,7 +92,7 @@ class PairedResult(SeedTest):
 
     @property
     def mark(self) -> str:
-        """The mark of a significant difference, empty if it is none."""
+        """The mark of a significant difference, empty if the difference is not significant."""
         if not self.is_significant:
             return ""
         return BETTER if self.is_better else WORSE

@@ -33,8 +33,8 @@ class SystemOutput:
     words: Sequence[Sequence[str]]  # the same as words, before detokenisation
     # reference sets as words, segmented like `words`
     reference_words: Sequence[Sequence[Sequence[str]]]
-    # a name shared by systems that differ only by their random seed, and by no others; None for
-    # none
+    # a key that exactly the systems share that differ only by their random seed; None for a system
+    # on its own
     group: str | None = None
 
 
@@ -47,7 +47,7 @@ class SystemScores:
     multi_bleu: MultiBleu | None
 
     def value(self, metric: str) -> float:
-        """Return the plain number of a metric of `ALL_METRICS` that was computed."""
+        """Return the score in a metric of `ALL_METRICS` that was computed."""
         if metric == MULTI_BLEU and self.multi_bleu is not None:
             return self.multi_bleu.score
         return self.scores[metric].value
@@ -81,12 +81,12 @@ class SeedGroup:
     def interval(self, metric: str) -> float | None:
         """Return half the width of the 95 % interval of the mean, None if the metric has none.
 
-        It covers other sentences and, of several seeds, other seeds.
+        It covers the choice of sentences and, with several seeds, that of seeds.
         """
         return self.sample(metric).interval() if metric in self.members[0].scores else None
 
     def sample(self, metric: str) -> SeedSample:
-        """Return a metric of `METRICS` of every run, on the test set and on the drawn ones."""
+        """Return every run's scores in a metric of `METRICS`, also on the drawn test sets."""
         scores = [system.scores[metric] for system in self.members]
         drawn = np.stack([score.drawn for score in scores])
         return SeedSample(np.array([score.value for score in scores]), drawn)
@@ -100,7 +100,7 @@ class Evaluation:
     systems: list[SystemScores]  # in the order given, the baseline first
     groups: list[SeedGroup]  # the systems by group, in the order of their first members
     paired: list[PairedResult]  # comparisons of every group with the first one, metric by metric
-    references: int  # how many reference sets were used
+    references: int  # number of reference sets
     warnings: Sequence[str] = ()  # of sacreBLEU
 
     @property
@@ -140,9 +140,9 @@ def evaluate(
     sacreBLEU's metrics read raw text; multi-bleu reads each system's own words.
 
     Args:
-        outputs: of the systems, the baseline first; as many lines as every reference set.
+        outputs: the systems' outputs, the baseline first, each as long as every reference set.
         references: reference sets as raw text.
-        metrics: out of `ALL_METRICS`.
+        metrics: names out of `ALL_METRICS`.
         target_language: decides sacreBLEU's tokenizer.
         lowercase: compare without case.
 
@@ -180,12 +180,12 @@ def evaluate(
 def compare_groups(
     groups: Sequence[SeedGroup], metrics: Sequence[str], sentences: int
 ) -> list[PairedResult]:
-    """Compare every group with the first in each metric, groups in the outer order.
+    """Compare every group with the first in each metric, group by group.
 
     Args:
         groups: the baseline first, all on the same drawn test sets.
-        metrics: out of `METRICS`.
-        sentences: of the test set.
+        metrics: names out of `METRICS`.
+        sentences: the size of the test set.
     """
     return [
         _paired_result(groups, index, metric, sentences)

@@ -1,7 +1,7 @@
-"""How well words are tagged: accuracy, and the F-measure of labels and of whole entities.
+"""The quality of tagging: accuracy, and the F-measure of labels and of whole entities.
 
 Words without a gold label (None) are left out. Entities are compared as spans, as conlleval does:
-one counts only if its first word, its last and its type are right.
+an entity counts only if its first word, last word and type are right.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class TaggingScore:
     """The quality of one kind of labels on a split; None for no data."""
 
     kind: str  # "pos" or "ner"
-    words: int  # with a gold label
-    accuracy: float | None  # share of them with this label
-    # of whole entities, for "ner"
+    words: int  # number of words with a gold label
+    accuracy: float | None  # share of these words whose label is predicted
+    # of whole entities, only for "ner"
     entities: int | None = None
     precision: float | None = None
     recall: float | None = None
@@ -33,7 +33,7 @@ class TaggingScore:
 
 
 def score_tags(kind: str, gold: Sequence[Gold], predicted: Sequence[Sequence[str]]) -> TaggingScore:
-    """Score the labels of all sentences, one for each word."""
+    """Score the predicted labels of all sentences, which have one for each word."""
     pairs = [
         (truth, label)
         for labels, guesses in zip(gold, predicted, strict=True)
@@ -99,7 +99,7 @@ def span_counts(
 
 
 def entity_spans(labels: Sequence[str]) -> set[Span]:
-    """Return the entities of "B-PER I-PER O": an I- that continues no entity of its type begins."""
+    """Return the entities of "B-PER I-PER O"; an I- after no entity of its type begins one."""
     spans: set[Span] = set()
     begin, name = 0, ""
     for place, label in enumerate([*labels, OUTSIDE]):

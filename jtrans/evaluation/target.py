@@ -1,4 +1,4 @@
-"""The target language of files: by the names of the files, checked against their script."""
+"""The target language of files, from their names and checked against their script."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from jtrans.text.language import base_language, language_of_file, language_scrip
 _BY_SCRIPT = {"Thai": "th", "Lao": "lo", "Khmer": "km", "Myanmar": "my", "Hangul": "ko"}
 _AMBIGUOUS = {"Han": "zh", "Japanese": "ja"}
 _HAN = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-_SAMPLE = 1000  # lines
+_SAMPLE = 1000  # lines whose script is examined
 
 
 @dataclass(frozen=True)
 class TargetLanguage:
-    """The language that decides sacreBLEU's tokenizer, and what it was taken from."""
+    """The language that decides sacreBLEU's tokenizer, and where it was taken from."""
 
     language: str
     taken_from: str
@@ -27,7 +27,7 @@ class TargetLanguage:
 
     @property
     def tokenizer(self) -> str:
-        """The tokenizer of sacreBLEU."""
+        """The name of sacreBLEU's tokenizer."""
         return tokenizer_name(self.language)
 
     def describe(self) -> str:
@@ -44,12 +44,12 @@ def find_target(
 
     Args:
         language: chosen by the user, if at all; differing scripts then only cause a warning.
-        names: of the files, references first.
-        texts: their lines.
+        names: the names of the files, references first.
+        texts: the lines of each file.
 
     Raises:
-        CorpusError: names and scripts contradict each other in what the tokenizer depends on, or
-            do not tell Chinese from Japanese.
+        CorpusError: names and scripts contradict each other and the tokenizer depends on it, or
+            they do not tell Chinese from Japanese.
     """
     named = {name: code for name in names if (code := language_of_file(name)) is not None}
     scripts = dict(zip(names, map(_script, texts), strict=True))
@@ -71,7 +71,7 @@ def find_target(
 
 
 def _script(lines: Sequence[str]) -> str | None:
-    """Return the script of most letters, or that of Chinese characters if most lines have some."""
+    """Return the script of most letters, or Han or Japanese if most lines have such characters."""
     lines = [line for line in lines[:_SAMPLE] if line.strip()]
     chinese = ["".join(characters) for line in lines if (characters := _HAN.findall(line))]
     return main_script(chinese if 2 * len(chinese) > len(lines) else lines)
@@ -80,7 +80,7 @@ def _script(lines: Sequence[str]) -> str | None:
 def _contradiction(
     target: TargetLanguage, named: Mapping[str, str], scripts: Mapping[str, str | None]
 ) -> str | None:
-    """Return how a file contradicts the tokenizer, None where none does."""
+    """Return in words how a file contradicts the tokenizer, None if none does."""
     choice = f"the {target.describe()}"
     for name, language in named.items():
         if tokenizer_name(language) != target.tokenizer:

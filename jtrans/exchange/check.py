@@ -15,7 +15,7 @@ from jtrans.exports import Export
 from jtrans.progress import Progress
 from jtrans.runs import Run
 
-SCORED_LINES = 64  # whose log-probabilities are compared token by token
+SCORED_LINES = 64  # lines whose log-probabilities are compared token by token
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ExportCheck:
     """The result of a check of an export."""
 
     comparison: Comparison  # of the translations
-    difference: float  # the largest between log-probabilities of a token of the same text
+    difference: float  # the largest, between log-probabilities of a token in equal translations
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers."""
@@ -42,10 +42,10 @@ def check_export(
 
     Args:
         run: the run, whose checkpoint was exported.
-        export: of the run.
-        decoding: how both translate; an export to ONNX only greedily.
+        export: the export of the run.
+        decoding: how both translate; an export to ONNX only translates greedily.
         source: raw lines.
-        references: sets of as many lines.
+        references: reference sets, each as long as `source`.
         progress: receives the number of lines done.
 
     Raises:
@@ -61,8 +61,8 @@ def check_export(
 class _Translators(NamedTuple):
     run: Translator
     export: Translator
-    name: str  # of the translator of the export
-    scored: Translator  # that of the export, which scores every token
+    name: str  # of the export's translator
+    scored: Translator  # the export's translator, which scores every token
 
 
 def _open_ctranslate2(run: Run, export: Export, decoding: DecodingChoices) -> _Translators:

@@ -1,4 +1,4 @@
-"""The README.md of an exported model, for people who have the folder and not jtrans."""
+"""The README.md of an exported model, for people who have the folder but not jtrans."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ in training (`pipeline.json`), with spaces between words and punctuation:
 
 - `start.onnx` reads `source` [N, S]: ids, each line ending in `</s>` (1), padded with 0. It returns
   `log_probs` of the first token, [N, V], and the state.
-- `step.onnx` reads `token` [N], `position`, the number of tokens before it, with `</s>` in front of
-  the first, and the state. It returns `log_probs` of the next token and what changed of the state.
+- `step.onnx` reads `token` [N], `position` (tokens before it, with the `</s>` in front of all)
+  and the state. It returns `log_probs` of the next token and the tensors of the state that changed.
 
 `export.json` lists the tensors of the state in order, which of them change, and their axis of
 hypotheses. A beam is a larger N: its hypotheses are selected along these axes.

@@ -17,7 +17,7 @@ from jtrans.errors import CheckpointError
 from jtrans.files import path_hint
 from jtrans.text.vocabulary import SPECIALS, Vocabulary
 
-# fairseq's id of each of our specials, <pad> </s> <unk> <s>
+# fairseq's ids of our special tokens 0 to 3: <pad> </s> <unk> <s>
 SPECIAL_ROWS = (1, 2, 3, 0)
 
 

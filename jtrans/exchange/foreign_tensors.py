@@ -1,7 +1,7 @@
-"""Checks of tensors from a file that nobody vouches for.
+"""Checks of tensors from an untrusted file.
 
-A tensor's shape is a claim: a file of a kilobyte can hold a tensor of terabytes, by strides of 0
-or without any data. The checks of `plain_tensors` cost no memory; the tensors that pass them are at
+A tensor's shape is only a claim: with strides of 0 or without data, a file of a kilobyte can hold a
+tensor of terabytes. The checks of `plain_tensors` cost no memory; tensors that pass them are at
 most a few times as large as the file.
 """
 
@@ -24,7 +24,7 @@ _short.maxstring = _short.maxother = _short.maxlong = 80
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: in a few words, however large it is."""
+    """Return a value as short text for a message, however large it is."""
     try:
         return _short.repr(value)
     except ValueError:  # an integer of thousands of digits
@@ -36,10 +36,10 @@ def plain_tensors(
 ) -> dict[str, Tensor]:
     """Return the tensors of a checkpoint, if all are dense tensors of floating-point numbers.
 
-    Those whose name ends, after its first dot, in one of `ignored` are left out.
+    Tensors whose name ends, after its first dot, in one of `ignored` are left out.
 
     Raises:
-        CheckpointError: something is no tensor, of another kind, or larger than its data.
+        CheckpointError: a value is not a tensor, not a plain one, or claims more data than it has.
     """
     tensors: dict[str, Tensor] = {}
     for name, tensor in model.items():

@@ -60,7 +60,7 @@ _SOURCE_ROWS = "encoder.embed_tokens.weight"
 _TARGET_ROWS = "decoder.embed_tokens.weight"
 _OUTPUT_ROWS = "decoder.embed_out"
 MOST_UPDATES = 10**9
-# Buffers without learned parameters.
+# Buffers that hold no learned parameters.
 _IGNORED = ("version", "embed_positions._float_tensor", "embed_positions.weights")
 
 
@@ -78,12 +78,12 @@ def import_checkpoint(
         checkpoint: the file, such as checkpoint_best.pt.
         source_dict: dictionary of the source side, such as dict.de.txt.
         target_dict: dictionary of the target side.
-        run_folder: of the new run; must not exist yet.
+        run_folder: the folder of the new run; must not exist yet.
         bpe_codes: BPE codes of both sides; None if text is given as subwords.
 
     Raises:
         CheckpointError: the file cannot be read safely, does not fit its dictionaries, or uses
-            something without a counterpart here. Then nothing is written.
+            something without a counterpart here. Nothing is written in that case.
     """
     if run_folder.exists():
         raise CheckpointError(
@@ -181,7 +181,7 @@ def _match(
             f"{len(unknown)} tensors of the checkpoint have no counterpart, such as "
             f"{unknown[0][:80]}"
         )
-    for theirs in names.values():  # layers first: the model may be built only if all are there
+    for theirs in names.values():  # layers first: claimed layers that are missing must not be built
         if ".layers." in theirs and theirs not in tensors:
             raise arguments.contradict(f"the checkpoint has no {theirs}")
     with torch.device("meta"):

@@ -17,8 +17,8 @@ from jtrans.errors import CheckpointError
 from jtrans.exchange.foreign_tensors import shown
 
 STANDARD_CHAIN = "attn1d:dec+ffn2d:dec+attn1d:enc+ffn2d:enc"
-MOST = 2**31 - 1  # the largest size, of anything
-MOST_LETTERS = 200  # of a name or a choice
+MOST = 2**31 - 1  # the largest size that is accepted
+MOST_LETTERS = 200  # the longest name or choice that is accepted
 POSITION_OFFSET = 2  # fairseq counts positions from pad id + 1
 _REDUCTIONS = {"attn": "attention", "max": "max"}
 _NO_COUNTERPART = {
@@ -45,7 +45,7 @@ class SavedArguments:
         return CheckpointError(message, where=self.where, kind="checkpoint.shape")
 
     def flag(self, name: str) -> bool:
-        """Return a switch; by fairseq's own default all are off."""
+        """Return a switch; fairseq's default for all of them is off."""
         return bool(self._get(name, (bool, int), False))
 
     def size(self, name: str) -> int:
@@ -157,7 +157,7 @@ def _shared_values(
 def _check_widths(
     arguments: SavedArguments, tensors: Mapping[str, Tensor], width: int, ffn_width: int
 ) -> None:
-    """Compare the sizes that arguments claim with tensors, before anything of that size is made."""
+    """Compare the sizes in the arguments with tensors, before memory of such sizes is allocated."""
     for name, tensor in tensors.items():
         rows = len(tensor) if tensor.dim() else 0
         if name.endswith(".embed_tokens.weight"):
@@ -168,7 +168,7 @@ def _check_widths(
 
 
 def check_shape(arguments: SavedArguments, name: str, tensor: Tensor, expected: list[int]) -> None:
-    """Refuse a tensor whose shape is not the one that the arguments give."""
+    """Raise a CheckpointError if a tensor's shape is not the one that the arguments give."""
     if list(tensor.shape) != expected:
         raise arguments.contradict(
             f"{shown(name)[1:-1]} has the shape {shown(list(tensor.shape))}, its arguments give "

@@ -1,12 +1,12 @@
 """A Transformer as a model of CTranslate2, a fast translation engine in C++.
 
-Weights are the same numbers in another order, so that log-probabilities agree up to rounding.
-Differences between the two programs, and how they are bridged:
+The weights are the same numbers in another order, so that log-probabilities agree up to rounding.
+The programs differ in a few points, which are bridged as follows:
 
 - tokens: their names are the model's vocabulary, made unique; ``</s>`` ends the source, which
   CTranslate2 adds itself, and starts the target;
 - positions: explicit tables, whatever their layout, offset, base and scale here;
-- attention for word alignments: the mean over the heads of the layer that we use by default.
+- attention for word alignments: the mean over the heads of the layer that jtrans uses by default.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from jtrans.text.pipeline import TextPipeline
 from jtrans.text.vocabulary import EOS, SPARE, SPECIALS, UNK
 
 POSITIONS = 4096  # rows of the position tables: the longest sentence
-ALL_HEADS = 0  # as CTranslate2 writes it
+ALL_HEADS = 0  # CTranslate2's code for the mean over heads
 
 
 def export_to_ctranslate2(
@@ -44,9 +44,9 @@ def export_to_ctranslate2(
     """Export a run's Transformer, and return the export.
 
     Args:
-        run: of the system ``transformer``.
-        folder: of the export; an earlier export there is replaced.
-        checkpoint: which of the run.
+        run: a run of the system ``transformer``.
+        folder: the folder to write; an earlier export there is replaced.
+        checkpoint: which checkpoint of the run.
         quantization: the type of the weights, out of `QUANTIZATIONS`; None for float32.
 
     Raises:

@@ -39,8 +39,8 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-# Limits that no checkpoint comes near: its parts, and the bytes that describe its objects (about
-# 150 a tensor, three tensors a parameter with the optimiser's).
+# Limits far above any real checkpoint: the files in its archive, and the bytes of the pickle (about
+# 150 a tensor, and three tensors a parameter with the optimiser's).
 MOST_PARTS = 10_000
 MOST_STRUCTURE_BYTES = 4 << 20
 # Patterns for the object name in torch's messages when the restricted reader refuses it.

@@ -1,4 +1,4 @@
-"""The picture of a scaling: gradients with their spread, and the parameters along them."""
+"""The picture of a scaling: gradients with their spread, and parameters along the gradients."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from jtrans.scaling.experiment import ScalingResult
 
-POINTS = 60  # of the curve
-BEYOND = 1.25  # times the solution: how far the curve goes
+POINTS = 60  # points of the curve
+BEYOND = 1.25  # the end of the curve, in multiples of the solution
 WIDTH, HEIGHT = 7.6, 3.1  # inches
 
 
@@ -51,7 +51,7 @@ def _gradients(axes: Axes, result: ScalingResult) -> None:
             (place, spread.mean),
             (9, -3),
             textcoords="offset points",
-            bbox={"color": "white", "pad": 1.0},  # readable where it lies on the line of zero
+            bbox={"color": "white", "pad": 1.0},  # readable on the zero line
         )
     axes.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
     axes.set_xticks(range(len(names)), names)

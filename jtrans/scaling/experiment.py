@@ -1,7 +1,7 @@
 """The three runs of single-shot scaling, their gradients, and the sizes these lead to.
 
-Every run is an ordinary one below one folder, such as ``deeper-1`` for seed 1, and continues where
-it stopped. A higher ratio needs no new run.
+All are ordinary runs in one folder, such as ``deeper-1`` for seed 1, and continue where they
+stopped. Another ratio needs none of them again.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 BASE, DEEPER, WIDER, SCALED = "base", "deeper", "wider", "scaled"
 MEASURED = (BASE, DEEPER, WIDER)
-# of Student's t, 97.5 %, by degrees of freedom; the last one is a little too large beyond
+# Student's t at 97.5 % by degrees of freedom; the last is used beyond, where it is a bit too large
 T_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-CONVERGED = {"patience", "floor"}  # why a run ended that was not cut off
-# what may differ in the runs of an earlier command: they go on where they ended
+CONVERGED = {"patience", "floor"}  # reasons of runs that ended by themselves
+# settings that a later command may change: the runs continue where they ended
 LONGER = ("training.max_", "training.stop", "training.keep")
 
 Train = Callable[[Config, Path], "Result"]
@@ -43,7 +43,7 @@ Train = Callable[[Config, Path], "Result"]
 
 @dataclass(frozen=True)
 class ScalingPlan:
-    """What is trained to scale a model."""
+    """The models to train in order to scale a model, and where."""
 
     recipe: str  # the name of the base model's recipe
     config: Config  # of the base model
@@ -63,7 +63,7 @@ class ScalingPlan:
         }
 
     def check(self) -> None:
-        """Check the sizes, the corpus and runs that are there before anything is trained.
+        """Check the sizes, the corpus and existing runs before anything is trained.
 
         Raises:
             JtransError: a system without depth and width, a corpus that cannot be read, or a run
@@ -89,12 +89,12 @@ class ScalingPlan:
                 check_same_run(Run.open(folder), own, corpus, free=LONGER)
 
     def measured_name(self, config: Config) -> str | None:
-        """Return the name of the one of the three models that is `config`, None if none is."""
+        """Return which of the three models has these model settings, None if none has."""
         same = (name for name, own in self.configs.items() if own.model == config.model)
         return next(same, None)
 
     def run_folder(self, name: str, seed: int) -> Path:
-        """Return the folder of a run; that of a scaled model has its ratio in its name."""
+        """Return the folder of a run; the folder's name has the ratio for a scaled model."""
         size = f"-{self.ratio:g}x" if name == SCALED else ""
         return self.out / f"{name}{size}-{seed}"
 
@@ -104,12 +104,12 @@ class ModelRuns:
     """The runs of one model."""
 
     name: str  # ``base``, ``deeper``, ``wider`` or ``scaled``
-    layers: dict[str, int]  # of every stack, by setting
+    layers: dict[str, int]  # depth of every stack, by its setting
     ffn_width: int  # F
     ratio: float  # the parameters of its layers, as a multiple of those of the base model
     parameters: int  # all trainable numbers
     losses: dict[int, float]  # the lowest validation loss by seed, in nats per token
-    updates: dict[int, int]  # of the runs, by seed
+    updates: dict[int, int]  # number of updates by seed
     minutes: dict[int, float]  # of training and validation, by seed
     reasons: dict[int, str]  # why the runs ended, by seed
 
@@ -121,13 +121,13 @@ class ModelRuns:
 
 @dataclass(frozen=True)
 class GradientSpread:
-    """A gradient over seeds."""
+    """A gradient, measured with several seeds."""
 
-    values: tuple[float, ...]  # of each seed
+    values: tuple[float, ...]  # one per seed
 
     @property
     def mean(self) -> float:
-        """The mean, which decides the direction."""
+        """The mean, which gives the direction of scaling."""
         return statistics.fmean(self.values)
 
     @property
@@ -144,7 +144,7 @@ class GradientSpread:
         return quantile * self.deviation / math.sqrt(len(self.values))
 
     def __str__(self) -> str:
-        """Return the mean with its interval, if there is one."""
+        """Return the mean as text, with its interval if there are several seeds."""
         half = self.half_interval
         return f"{self.mean:.5f}" + ("" if half is None else f" ± {half:.5f}")
 
@@ -156,7 +156,7 @@ class GradientSpread:
 
 @dataclass(frozen=True)
 class ScalingResult:
-    """The outcome."""
+    """The outcome of scaling a model."""
 
     plan: ScalingPlan  # what was trained
     runs: tuple[ModelRuns, ...]  # of all models, the scaled one last if it was trained
@@ -172,7 +172,7 @@ class ScalingResult:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes the result doubtful."""
+        """The reasons to doubt the result, in words."""
         lines = []
         for name, spread in (("depth", self.depth), ("width", self.width)):
             half = spread.half_interval
@@ -241,14 +241,14 @@ def train_model(
 
     Args:
         plan: with the folder and the seeds.
-        name: of the model.
-        config: of the model.
-        device: that trains.
+        name: the name of the model.
+        config: the configuration of the model.
+        device: the device to train on.
         events: makes a receiver of the events of each run.
         should_stop: see `jtrans.training.session.train`.
 
     Raises:
-        JtransError: as `jtrans.training.session.train`; or a run has other settings.
+        JtransError: as in `jtrans.training.session.train`; or a run has other settings.
     """
     from jtrans.training.session import train
     from jtrans.training.setup.continuing import one_of_several
@@ -327,9 +327,9 @@ def find_scaling(plan: ScalingPlan, depth: GradientSpread, width: GradientSpread
 
 
 def predict(configs: Mapping[str, Config], data: Path, device: str | None) -> dict[str, Estimate]:
-    """Estimate memory and time of training some models: ``jtrans train --dry-run`` of each.
+    """Estimate memory and time of training some models, each with ``jtrans train --dry-run``.
 
-    Each has a process of its own: the peak of this one would hide that of a smaller model.
+    Each estimate runs in a process of its own, whose peak memory is that of its model alone.
 
     Raises:
         WorkError: an estimate failed, for example because memory ran out.

@@ -15,7 +15,7 @@ from jtrans.scaling.experiment import BASE, SCALED, ScalingResult
 from jtrans.scaling.sizes import ffn_width, layer_counts, width_ratio
 
 PAGE, NUMBERS, RECIPE, PICTURE = "scale.html", "scale.json", "scaled.toml", "scale"
-# what a picture inside a page does not need
+# parts of an SVG file that a page must not contain again
 _SURPLUS = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>", re.DOTALL)
 
 
@@ -31,7 +31,7 @@ def write_recipe(result: ScalingResult) -> Path:
 
 
 def write_report(result: ScalingResult) -> Path:
-    """Write page, picture and numbers into the folder of the plan; return the page."""
+    """Write page, picture and numbers into the folder of the plan; return the page's path."""
     out = result.plan.out
     picture = draw(result, out / PICTURE)[0]
     write_json(out / NUMBERS, result.to_json())

@@ -12,7 +12,7 @@ def scalable_sizes(config: Config) -> ScalableSizes:
     """Return how the system of a configuration is scaled.
 
     Raises:
-        ConfigError: it has no depth and width to scale.
+        ConfigError: the system has no depth and width to scale.
     """
     sizes = config.model.scalable_sizes
     if sizes is None:
@@ -33,7 +33,7 @@ def scalable_sizes(config: Config) -> ScalableSizes:
 
 
 def stack_sizes(config: Config) -> list[StackSize]:
-    """Return the stacks of a configuration."""
+    """Return the sizes of all stacks of a configuration."""
     stacks = scalable_sizes(config).stacks
     return [StackSize(getattr(config.model, s.key), s.attention, s.ffn) for s in stacks]
 
@@ -44,7 +44,7 @@ def layer_counts(config: Config) -> dict[str, int]:
 
 
 def ffn_width(config: Config) -> int:
-    """Return F."""
+    """Return F, the feed-forward width."""
     return int(getattr(config.model, scalable_sizes(config).ffn_width))
 
 
@@ -66,7 +66,7 @@ def _width(config: Config) -> int:
 def resized(config: Config, *, more_layers: int = 0, more_width: int = 0) -> Config:
     """Return a configuration with more layers in every stack, and F larger by multiples of E.
 
-    Scores that the recipe expects are left out: they are those of the sizes before.
+    The recipe's expected scores are left out, as they hold for the original sizes.
 
     Raises:
         ConfigError: sizes that the system does not allow.

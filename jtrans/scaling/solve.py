@@ -13,9 +13,9 @@ from typing import Any
 
 from jtrans.errors import ConfigError
 
-LEAST_WIDTH = 0.5  # of F/E: a narrower FFN is no FFN any more
+LEAST_WIDTH = 0.5  # the lowest F/E: a narrower FFN would only be a bottleneck
 MOST_RATIO = 1000.0
-ROUNDING = 1e-9  # nats: losses that differ by less are equal, whatever their last digits say
+ROUNDING = 1e-9  # nats: losses that differ by less are taken as equal
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def joint_layers(layers: int) -> StackSize:
 
 @dataclass(frozen=True)
 class Gradients:
-    """By how much the validation loss falls for each unit of depth, and of F/E."""
+    """The fall of the validation loss, in nats, per unit of depth and of F/E."""
 
     depth: float
     width: float
@@ -71,8 +71,8 @@ class Scaling:
     stacks: tuple[StackSize, ...]  # of the base model
     width_ratio: float  # its F/E
     gradients: Gradients  # that decide the direction
-    target: float  # the factor by which the parameters of the layers are to grow
-    step_size: float  # alpha, so that alpha times the gradients are the exact increments
+    target: float  # the factor by which the parameters of the layers must grow
+    step_size: float  # alpha: alpha times the gradients are the exact increments
 
     @property
     def exact_layers(self) -> float:
@@ -91,7 +91,7 @@ class Scaling:
 
     @property
     def more_width(self) -> int:
-        """What to add to F/E, rounded."""
+        """The number to add to F/E, rounded."""
         return math.floor(self.exact_width + 0.5)
 
     @property
@@ -101,15 +101,15 @@ class Scaling:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether rounding leaves the base model."""
+        """Whether rounding leaves the base model as it is."""
         return not (self.more_layers or self.more_width)
 
     @property
     def too_small(self) -> str:
-        """In words, that the ratio changes nothing, and the smallest one that does."""
+        """A warning that the ratio changes nothing, with the smallest ratio that does."""
         step = 0.5 / max(self.gradients.depth, self.gradients.width)  # 1/2 is rounded up
         least = math.floor(100.0 * self.ratio_at(step) + 1.0) / 100.0
-        is_reached = self.ratio_at(2.0 * step) >= least  # not so where one gradient shrinks
+        is_reached = self.ratio_at(2.0 * step) >= least  # False if one gradient shrinks the network
         return (
             f"a ratio of {self.target:g} is too small for one more layer or a wider FFN: the base "
             f"model stays as it is{f'; --ratio {least:g} changes it' if is_reached else ''}"
@@ -136,10 +136,10 @@ class Scaling:
 
 
 def check_step(step: int) -> None:
-    """Refuse a difference between the models that is none.
+    """Refuse a step that makes the larger models no larger.
 
     Raises:
-        ConfigError: it is below 1.
+        ConfigError: the step is below 1.
     """
     if step < 1:
         raise ConfigError(
@@ -151,10 +151,10 @@ def check_step(step: int) -> None:
 
 
 def check_ratio(ratio: float) -> None:
-    """Refuse a ratio that adds no parameters.
+    """Refuse a ratio that removes parameters, or an absurd one.
 
     Raises:
-        ConfigError: it is below 1 or above `MOST_RATIO`.
+        ConfigError: the ratio is below 1 or above `MOST_RATIO`.
     """
     if not 1.0 <= ratio <= MOST_RATIO:
         limit = f"above {MOST_RATIO:,.0f}" if ratio > 1.0 else "below 1: scaling adds parameters"
@@ -172,7 +172,7 @@ def layer_parameters(
     """Return P of Eq. 8: the parameters of all layers, in units of E^2.
 
     Args:
-        stacks: their layers.
+        stacks: the stacks of layers.
         width_ratio: w = F/E.
         more_layers: added to every stack.
     """
@@ -188,8 +188,8 @@ def solve(
     """Solve Eq. 11 exactly: the smallest step along the gradients that reaches the ratio.
 
     Args:
-        stacks: of the base model.
-        width_ratio: its F/E.
+        stacks: the stacks of the base model.
+        width_ratio: F/E of the base model.
         gradients: of depth and width; only their direction matters.
         ratio: beta, the factor of the parameters of the layers.
 
@@ -217,7 +217,7 @@ def solve(
     if c and (b <= 0.0 or square < 0.0):
         most = 1.0 - b * b / (4.0 * a * (c / (1.0 - ratio))) if b > 0.0 else 1.0
         raise _unreachable(gradients, ratio, most)
-    # the smaller root where there are two; the usual formula loses digits where a is small
+    # the smaller root if there are two, without the usual formula's loss of digits for a small a
     step_size = -2.0 * c / (b + math.sqrt(square)) / scale if c else 0.0
     scaling = Scaling(tuple(stacks), width_ratio, gradients, ratio, step_size)
     fewest = min(stack.layers for stack in stacks) + scaling.more_layers

@@ -1,4 +1,4 @@
-"""A run as ONNX graphs: traced, and compared with the model on sentences of other sizes."""
+"""Export a run as ONNX graphs: trace it, and compare on sentences of other sizes."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from jtrans.text.vocabulary import EOS
 PROGRAM = "onnx"
 OPSET = 17
 POSITIONS = 4096  # rows of position tables: the longest sentence
-TOLERANCE = 1e-4  # of log-probabilities
-EXAMPLE = Path(__file__).with_name("translate_onnx.py")  # a program: copied, never imported
+TOLERANCE = 1e-4  # largest difference of log-probabilities
+EXAMPLE = Path(__file__).with_name("translate_onnx.py")  # a program to copy, never imported
 
 
 def export_to_onnx(run: Run, folder: Path, *, checkpoint: str = "best") -> Export:
     """Export a run as ONNX graphs, and return the export.
 
     Args:
-        run: of a system without recurrent layers.
-        folder: of the export; an earlier export there is replaced.
-        checkpoint: which of the run.
+        run: a run of a system without recurrent layers.
+        folder: the folder to write; an earlier export there is replaced.
+        checkpoint: which checkpoint of the run.
 
     Raises:
         ConfigError: the system cannot be traced, or a package is not installed.
@@ -86,7 +86,7 @@ def check_traceable(model: TranslationModel) -> None:
     if any(isinstance(module, NormedLstm) for module in model.modules()):
         raise ConfigError(
             f"{model.config.system} cannot be exported to ONNX: its recurrent layers loop over the "
-            "positions of a sentence, and a graph would have the loop of one length",
+            "positions of a sentence, and a graph would fix the loop at one length",
             hint="the systems without recurrent layers can: jtrans models",
             kind="export.system",
         )
@@ -101,14 +101,14 @@ def trace(model: TranslationModel, vocabulary: int, folder: Path) -> list[StateT
     """
     try:
         with (
-            warnings.catch_warnings(),  # about branches, which the comparison checks
-            contextlib.redirect_stdout(io.StringIO()),  # the whole graph, if it fails
+            warnings.catch_warnings(),  # of the tracer about branches: the comparison covers them
+            contextlib.redirect_stdout(io.StringIO()),  # a failing export prints the graph
         ):
             warnings.simplefilter("ignore")
             return _trace(model, vocabulary, folder)
     except OSError:
         raise
-    except Exception as error:  # systems of others may fail in any way
+    except Exception as error:  # plugged-in systems may fail in any way
         raise _refusal(model, str(error).strip().partition("\n")[0]) from error
 
 
@@ -144,7 +144,7 @@ def _write(
     names = [*inputs, "log_probs", *outputs]
     dynamic = {name: dict(axes.get(name.removesuffix(".next"), {0: "sentences"})) for name in names}
     dynamic.pop("position", None)
-    # The classic exporter: the newer one needs half a minute where this needs a second.
+    # The classic exporter takes a second where the newer one takes half a minute.
     torch.onnx.export(
         module,
         tuple(inputs.values()),
@@ -165,14 +165,14 @@ def _inputs(path: Path) -> set[str]:
 
 
 def compare(model: TranslationModel, graphs: Graphs, vocabulary: int) -> None:
-    """Compare graphs with their model, on other numbers of sentences and lengths than traced.
+    """Compare graphs with their model, with other numbers of sentences and lengths than traced.
 
     Raises:
-        ConfigError: they fail on them, or compute something else.
+        ConfigError: the graphs fail, or compute something else.
     """
     try:
         worst = _largest_difference(model, graphs, vocabulary)
-    except Exception as error:  # onnxruntime has a class of its own for every failure
+    except Exception as error:  # onnxruntime has no common class of errors
         fault = f"they fail on sentences of other sizes ({str(error).strip().splitlines()[0]})"
         raise _refusal(model, f"its graphs are wrong: {fault}") from error
     if not worst <= TOLERANCE:

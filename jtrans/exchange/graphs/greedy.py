@@ -19,13 +19,13 @@ from jtrans.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class GreedyTranslator(Translator):
-    """A `Translator` that takes the most probable token each time, from exported graphs."""
+    """A `Translator` that runs exported graphs and always takes the most probable token."""
 
     graphs: Graphs | None = None
 
     @classmethod
     def open(cls, export: Export, options: SearchOptions) -> GreedyTranslator:
-        """Load an export; only the limits of the search options count.
+        """Load an export; of the search options only the limits count.
 
         Raises:
             JtransError: the export cannot be used.

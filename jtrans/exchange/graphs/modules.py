@@ -20,21 +20,21 @@ from jtrans.models.base import TranslationModel
 from jtrans.nn.embedding import PADDING, InputEmbedding
 from jtrans.text.vocabulary import EOS
 
-SPECIAL_IDS = 4  # of pad, </s>, unk and the unused symbol
-AXES = ("sentences", "source", "target")  # what the size of an axis may depend on
+SPECIAL_IDS = 4  # pad, </s>, unk and the unused symbol
+AXES = ("sentences", "source", "target")  # the quantities that sizes of axes may depend on
 
 
 @dataclass(frozen=True)
 class StateTensor:
     """One tensor of the state."""
 
-    name: str  # of it
-    axes: dict[int, str]  # what the size of some axes depends on, by axis: out of `AXES`
-    is_fixed: bool  # whether it never changes
+    name: str
+    axes: dict[int, str]  # the axes of varying size, and which of `AXES` each depends on
+    is_fixed: bool  # whether the tensor never changes after the start
 
     @property
     def rows(self) -> int:
-        """The axis of the hypotheses."""
+        """The number of the axis of hypotheses."""
         return next(axis for axis, name in self.axes.items() if name == "sentences")
 
 
@@ -44,10 +44,10 @@ class StartGraph(nn.Module):
     def __init__(self, model: TranslationModel) -> None:
         super().__init__()
         self.model = model
-        self.kept: list[str] | None = None  # of the state, by name; None: everything
+        self.kept: list[str] | None = None  # names of the state's tensors to return; None: all
 
     def forward(self, source: Tensor) -> tuple[Tensor, ...]:
-        """Return log-probabilities of the first token and the state, from [N, S]."""
+        """Return log-probabilities of the first token, [N, V], and the state, from ids [N, S]."""
         log_probs, state = self.begin(source)
         kept = (tensor for name, tensor in tensors(state) if not self.kept or name in self.kept)
         return (log_probs, *kept)
@@ -65,18 +65,18 @@ class StepGraph(nn.Module):
 
     Args:
         model: the model.
-        state: any state of it after a step, for its structure.
-        fixed: which of its tensors never change.
+        state: any state of the model after a step, for its structure.
+        fixed: for each tensor of the state, whether it never changes.
     """
 
     def __init__(self, model: TranslationModel, state: Any, fixed: list[bool]) -> None:
         super().__init__()
         self.model = model
         self.fixed = fixed
-        self._state = (state,)  # a tuple hides its tensors from the module
+        self._state = (state,)  # in a tuple, so that nn.Module does not register its tensors
 
     def forward(self, token: Tensor, position: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        """Return log-probabilities of the next token and what changed of the state."""
+        """Return log-probabilities of the next token, [N, V], and the tensors that changed."""
         log_probs, after = self.advance(token, position, *state)
         named = zip(tensors(after), self.fixed, strict=True)
         return (log_probs, *(tensor for (_, tensor), is_fixed in named if not is_fixed))
@@ -109,7 +109,7 @@ def example_source(sentences: int, length: int, vocabulary: int) -> Tensor:
 
 
 def describe_state(model: TranslationModel, vocabulary: int) -> list[StateTensor]:
-    """Find which tensors a state has, and which of their axes vary with what, by trying."""
+    """Find the tensors of a state, and what the sizes of their axes depend on, by experiment."""
     start = StartGraph(model)
     base = _shapes(start, example_source(2, 5, vocabulary), 2)
     others = {

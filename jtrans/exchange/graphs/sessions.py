@@ -25,7 +25,7 @@ class Graphs:
     """The two graphs of an export."""
 
     sessions: Mapping[str, Any]  # of onnxruntime, by the names of the graphs
-    # the tensors that go from step to step, as ``export.json`` describes them
+    # the tensors handed from step to step, as ``export.json`` describes them
     state: Sequence[Mapping[str, Any]]
     longest: int  # the most tokens of a sentence
 
@@ -34,14 +34,14 @@ class Graphs:
         """Load the graphs in a folder.
 
         Args:
-            folder: of the export.
+            folder: the folder of the export.
             facts: the contents of its export.json.
-            threads: that compute.
+            threads: the number of threads to compute with.
         """
         onnxruntime = import_extra("onnxruntime", "onnx")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.log_severity_level = 4  # what fails is raised, and need not be on stderr, too
+        options.log_severity_level = 4  # errors are raised, and must not also go to stderr
         sessions = {
             name: onnxruntime.InferenceSession(
                 str(folder / f"{name}.onnx"), options, providers=["CPUExecutionProvider"]
@@ -56,7 +56,7 @@ class Graphs:
         return log_probs, dict(zip((each["name"] for each in self.state), state, strict=True))
 
     def step(self, token: Array, position: int, state: State) -> tuple[Array, State]:
-        """Read one more token of each hypothesis, [N], after `position` others."""
+        """Read one more token of each hypothesis, [N], after `position` others; as in `start`."""
         inputs = {"token": token, "position": np.array(position), **state}
         log_probs, *changed = self.sessions["step"].run(None, inputs)
         names = (each["name"] for each in self.state if each["changes"])
@@ -70,7 +70,7 @@ class Graphs:
         }
 
     def greedy(self, sources: Sequence[Ids], options: SearchOptions) -> list[Hypothesis]:
-        """Return the translations of sentences, always taking the most probable token."""
+        """Translate sentences, always taking the most probable token."""
         limits = np.array([options.limit(len(source), [self]) for source in sources])
         longest = max(map(len, sources))
         padded = [[*source, *[PAD] * (longest - len(source))] for source in sources]

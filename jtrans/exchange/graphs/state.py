@@ -19,7 +19,7 @@ from jtrans.nn.beam_cache import BeamCache, KeyValueCache
 
 
 class JoinedCache(KeyValueCache):
-    """A cache that joins new slots to the old ones: a graph writes nothing in place."""
+    """A cache that concatenates new slots to the old, as a graph cannot write in place."""
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Add slots and return all keys and all values, [B, ..., H, slots, D]."""
@@ -35,12 +35,12 @@ class OneHypothesis:
     """A `BeamCache` with one hypothesis per sentence: every slot is its own."""
 
     layers: list[JoinedCache]  # one cache per layer
-    length: Any  # positions read so far; a tensor where it is an input of a graph
+    length: Any  # positions read so far, an integer; a tensor as an input of a graph
 
     beam = 1
 
     def advance(self) -> None:
-        """Count one more position; no slot is to be excluded."""
+        """Count one more position; all slots stay visible."""
         self.length = self.length + 1
 
 
@@ -49,7 +49,7 @@ def _joined(kind: type[KeyValueCache]) -> type[JoinedCache]:
 
 
 def traceable(state: Any) -> Any:
-    """Return a state after `begin` whose caches a graph can hold."""
+    """Return a state after `begin` with caches that can be traced."""
     if isinstance(state, BeamCache):
         layers = []
         for cache in state.layers:
@@ -71,7 +71,7 @@ def tensors(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Tenso
         yield ".".join(path), state
     else:
         for name, value in _parts(state):
-            if name != "length":  # an input of its own
+            if name != "length":  # the graph's input `position`
                 yield from tensors(value, (*path, name.strip("_")))
 
 

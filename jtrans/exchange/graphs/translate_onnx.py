@@ -1,7 +1,7 @@
 """Translate with an exported model and onnxruntime alone: python translate_onnx.py < in > out.
 
-Lines of words, separated by spaces as in training; they are lower-cased if they were in training.
-Greedy: the most probable token each time.
+Lines hold words separated by spaces, as in training; they are lower-cased if those of training
+were. The search is greedy: it always takes the most probable token.
 """
 
 import hashlib
