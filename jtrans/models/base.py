@@ -74,8 +74,8 @@ class TranslationModel(nn.Module, abc.ABC):
             from evaluation even without dropout, and the gradient of an update depends on its
             split into micro-batches.
         paper: its publication, for systems of other distributions.
-        tiny: settings of the small model that the contract tests build, where they are not named
-            `width`, `ffn_width`, `heads`, `...layers` or `...dropout`.
+        tiny: settings of the small model that the contract tests build, besides those named
+            `width`, `ffn_width`, `heads`, `...layers` and `...dropout`, which the tests choose.
         frozen: parts that stay in evaluation mode while the others are trained.
     """
 
@@ -180,7 +180,7 @@ class TranslationModel(nn.Module, abc.ABC):
 
     @property
     def label_counts(self) -> dict[str, int]:
-        """How many labels the logits of `tag` are for, by kind of label."""
+        """The number of labels that the logits of `tag` are for, by kind of label."""
         return {}
 
     @property
@@ -225,7 +225,7 @@ def check_agreement(
 
     Args:
         there: the settings of the model that the weights are from.
-        here: those of the other.
+        here: the settings of the model that takes them.
         names: the settings to compare, with their names in the user's configuration; by default
             all but rates of dropout.
 

@@ -76,7 +76,7 @@ def _as_text(value: Any) -> str:
     elif isinstance(value, (list, tuple)):
         layers = read_stack(", ".join(_group(sizes) for sizes in value))
     else:
-        raise ValueError(f"{value!r} is no stack of layers, {_EXAMPLE}")
+        raise ValueError(f"{value!r} is not a stack of layers, {_EXAMPLE}")
     groups = [(sizes, len(list(equal))) for sizes, equal in itertools.groupby(layers)]
     return ", ".join(f"{count} x {sizes}" if count > 1 else f"{sizes}" for sizes, count in groups)
 
@@ -88,7 +88,7 @@ def _group(sizes: Any) -> str:
         or not all(type(size) is int and size >= 0 for size in sizes)
     ):
         raise ValueError(
-            f"{sizes!r} is no layer: [channels, kernel] or [channels, kernel, residual]"
+            f"{sizes!r} is not a layer: [channels, kernel] or [channels, kernel, residual]"
         )
     return f"({', '.join(map(str, sizes))})"
 

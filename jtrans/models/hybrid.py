@@ -8,7 +8,7 @@
 
 RNMT+ outputs are not normalised, pre-norm Transformer stacks end in a layer norm: a layer norm at
 every joint brings both to one scale. The columns have their own embeddings. The cascade is meant
-to stand on an RNMT+ encoder that is trained already and frozen: see `training.init_from` and
+for an RNMT+ encoder that is already trained and frozen: see `training.init_from` and
 `training.freeze`, whose patterns find it under ``encoder.rnmt.*``.
 
 Differs from the paper, which leaves them open: the layer norms, the depth of the cascade (4), no

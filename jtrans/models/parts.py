@@ -108,9 +108,9 @@ def encoder_maps(
 def self_attention_maps(
     layer: str, block: Hashable, side: str, weights: AttentionRecorder
 ) -> list[AttentionMap]:
-    """Return the recorded weights of a self-attention, of a mixed block those of both halves.
+    """Return the recorded weights of a self-attention, or of both halves of a mixed block.
 
-    Those of the convolution half, ``query``, are means over the channels of a head.
+    The weights of the convolution half, ``query``, are means over the channels of a head.
     """
     axes = ("head", side, side)
     maps = [AttentionMap(f"{layer}.self", axes, weights[block])]

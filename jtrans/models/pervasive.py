@@ -70,7 +70,7 @@ class ResidualLayer(Layer):
         Args:
             x: [B, T, S, C]; with `rows` the next row, [N, 1, S, C].
             is_real: True on real source positions, [B, 1, S, 1]; None without padding.
-            rows: what the convolution has read of the rows before.
+            rows: the last rows that the convolution has read, in decoding.
         """
         y = self.convolution(without_padding(self.mix(x), is_real), rows)
         x = self.dropout.add(x, y) * _HALF
@@ -107,7 +107,7 @@ class ResidualNetwork(nn.Module):
 class DenseLayer(Layer):
     """New channels from all earlier ones: norm, 1 x 1, norm, masked k x k convolution."""
 
-    is_compilable = False  # each has another number of inputs
+    is_compilable = False  # every layer has a different number of inputs
 
     def __init__(self, inputs: int, config: PervasiveConfig) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class DenseLayer(Layer):
 
         Args:
             is_real: True on real cells, [B, T, S, 1], or [B, 1, S, 1] in evaluation.
-            rows: what the convolution has read of the rows before, in decoding.
+            rows: the last rows that the convolution has read, in decoding.
             features: the channels so far, [B, T, S, c] each.
         """
         x = torch.relu(self.norm(torch.cat(features, dim=-1), is_real))
@@ -132,7 +132,7 @@ class DenseLayer(Layer):
 
     @contextlib.contextmanager
     def recomputing(self) -> Iterator[None]:
-        """Do not count the statistics of a micro-batch twice."""
+        """Keep the second forward pass from counting the statistics of a micro-batch again."""
         norms = (self.norm, self.hidden_norm)
         for norm in norms:
             norm.is_tracking = False
@@ -171,7 +171,7 @@ class DenseNetwork(nn.Module):
             x: [B, T, S, C]; in decoding the next row, [N, 1, S, C].
             is_real: True on real source positions, [B, 1, S, 1]; None without padding.
             target_mask: True on real target positions, [B, T].
-            rows: for each layer the rows before, in decoding.
+            rows: for each layer, the last rows that its convolution has read, in decoding.
 
         Returns:
             [B, T, S, channels].
@@ -275,7 +275,7 @@ class Pervasive(TranslationModel):
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
         """Return the share of each source position in the aggregation.
 
-        Of a maximum: the share of features whose maximum lies there.
+        For a maximum, it is the share of features whose maximum lies there.
         """
         with record_attention() as weights:
             self.decode(target, self.encode(source, source != PADDING))
@@ -297,7 +297,7 @@ class Pervasive(TranslationModel):
     def _grid(self, u: Tensor, v: Tensor) -> Tensor:
         """Return ``W [u ; v] + b`` of every pair: [B, S, C], [B, T, D] -> [B, T, S, C].
 
-        The map of a pair is the sum of a map of each side; `u` is the source's already.
+        The map of a pair is the sum of a map of each side; `u` has been through the source's.
         """
         v = F.linear(v, self.opening.weight[:, self.config.width :])  # [B, T, C]
         dtype = torch.promote_types(u.dtype, torch.float32)

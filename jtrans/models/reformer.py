@@ -181,7 +181,7 @@ class Reformer(TranslationModel):
 
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
-        """Return the PreNet's, both separable attentions' and the Reduction's weights."""
+        """Return the weights of the PreNet, both separable attentions and the Reduction."""
         with record_attention() as weights:
             self.decode(target, self.encode(source, source != PADDING))
         maps = encoder_maps(self.prenet.layers if self.prenet else (), weights, "prenet")

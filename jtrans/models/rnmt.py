@@ -34,7 +34,7 @@ from jtrans.nn.recurrent.lstm import BidirectionalLstm, NormedLstm, Reversal
 
 
 class RecurrentEncoderLayer(Layer):
-    """A bidirectional LSTM, dropout, and perhaps a residual (docs/systems.md 7.3)."""
+    """A bidirectional LSTM, dropout, and optionally a residual (docs/systems.md 7.3)."""
 
     def __init__(self, input_width: int, config: RnmtPlusConfig, *, has_residual: bool) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class RecurrentEncoderLayer(Layer):
 
 
 class RecurrentDecoderLayer(Layer):
-    """An LSTM over state and context, dropout, and perhaps a residual (docs/systems.md 7.5)."""
+    """An LSTM over state and context, dropout, and optionally a residual (docs/systems.md 7.5)."""
 
     def __init__(self, config: RnmtPlusConfig, *, has_residual: bool) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class RecurrentDecoderLayer(Layer):
         return self.finish(x, states)
 
     def step(self, x: Tensor, context: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
-        """Read one step, two [N, E]; also return state and cell, [2, N, E], as `before` has."""
+        """Read one step, two [N, E]; also return state and cell, [2, N, E], as in `before`."""
         after = torch.stack(self.lstm.step(torch.cat([x, context], dim=-1), *before))
         return self.finish(x, after[0]), after
 

@@ -75,11 +75,11 @@ class TransformerPlusPlusConfig(TransformerConfig):
 
     system: Literal["transformer-pp"] = "transformer-pp"  # type: ignore[assignment]
     norm: Literal["pre", "post"] = "post"
-    # K of each layer, on both sides; the last one holds for all further layers
+    # K of each layer, on both sides; the last one is that of all further layers, too
     kernels: Annotated[tuple[Kernel, ...], Field(min_length=1)] = (3, 7, 15, 31, 31, 31)
     dilation: int | tuple[int, ...] = 2  # r of all layers, or of each
     kernel_dropout: Rate = 0.1  # DropConnect: weights of the normalised kernels
-    embedding_dropout: Rate = 0.1  # embedded inputs; `dropout` is that of block outputs
+    embedding_dropout: Rate = 0.1  # embedded inputs; `dropout` is for block outputs
     convolution: bool = True  # False: plain self-attention everywhere, the ablation
     plain_attention: Literal["mixed", "self"] = "mixed"  # encoder layers from the third one on
     encoder_causal_conv: bool = True  # False: kernels of the encoder are centred
@@ -178,7 +178,7 @@ class PervasiveConfig(SystemConfig):
     layers: Count = 14  # L
     kernel: Annotated[int, Field(gt=0, le=31)] = 11  # k, along target and source; odd
     width: Count = 256  # D, of both embeddings
-    channels: Count = 256  # C, of a cell of the grid; dense: of what the first layer reads
+    channels: Count = 256  # C, of a cell of the grid; dense: of the first layer's input
     ffn_width: Count = 1024  # F; residual only
     growth: Count = 32  # g, channels that a layer adds; dense only
     # how a target position's cells become one vector; max-attention and scaled-mean: dense only,
@@ -315,7 +315,7 @@ class HybridConfig(SystemConfig):
     rnmt_initial_range: Annotated[float, Field(gt=0.0)] = 0.04
     # combinations
     n_cascade: Annotated[int, Field(ge=0)] = 4  # N_c: Transformer layers on the RNMT+ encoder
-    cascade_positions: bool = False  # positions are added again before them
+    cascade_positions: bool = False  # whether positions are added again before these layers
     project: bool = True  # columns are projected to the width; else the memory is 2E wide
 
     @property

@@ -119,7 +119,7 @@ class TransformerDecoding:
     output: nn.Linear
 
     def add_decoder(self, config: TransformerConfig, vocabulary: int) -> None:
-        """Add all parts but the embedding, which is there."""
+        """Add all parts but the embedding, which the class has already."""
         E = config.width
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.stack = LayerSequence(config.decoder_layers)

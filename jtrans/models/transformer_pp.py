@@ -7,11 +7,11 @@
                                                attention to the source ; FFN }     -> [B, T, E]
     logits = hidden W_out^T                                                        -> [B, T, V]
 
-All is the Transformer's but the self-attention: in the mixed block, `jtrans.nn.convolution.mixed`,
+Only self-attention differs from the Transformer: in the mixed block (`jtrans.nn.convolution.mixed`)
 half of the heads relate a word to other words, and half its neighbourhood to a summary of the
 sentence. In training two linear heads predict tags of the source tokens from the first two layers.
 
-Differs from the paper: no copy of it with its formulas and numbers is at hand. docs/systems.md 6
+Differs from the paper: the text available to us lacks its formulas and numbers. docs/systems.md 6
 says of every part whether it is stated, inferred, or our choice.
 """
 
@@ -100,7 +100,7 @@ class TransformerPlusPlus(Transformer):
 
     @property
     def label_counts(self) -> dict[str, int]:
-        """How many tags of each kind there are."""
+        """The number of tags of each kind."""
         return {kind: head.out_features for kind, head in self.heads.items()}  # type: ignore[misc]
 
     @property

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-# What draws random numbers: torch's functions of initial values, and what they call.
+# The functions that draw random numbers: torch's initialisers, and the methods they call.
 _DRAWS: frozenset[Callable[..., Any]] = frozenset(
     [
         nn.init.uniform_,
@@ -22,10 +22,10 @@ _DRAWS: frozenset[Callable[..., Any]] = frozenset(
 
 
 class UndrawnParameters(TorchFunctionMode):
-    """Within this context, parameters are not drawn: they hold whatever memory held before.
+    """Within this context, parameters are not drawn: they hold whatever their memory held before.
 
-    Drawing takes longer than loading: 0.2 s for 18 million parameters. All else, such as constants
-    and random buffers, gets its values.
+    Drawing takes longer than loading: 0.2 s for 18 million parameters. Other tensors, such as
+    constants and random buffers, get their values.
     """
 
     def __torch_function__(

@@ -254,8 +254,8 @@ def load_weights(model: TranslationModel, path: Path) -> None:
         with safetensors.safe_open(path, framework="pt") as stream:
             for name in parameters.keys() & set(stream.keys()):
                 kind = stream.get_slice(name).get_dtype()
-                if kind not in FLOATS:  # torch would convert it without a word
-                    raise RuntimeError(f"{name} is of the type {kind}")
+                if kind not in FLOATS:  # torch would convert it silently
+                    raise RuntimeError(f"{name} has the type {kind}")
         missing, unexpected = safetensors.torch.load_model(model, path, strict=False)
         _log.info("read %s", path)
         if missing or unexpected:

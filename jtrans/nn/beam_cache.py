@@ -24,8 +24,8 @@ class KeyValueCache:
     quarter, which still costs little beside reading all slots at every step.
 
     Args:
-        checked: the number of caches, equally large, whose growth this one answers for: all those
-            of a search for the first, none for the others.
+        checked: the number of equally large caches for whose growth this one checks the memory:
+            in the first cache of a search all its caches, in the others none.
     """
 
     first_capacity = 64
@@ -147,9 +147,9 @@ class BeamCache:
 
 
 def live_slots(is_live: Tensor) -> Tensor | None:
-    """Return the slots that hypotheses need, in order, [B, count]; None if few others are there.
+    """Return the slots that hypotheses need, in order, [B, count]; None if few slots are dead.
 
-    A sentence that needs fewer than others gets some of its dead ones, too.
+    A sentence that needs fewer slots than others keeps some dead ones, too.
 
     Args:
         is_live: whether any hypothesis of the sentence needs a slot, [B, slots].

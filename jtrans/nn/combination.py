@@ -17,8 +17,8 @@ class LayerCombination(nn.Module):
         pre-norm :  x_{k+1} = sum_{m=0..k} W[k,m] n_m,     n_0 = y_0,  n_m = LN_m(y_m)
         post-norm:  x_{k+1} = LN_k( sum_{m=0..k} W[k,m] y_m ),    x_1 = W[0,0] y_0
 
-    and x_{L+1} is the output of the stack. W is lower triangular, with rows 0..L; its weights are
-    neither positive nor do they sum to 1.
+    and x_{L+1} is the output of the stack. W is lower triangular, with rows 0..L; its weights may
+    be negative and need not sum to 1.
 
     Args:
         layers: their number, L.

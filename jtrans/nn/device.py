@@ -80,7 +80,7 @@ def resolve_precision(device: torch.device, precision: str) -> str:
     """Return ``fp32``, ``bf16`` or ``int8``; ``auto`` means bf16 on a GPU that has it, else fp32.
 
     Raises:
-        ConfigError: ``int8`` on another device than a CPU, or without kernels for it.
+        ConfigError: ``int8`` on a device other than a CPU, or without kernels for it.
     """
     has_kernels = torch.backends.quantized.engine != "none"
     if precision == "int8" and (device.type != "cpu" or not has_kernels):
@@ -102,7 +102,7 @@ def resolve_precision(device: torch.device, precision: str) -> str:
 def has_fast_bf16(device: torch.device) -> bool:
     """Return whether the device has instructions for bf16."""
     if device.type == "cuda":
-        # it answers for the current device
+        # torch answers for the current device only
         with contextlib.nullcontext() if device.index is None else torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
@@ -112,7 +112,7 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def cpu_capabilities() -> dict[str, Any]:
-    """Return which instructions the CPU has, by torch's names; none where torch is too old."""
+    """Return which instructions the CPU has, by torch's names; empty if torch is too old."""
     ask: Callable[[], dict[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
     return ask()
 
@@ -121,7 +121,7 @@ def autocast(device: torch.device, precision: str) -> contextlib.AbstractContext
     """Return the context in which a forward pass runs in `precision`.
 
     Raises:
-        ConfigError: ``int8``, which prepared forms of models are for.
+        ConfigError: ``int8``, in which only prepared forms of models can compute.
     """
     if precision == "fp32":
         return contextlib.nullcontext()
@@ -147,7 +147,7 @@ def prepare_device(device: torch.device, *, for_training: bool = False) -> Devic
             In training all layers of a micro-batch share shapes, so oneDNN need only be a
             twentieth faster; in a search the shapes change from step to step.
     """
-    # every translation waits for the measurement, which need not be as fine for its wide margin
+    # every translation waits for the measurement, which a wide margin allows to be coarse
     margin, rounds = (1.05, 10) if for_training else (1.6, 3)
     info = _prepare(device, margin, rounds)
     _log.info("device %s", info.describe("fp32"))
@@ -171,7 +171,7 @@ def _prepare(device: torch.device, margin: float, rounds: int) -> DeviceInfo:
 
 
 def use_matmul_backend(info: DeviceInfo, recorded: str | None) -> DeviceInfo:
-    """Compute with the backend that a run recorded, where it is as exact here.
+    """Compute with the backend that a run recorded, if that is exact on this machine.
 
     Args:
         info: the result of `prepare_device`.

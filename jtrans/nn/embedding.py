@@ -91,7 +91,7 @@ class InputEmbedding(nn.Module):
 
         Args:
             ids: token ids, [B, L]; padding gives zero vectors.
-            start: how many tokens precede the first one.
+            start: the number of tokens that precede the first one.
 
         Returns:
             Vectors, [B, L, E].
@@ -105,7 +105,7 @@ class InputEmbedding(nn.Module):
         return self.dropout(x)  # type: ignore[no-any-return]
 
     def positions(self, start: int, count: int) -> Tensor:
-        """Return what is added to the vectors of `count` tokens after `start` others, [L, E]."""
+        """Return the position vectors of `count` tokens after `start` others, [count, E]."""
         positions = self._positions(start + self.offset, count)
         return positions * self.scale if self.scale_positions else positions
 

@@ -48,7 +48,7 @@ KERNELS: dict[str, dict[Block, Form]] = {
     }
 }
 
-# called as form(block, x, norm, dropout, **arguments); of a Reduction without dropout
+# called as form(block, x, norm, dropout, **arguments), or form(reduction, x, norm, source_bias)
 IN_BLOCKS: dict[str, dict[Block, Form]] = {
     "cpu": {
         FeedForward: feed_forward_in_blocks,
@@ -60,7 +60,7 @@ IN_BLOCKS: dict[str, dict[Block, Form]] = {
     }
 }
 
-# the same, saving memory
+# the same forms, which save memory by recomputing more in the backward pass
 _KEEPING = (FeedForward, MultiHeadAttention, TargetAttention, SourceAttention)
 SAVING = {
     device: {
@@ -109,12 +109,12 @@ def form_in_blocks(
 ) -> Form | None:
     """Return a function that computes a block with its residual in blocks of positions, or None.
 
-    It takes x, the norm and the further inputs of the form in blocks.
+    The function takes x, the norm and the further inputs of the form, see `IN_BLOCKS`.
 
     Args:
         block: as in `compute`.
         x: the running state, before the norm.
-        saves_memory: do so even where it costs time.
+        saves_memory: choose the form in blocks even where it is slower than the plain form.
         has_norm: whether a norm comes before the block, whose result is recomputed.
         arguments: the further arguments of the block.
     """
@@ -136,7 +136,7 @@ def form_in_blocks(
 def reduce(
     norm: nn.Module | None, reduction: nn.Module, x: Tensor, source_bias: Tensor | None
 ) -> Tensor:
-    """Return the Reduction of LN(x), [B, T, S, E] -> [B, T, E]; without `norm` of x."""
+    """Return the Reduction of LN(x), [B, T, S, E] -> [B, T, E]; of x itself without `norm`."""
     in_blocks = form_in_blocks(reduction, x)
     if in_blocks is not None:
         return in_blocks(x, norm, source_bias)

@@ -28,7 +28,7 @@ class Layer(nn.Module):
     """A layer of a stack; `set_recompute` and `compile_layers` choose how training computes it."""
 
     is_compilable: ClassVar[bool] = True  # whether one compiled form can serve all of the kind
-    # whether all that uses its weights is `forward`, or in `called_outside`
+    # whether only `forward`, and the modules in `called_outside`, use its weights
     is_shardable: ClassVar[bool] = True
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Layer(nn.Module):
         self.compiled: Callable[..., Tensor] | None = None
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
-        """Compute the layer, in training in the chosen way."""
+        """Compute the layer; training compiles and recomputes it as chosen."""
         plain: Callable[..., Tensor] = super().__call__
         if not (self.training and torch.is_grad_enabled()) or is_recording():
             return plain(*inputs, **options)
@@ -82,7 +82,7 @@ def is_compiled(choice: Literal["auto", "on", "off"], device: torch.device) -> b
     """Return whether training compiles layers; ``auto`` means on a GPU for which torch can.
 
     Raises:
-        ConfigError: it should, but torch cannot: on a GPU it needs Triton.
+        ConfigError: ``on``, but torch cannot: on a GPU it needs Triton.
     """
     if choice == "on" and device.type == "cuda" and not HAS_TRITON:
         raise ConfigError(
@@ -104,8 +104,8 @@ def compile_layers(model: nn.Module, *, backend: str | Callable[..., Any] = "ind
     torch 2.13 that may draw another mask in the backward pass than in the forward pass (pytorch
     issue 198333). On a GPU they are then also the masks of layers that are not compiled.
 
-    Layers of another width, as in stacks of convolutions, are compiled apart; with its own limit
-    torch would leave the last ones uncompiled.
+    Layers of different widths, as in stacks of convolutions, are compiled separately; with torch's
+    own limit the last ones would stay uncompiled.
     """
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     torch.fx.experimental._config.use_duck_shape = False

@@ -44,7 +44,7 @@ def require_memory(size: int, device: torch.device, purpose: str) -> None:
     """Check, on a CPU, that `size` more bytes are available; a GPU's allocator does so itself.
 
     Raises:
-        MemoryError: they are not; it says so with numbers.
+        MemoryError: they are not; the message has both numbers.
     """
     if device.type != "cpu" or torch.compiler.is_compiling() or size < SMALLEST_CHECKED:
         return
@@ -54,7 +54,7 @@ def require_memory(size: int, device: torch.device, purpose: str) -> None:
 
 
 def gigabytes(size: int) -> str:
-    """Return a number of bytes as text, little ones in megabytes."""
+    """Return a number of bytes as text, in gigabytes, or megabytes if it is small."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.0f} MB"
 
 

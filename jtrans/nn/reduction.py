@@ -41,7 +41,7 @@ class MaxReduction(nn.Module):
     """The maximum of every feature over real source positions."""
 
     def forward(self, grid: Tensor, source_bias: Tensor | None) -> Tensor:
-        """Reduce [B, T, S, E] to [B, T, E]; equal winners share a weight of 1, [B, T, S, E]."""
+        """Reduce [B, T, S, E] to [B, T, E]; equal maxima share a weight of 1, [B, T, S, E]."""
         if source_bias is not None:
             grid = grid + source_bias[:, None, :, None]
         values = grid.max(dim=2).values  # [B, T, E]

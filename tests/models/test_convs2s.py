@@ -434,15 +434,15 @@ def test_a_list_and_text_mean_the_same_and_are_stored_as_text() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("encoder_layers=0", "0 is no stack of layers, such as '4 x"),
+        ("encoder_layers=0", "0 is not a stack of layers, such as '4 x"),
         ("encoder_layers=[]", "a stack needs at least one layer"),
         ("decoder_layers=0 x (16, 3)", "a stack needs at least one layer"),
         ("decoder_layers=(0, 3)", "channels and kernel are at least 1"),
         ("decoder_layers=(16, 0)", "channels and kernel are at least 1"),
         ("decoder_layers=(16, 3, 2)", "residual 2 lies before the first state"),
         ("decoder_layers=(16 3)", "cannot read the layers"),
-        ("decoder_layers=[[16, 3.0]]", "is no layer"),
-        ("decoder_layers=[[16, -3]]", "is no layer"),
+        ("decoder_layers=[[16, 3.0]]", "is not a layer"),
+        ("decoder_layers=[[16, -3]]", "is not a layer"),
         ("decoder_layers=999 x (16, 3)", "more than 256 layers"),
         ("encoder_layers=(16, 1025)", "kernel 1025 of encoder layer 1 is wider than .* 1,024"),
         ("attention=[]", "leaves the source unread"),

@@ -62,7 +62,7 @@ def test_weights_that_are_no_floating_point_numbers_are_refused(
     safetensors.torch.save_model(model, str(path))
     tensors = safetensors.torch.load_file(path)
     safetensors.torch.save_file({name: each.to(kind) for name, each in tensors.items()}, path)
-    with pytest.raises(CheckpointError, match="is of the type"):
+    with pytest.raises(CheckpointError, match="has the type"):
         load_weights(model, path)
 
 

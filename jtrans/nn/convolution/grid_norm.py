@@ -19,7 +19,7 @@ class GridBatchNorm(nn.Module):
         channels: C.
 
     Attributes:
-        is_tracking: whether training updates the running statistics; off while a layer is
+        is_tracking: whether training updates the running statistics; False while a layer is
             recomputed in the backward pass, which must not count a micro-batch twice.
     """
 

@@ -1,7 +1,7 @@
 """Reductions of the grid to one vector per target position in pervasive attention.
 
-All leave out padding (docs/systems.md 9.2), and report what share of the result each source
-position has, [B, T, S].
+All leave out padding (docs/systems.md 9.2), and report the share of each source position in the
+result, [B, T, S].
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PositionReduction(nn.Module):
     Args:
         scores: maps a cell, [..., C], to its score, [..., 1].
         dropout: of the weights.
-        is_scaled: divide the sum by sqrt(S).
+        is_scaled: whether the sum is divided by sqrt(S).
     """
 
     def __init__(self, scores: nn.Module, dropout: SharedDropout, *, is_scaled: bool) -> None:

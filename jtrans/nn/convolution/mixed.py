@@ -117,7 +117,7 @@ class MixedAttention(nn.Module):
             every = weights.transpose(1, 2)[:, :, None].expand(-1, -1, scores.shape[1], -1)
             record((self, "query"), every)  # the same for all positions, [B, H/2, L, L]
         if padding is not None and self.local.ahead:
-            local = local.masked_fill(padding[..., None] < 0.0, 0.0)  # or real positions read it
+            local = local.masked_fill(padding[..., None] < 0.0, 0.0)  # else real positions read it
         query = sentence_query(scores, values, self.heads, padding)  # [B, H/2, D, D]
         return from_heads(by_head(self.local(local), self.heads) @ query)
 
@@ -132,9 +132,9 @@ class MixedAttention(nn.Module):
 
 
 class MixedCache(KeyValueCache):
-    """The cache of a mixed block: slots for the self half, a constant size for the other one.
+    """The cache of a mixed block: slots for the self half, a state for the convolution half.
 
-    The convolution half has a state for each hypothesis, so it moves when the beam is reordered.
+    That state has a constant size for each hypothesis, with which it moves in a reordered beam.
     """
 
     def __init__(self, checked: int = 0) -> None:

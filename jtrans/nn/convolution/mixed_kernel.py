@@ -85,7 +85,7 @@ class LocalConvolution(nn.Module):
         distance = position[:, None] - position + self.ahead  # t - s, [L, L]
         tap = K - 1 - torch.div(distance, r, rounding_mode="floor")
         is_read = (distance % r == 0) & (tap >= 0) & (tap < K)
-        tap = torch.where(is_read, tap, K)  # the tap behind the last one is 0
+        tap = torch.where(is_read, tap, K)  # the tap after the last one is 0
         return F.pad(taps, (0, 1)).index_select(1, tap.flatten()).view(C, length, length)
 
     def _convolve(self, x: Tensor) -> Tensor:

@@ -49,7 +49,7 @@ def prefix_weights(scores: Tensor) -> Tensor:
 def prefix_mix(local: Tensor, scores: Tensor, values: Tensor, heads: int) -> Tensor:
     """Return ``local[t] Query_t`` with the queries of all prefixes, [B, L, C].
 
-    No query is made: with P[t, s] the sum over a head's channels of ``local[t] alpha_t[s]``,
+    No query is computed: with P[t, s] the sum over a head's channels of ``local[t] alpha_t[s]``,
     the result is P v. There are two forms, which agree up to rounding, and `PrefixQuery` is
     the recurrent one.
 
@@ -70,8 +70,8 @@ def prefix_mix(local: Tensor, scores: Tensor, values: Tensor, heads: int) -> Ten
 def _mix_by_product(local: Tensor, scores: Tensor, values: Tensor, heads: int) -> Tensor:
     """Compute `prefix_mix`; the weights are products of a factor of t and a factor of s.
 
-    The first score and the highest one of a channel bound its normalisers from both sides: they
-    must be near enough for exp to have a finite inverse.
+    The first score of a channel and its highest one bound its normalisers from below and above:
+    the two must be near enough for exp to have a finite inverse.
     """
     powers = scores.exp()  # [B, L, C]
     share = by_head(local / powers.cumsum(1), heads)  # [B, H, L, D]
@@ -102,8 +102,8 @@ def _mix_in_chunks(local: Tensor, scores: Tensor, values: Tensor, heads: int) ->
 def _chunks(x: Tensor) -> Tensor:
     """Cut sentences into chunks, [B, L, C] -> [B, J, I, C].
 
-    The padding on the right, which nobody reads, repeats the last position. The last chunk is
-    nothing else: the compiler would compile the case of a single chunk apart.
+    The padding on the right, which is never read, repeats the last position. The last chunk is all
+    padding: the compiler would compile a form of its own for a single chunk.
     """
     L = x.shape[1]
     chunks = (L + 2 * CHUNK - 1) // CHUNK

@@ -2,8 +2,8 @@
 
     W = g v / ||v||                   one length g per output, its direction the row v
 
-The direction and the length of a weight vector are learned apart, which keeps the variance of what
-a layer computes where the initialisation put it: there is no other normalisation in ConvS2S.
+The direction and the length of a weight vector are learned separately, which keeps the variance of
+a layer's outputs where the initialisation put it: there is no other normalisation in ConvS2S.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class PreparedWeight:
-    """A normalised weight, and of which parameters, in which state, it was computed."""
+    """A normalised weight, and the parameters, with their versions, that it was computed from."""
 
-    sources: tuple[Tensor, ...]  # they share the memory of the parameters, which stays theirs
-    versions: tuple[int, ...]  # they count the changes in place
+    sources: tuple[Tensor, ...]  # share the parameters' memory, so that nothing else can take it
+    versions: tuple[int, ...]  # numbers of changes in place
     weight: Tensor
 
     def is_of(self, parameters: tuple[Tensor, ...], dtype: torch.dtype) -> bool:
-        """Return whether the parameters have neither been replaced nor changed since."""
+        """Return whether it has this type and its parameters were neither replaced nor changed."""
         return (
             self.weight.dtype == dtype
             and all(
@@ -38,7 +38,7 @@ class PreparedWeight:
 class WeightNormLinear(nn.Module):
     """A linear layer with bias whose weight is ``g v / ||v||``, [..., inputs] -> [..., outputs].
 
-    With gradients the weight is computed at every call, which for a call per update and layer is
+    With gradients the weight is computed at every call, once per micro-batch and layer, which costs
     little beside the product. Without gradients it is kept until the parameters change: a search
     normalises once, not at every step.
 
@@ -58,11 +58,11 @@ class WeightNormLinear(nn.Module):
     def weight(self) -> Tensor:
         """Return ``g v / ||v||``, [outputs, inputs]."""
         if torch.compiler.is_compiling() or torch.is_grad_enabled():
-            self._prepared = None  # its memory is better used in training
+            self._prepared = None  # training needs its memory
             return self._normalised()
         parameters = (self.direction, self.length)
         if any(parameter.is_inference() for parameter in parameters):
-            return self._normalised()  # changes of such parameters are not counted
+            return self._normalised()  # such parameters have no version
         dtype = _dtype_of_products(self.direction)
         if self._prepared is None or not self._prepared.is_of(parameters, dtype):
             self._prepared = PreparedWeight(

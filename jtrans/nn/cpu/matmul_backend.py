@@ -16,7 +16,7 @@ from torch import Tensor
 FP32_ERROR = 1e-5  # far above the relative error of a true float32 product of 256 terms
 PRECISIONS = {"MKL": "highest", "oneDNN": "medium"}  # torch's switch between them
 
-_is_held = False  # whether it stays as it is
+_is_held = False  # whether the switch stays as it is, see `hold_backend`
 
 
 def take_faster_backend(margin: float, rounds: int) -> str:
@@ -48,7 +48,7 @@ def take_backend(recorded: str | None, measured: str) -> str:
     Which of two nearly equal backends is faster varies with the load of the machine.
 
     Args:
-        recorded: the run's backend; None, or a backend that is not available, leaves the choice.
+        recorded: the run's backend; if None or not available, `measured` is used.
         measured: the faster backend here.
 
     Returns:
@@ -58,7 +58,7 @@ def take_backend(recorded: str | None, measured: str) -> str:
         return measured
     if recorded in PRECISIONS and recorded != measured:
         torch.set_float32_matmul_precision(PRECISIONS[recorded])
-        if is_real_float32():  # or the run comes from another machine
+        if is_real_float32():  # it may not be, if the run comes from another machine
             return recorded
     torch.set_float32_matmul_precision(PRECISIONS[measured])
     return measured
@@ -88,7 +88,7 @@ def onednn_for_short_products(dtype: torch.dtype) -> Iterator[None]:
     """Compute batches of small float32 products by oneDNN within the context, where it is exact.
 
     For the products of attention over short lines it is two to four times as fast as MKL,
-    whichever is faster for large ones.
+    whichever library is faster for large products.
     """
     before = torch.get_float32_matmul_precision()
     is_used = before != PRECISIONS["MKL"]

@@ -39,7 +39,7 @@ class _RecomputedReduction(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(x, source_bias, *weights)
         ctx.reduction, ctx.norm, ctx.dtype = reduction, norm, product_dtype(x)
-        values = x.detach()  # or hooks of modules would wait for the gradient of a part
+        values = x.detach()  # else hooks of modules would wait for a part's gradient
         reduced = [
             _reduce(reduction, norm, values[part], _bias(source_bias, part))
             for part in parts(x.shape)

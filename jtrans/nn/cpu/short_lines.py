@@ -23,8 +23,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None) -> tu
         q: queries, scaled, [n, Lq, D].
         k: keys, [n, Lk, D].
         v: values, [n, Lk, D].
-        allowed: 1 where a query may look, otherwise 0; at least one 1 for each, [m, Lq, Lk]. Each
-            of the m is that of n / m lines.
+        allowed: 1 where a query attends to a key, otherwise 0; at least one 1 for each query,
+            [m, Lq, Lk], each for n / m lines.
 
     Returns:
         [n, Lq, D] and [n, Lq, 1].

@@ -18,10 +18,10 @@ FEW = 2**24  # from this many multiplications on, generating code for each shape
 
 @contextlib.contextmanager
 def in_float32_if_few(x: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Give both factors of a batch of products, in float32 if they are trained on a CPU in bf16.
+    """Yield both factors of a batch of products, in float32 if they are trained on a CPU in bf16.
 
     Args:
-        x: [n, L, D], whose type says that of the product.
+        x: [n, L, D]; its type is that of the product.
         y: the other factor, [n, M, D] or [n, M, L].
     """
     is_few = (

@@ -28,7 +28,7 @@ _KEYS = tl.constexpr(KEYS)
 _UNUSED_BITS = tl.constexpr(32 - BITS)
 # the interpreter computes with numpy, which has no bfloat16
 _IS_INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
-_VARYING = ["lines", "per_sentence", "heads", "length", "bias_stride"]  # not compiled for each
+_VARYING = ["lines", "per_sentence", "heads", "length", "bias_stride"]  # no kernel for each value
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Tile:
     warps: int  # warps of a program
 
 
-# the largest that compile for Hopper without spilled registers, backward pass included
+# the largest tiles that compile for Hopper without spilled registers, backward pass included
 TILES = (Tile(16, 2, 2), Tile(32, 1, 2), Tile(64, 1, 4), Tile(128, 1, 8))
 
 

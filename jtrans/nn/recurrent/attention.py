@@ -20,14 +20,14 @@ from jtrans.nn.softmax import mask_bias, softmax
 
 
 class AdditiveKeys(NamedTuple):
-    """What attention needs of the source, float32 at least."""
+    """The projected source that attention reads, float32 at least."""
 
     values: Tensor  # K, [B, H, S, D]
     keys: Tensor  # K U, [B, H, S, D]
     bias: Tensor  # 0 on real positions, -inf on padding, [B, S]
 
     def select(self, sentences: Tensor) -> AdditiveKeys:
-        """Return those of the sentences given by index, [B']."""
+        """Return the keys of the sentences given by index, [B']."""
         return AdditiveKeys(*(each.index_select(0, sentences) for each in self))
 
 

@@ -36,7 +36,7 @@ class Inputs(NamedTuple):
     query_weight: Tensor  # from a state to q R, [1, N, N]
     query_bias: Tensor  # [N]
     score: Tensor  # v, [D]
-    keeps_gates: bool  # keep them for the backward pass
+    keeps_gates: bool  # whether to keep the gates for the backward pass
 
 
 class Outputs(NamedTuple):
@@ -102,7 +102,7 @@ def _forward(*arguments: Any) -> Outputs:
 
 
 def _attend(inputs: Inputs, out: Outputs, t: int, room: Tensor) -> None:
-    """Write the context of the state in ``out.joint[t]`` beside it, and what belongs to it."""
+    """Write query, weights and context of the state in ``out.joint[t]``, the context beside it."""
     B, H, S, D = inputs.keys.shape
     N = H * D
     query = out.queries[t]
@@ -140,7 +140,7 @@ class _Backward:
         self.d_queries = torch.empty_like(out.queries)
         self.d_contexts = torch.empty_like(out.queries)
         self.d_scores = torch.zeros_like(inputs.keys[..., 0])  # summed over steps, [B, H, S]
-        self.squares = torch.zeros_like(inputs.keys)  # the same times tanh^2
+        self.squares = torch.zeros_like(inputs.keys)  # times tanh^2, summed over steps
         self.d_score = torch.zeros_like(inputs.keys[:, :, :1]).flatten(0, 1)  # [B * H, 1, D]
         self.room = torch.empty_like(inputs.keys)
 

@@ -15,7 +15,7 @@ from jtrans.nn.recurrent.lstm import INITIAL, NormedLstm
 
 
 class AttentiveLstm(Layer):
-    """An LSTM reading a sequence and the context of its state of the step before.
+    """An LSTM that reads a sequence and, at each step, the context of its previous state.
 
     Args:
         input_width: I.

@@ -65,13 +65,13 @@ def step_backward(
 
     Args:
         d_state: the gradient of the state of this step, [B, D, N].
-        d_cell: that of its cell, as far as later steps are concerned; replaced by that of the cell
-            before.
-        normed: the normalised gates.
-        scale: 1 / deviation.
-        gates: the activated gates.
-        before: the cell before; None: 0.
-        cell: the cell of this step.
+        d_cell: the gradient of its cell from later steps, [B, D, N]; overwritten with the gradient
+            of the cell before.
+        normed: the normalised gates, [B, D, 4, N].
+        scale: 1 / deviation, [B, D, 4, 1].
+        gates: the activated gates, [B, D, 4, N].
+        before: the cell before, [B, D, N]; None: 0.
+        cell: the cell of this step, [B, D, N].
         gain: s, [D, 4, N].
         sums: to which the gradients of gain and shift are added.
     """

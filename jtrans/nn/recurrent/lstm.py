@@ -62,7 +62,7 @@ class NormedLstm(nn.Module):
 
         Args:
             x: [T, B, I].
-            x_reversed: what the second direction reads, [T, B, I].
+            x_reversed: the input of the second direction, [T, B, I].
 
         Returns:
             The states of each direction after each step, [T, B, D, N], float32 at least.
@@ -111,7 +111,7 @@ class NormedLstm(nn.Module):
 
 
 class Reversal(NamedTuple):
-    """How a batch of sentences, padded on the right, is read backwards: indices of [T * B] rows."""
+    """The indices by which sentences padded on the right are read backwards, of [T * B] rows."""
 
     rows: Tensor  # at each step of n tokens the row of token n-1, n-2, ..., 0, then of padding
     copied: Tensor  # at each step its own row, in padding that of the last token
@@ -119,7 +119,7 @@ class Reversal(NamedTuple):
 
     @classmethod
     def of(cls, mask: Tensor) -> Reversal:
-        """Return that of a batch.
+        """Return the reversal of a batch.
 
         Args:
             mask: True on real tokens, [T, B].
