@@ -27,7 +27,7 @@ def explain_fault(
     """Turn pydantic's first fault into an error a user can act on.
 
     Args:
-        error: what `schema.model_validate` raised.
+        error: the error that `schema.model_validate` raised.
         schema: names the valid keys.
         error_type: the class of the error; its default kind is the prefix of the error's kind.
         where: the file or option, unless `origins` has a more exact one.

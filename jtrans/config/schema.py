@@ -235,15 +235,15 @@ class TrainingConfig(ConfigSection):
     schedule: ScheduleConfig = ScheduleConfig()
     label_smoothing: Rate = 0.1
     smoothing_form: Literal["all", "others"] = "all"  # docs/systems.md 0.6
-    normalise: Literal["token", "sentence"] = "token"  # what the loss of an update is a mean over
+    normalise: Literal["token", "sentence"] = "token"  # the units that the loss is a mean of
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0  # decoupled
     l2: Annotated[float, Field(ge=0.0)] = 0.0  # in the gradient, of weight matrices only
     clip_norm: Annotated[float, Field(ge=0.0)] = 25.0  # 0: off
     gradient_guard: bool = False  # drop updates of abnormal gradients (docs/systems.md 7.8)
-    ema_decay: Rate = 0.0  # of the moving average of the weights that is validated; 0: off
+    ema_decay: Rate = 0.0  # of a moving average of the weights, which is validated; 0: off
     r_drop: Annotated[float, Field(ge=0.0)] = 0.0  # weight of R-Drop (5 is usual); 0: off
     cutoff: Rate = 0.0  # probability that R-Drop's second pass does not read a token; 0: off
-    word_dropout: Rate = 0.0  # probability of reading <unk> in the place of a token; 0: off
+    word_dropout: Rate = 0.0  # probability of reading <unk> instead of a token; 0: off
     bpe_dropout: Rate = 0.0  # probability of dropping a merge (0.1 is usual); 0: off
     max_epochs: Count | None = None
     max_updates: Count | None = None
@@ -258,7 +258,7 @@ class TrainingConfig(ConfigSection):
     stop: StopConfig | None = None
     keep: KeepConfig = KeepConfig()
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 on CUDA, else fp32
-    recompute: Literal["none", "hidden", "layer"] = "none"  # in the backward pass, to save memory
+    recompute: Literal["none", "hidden", "layer"] = "none"  # in the backward pass; saves memory
     compile: Literal["auto", "on", "off"] = "auto"  # torch.compile of layers; auto: on CUDA
     deterministic: bool = False  # on CUDA: only deterministic kernels
     init_from: Annotated[tuple[InitialWeights, ...], BeforeValidator(_entries)] = ()  # or one run

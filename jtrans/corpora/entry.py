@@ -50,8 +50,8 @@ class FileChoice(ConfigSection):
 
     reader: ReaderName  # the format
     source: str  # the ends of source paths, with `*` and `[...]` as in a shell
-    target: str = ""  # the same for target files; empty where the source file holds both sides
-    columns: tuple[int, int] | None = None  # of a TSV file, source and target
+    target: str = ""  # the ends of target paths; empty if the source file holds both sides
+    columns: tuple[int, int] | None = None  # source and target columns of a TSV file, from 0
 
 
 class SplitPart(ConfigSection):
@@ -74,7 +74,7 @@ class SplitPart(ConfigSection):
 class Entry(ConfigSection):
     """One corpus of the catalogue."""
 
-    name: str  # as users type it
+    name: str  # the name that users type
     title: str  # a description in one sentence
     languages: tuple[str, str]  # source and target
     sentences: dict[str, Count]  # pairs of each split, before cleaning

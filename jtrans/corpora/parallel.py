@@ -40,7 +40,7 @@ class ParallelText:
     """The raw lines of one split; line i of `source` and line i of `target` are a pair."""
 
     source: Sequence[str]  # source lines, without line ends
-    target: Sequence[str]  # target lines, as many
+    target: Sequence[str]  # target lines, the same number
     origin: tuple[str, ...] = ()  # where the lines were read, as the user named it
     files: tuple[str, ...] = ()  # the files, where `origin` is not their names
     gold: Gold | None = None  # word alignments and tags, where they are known

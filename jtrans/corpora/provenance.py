@@ -18,7 +18,7 @@ def describe_provenance(corpus: Corpus, command: str) -> dict[str, Any]:
     """Return the provenance of a prepared corpus, for corpus.json.
 
     Args:
-        corpus: the text; its files are read once more, for their digests.
+        corpus: the text; its files are read again to compute their digests.
         command: the command as typed, without options that do not change the result; may be empty.
     """
     paths = (path for text in corpus.splits.values() for path in text.files or text.origin)

@@ -93,7 +93,7 @@ class BpeDropout:
 
 
 class _Sentences(NamedTuple):
-    """A block of consecutive sentences; `starts` and `ends` are those of the words in `ids`."""
+    """A block of consecutive sentences; its words are ``ids[starts[i]:ends[i]]``."""
 
     ids: NDArray[np.int32]
     starts: NDArray[np.int64]
@@ -164,12 +164,12 @@ def _bounded(
 
     Args:
         block: the sentences with their old pieces.
-        drawn: the new pieces.
-        counts: the number of new pieces of each word.
+        drawn: the new pieces, [new pieces].
+        counts: the number of new pieces of each word, [words].
         longest: the most pieces of a sentence.
 
     Returns:
-        The pieces, and their number for each word.
+        The pieces, [pieces], and their number for each word, [words].
     """
     word_ends = np.concatenate([np.zeros(1, np.int64), counts.cumsum()])
     is_too_long = np.diff(word_ends[block.sentences]) > longest
@@ -191,8 +191,8 @@ def _spread(
     """Give all pieces of a word the label of its first one.
 
     Args:
-        old: the label of each word.
-        counts: the number of pieces of each word.
+        old: the label of each word, [words].
+        counts: the number of pieces of each word, [words].
         is_entity: whether the labels are O, B-X, I-X, B-Y ...: in a word of B-X, the pieces after
             the first one get I-X.
     """

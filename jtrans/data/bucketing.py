@@ -121,6 +121,6 @@ class BatchSampler:
 
 
 def _fitting(longest: NDArray[np.int64], budget: int) -> int:
-    """Return how many pairs fit, at least one; `longest[i]` is the padded size of each of i + 1."""
+    """Return how many pairs fit, at least one; `longest[i]` is the padded size of each of `i+1`."""
     sizes = np.arange(1, longest.size + 1) * longest  # never falls
     return max(1, int(np.searchsorted(sizes, budget, side="right")))

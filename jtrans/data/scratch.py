@@ -33,7 +33,7 @@ def scratch_zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
 class ScratchArray:
     """A flat array in a temporary file, which disappears with it.
 
-    The file is in the folder for temporary files of the system, or in that of TMPDIR.
+    The file is in the system's folder for temporary files, or in the folder TMPDIR.
     """
 
     def __init__(self, dtype: DTypeLike) -> None:

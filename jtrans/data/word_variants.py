@@ -47,7 +47,7 @@ class WordVariants:
         """Return the pieces of one variant of each word, and the number of pieces of each.
 
         Args:
-            types: the words, as indices into `words`.
+            types: the words, as indices into `words`, [n].
             random: chooses the variants.
         """
         chosen = types.astype(np.int64) * self._count + random.integers(

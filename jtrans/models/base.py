@@ -41,8 +41,8 @@ class State(Protocol):
         Args:
             rows: for each sentence still in the search, its surviving hypotheses as indices into
                 the N old ones, [B', beam']. All hypotheses of a row belong to one sentence. As
-                long as all sentences go on they keep their order; when some leave, others may
-                take their places.
+                long as no sentence leaves the search, they keep their order; when some leave,
+                others may take their places.
         """
         ...
 
@@ -185,7 +185,7 @@ class TranslationModel(nn.Module, abc.ABC):
 
     @property
     def auxiliary_weights(self) -> dict[str, float]:
-        """The weights of the losses of labels beside that of translation, by kind of label."""
+        """The weights of the losses of labels, by kind; the loss of translation weighs 1."""
         return {}
 
     def auxiliary(self, memory: Memory, labels: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -208,7 +208,7 @@ class ConvolutionDecoderLayer(Layer):
             x: [B, T, C], or a step of the search, [N, 1, C].
             state: the earlier state that is added, [B, T, C'], if there is one.
             g: embedded target tokens, [B, T, E].
-            source: what the attention reads.
+            source: the source of B sentences, which the attention reads.
             window: in a step of the search, the last inputs including `x`, [N, kernel, C].
         """
         if window is None:
@@ -247,7 +247,7 @@ class ConvS2S(TranslationModel):
     tiny: ClassVar[Mapping[str, Any]] = {
         "output_width": 16,
         "encoder_layers": "2 x (16, 3)",
-        "decoder_layers": "2 x (16, 4)",  # reads seven tokens, as many as the tests have
+        "decoder_layers": "2 x (16, 4)",  # reads seven tokens, the length of the tests' sentences
         "positions": 64,
     }
 
@@ -354,7 +354,7 @@ class ConvS2S(TranslationModel):
         """Run a stack; `layer` computes layer n for its input and the state that it adds."""
         residuals = self.residuals[side]
         # sums of layers stay in float32 under autocast. The copy: a linear layer returns a view,
-        # for which torch would compile the layer once more
+        # for which torch would compile the layer again
         x = x.to(self.source_embedding.positions.dtype, copy=True)
         states = deque([x], maxlen=max(1, *residuals))
         for n, residual in enumerate(residuals):

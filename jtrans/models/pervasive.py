@@ -197,7 +197,7 @@ class PervasiveState:
     def select(self, rows: Tensor) -> PervasiveState:
         """Return the state of the hypotheses `rows`, [B', beam']."""
         chosen = rows.flatten()
-        # all sentences and as many hypotheses of each: they keep their order
+        # no sentence has left and each has as many hypotheses as before: they keep their order
         is_same = rows.shape[1] == self.beam and chosen.numel() == len(self.memory.mask)
         memory = self.memory if is_same else self.memory.select(chosen)
         held = [layer_rows.select(chosen) for layer_rows in self.rows]

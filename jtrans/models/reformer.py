@@ -169,7 +169,7 @@ class Reformer(TranslationModel):
         cache, source_bias = state.cache, state.source_bias
         v = self.target_embedding(token[:, None], start=cache.length)  # [N, 1, E]
         v = v.view(-1, cache.beam, v.shape[-1])  # [B, beam, E]
-        x = self._grid(state.memory.states, v)  # [B, beam, S, E]: hypotheses in the place of T
+        x = self._grid(state.memory.states, v)  # [B, beam, S, E]: hypotheses instead of T
         slot_bias = cache.advance()
         for layer, slots in zip(self.layers, cache.layers, strict=True):
             x = layer(x, source_bias, cache=slots, slot_bias=slot_bias)

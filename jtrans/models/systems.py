@@ -85,7 +85,7 @@ class TransformerPlusPlusConfig(TransformerConfig):
     encoder_causal_conv: bool = True  # False: kernels of the encoder are centred
     pos_tags: Tags = 18  # parts of speech, predicted from encoder layer 1; 0: no such head
     ner_tags: Tags = 37  # named entities, predicted from encoder layer 2; 0: no such head
-    pos_weight: LossWeight = 0.1  # of the loss per labelled token, beside that of translation
+    pos_weight: LossWeight = 0.1  # of the loss per labelled token; translation has 1
     ner_weight: LossWeight = 0.1
 
     def is_mixed_in_encoder(self, layer: int) -> bool:
@@ -113,7 +113,7 @@ class TransformerPlusPlusConfig(TransformerConfig):
             if even:
                 raise ValueError(
                     f"kernel {even[0]} is even: centred kernels (encoder_causal_conv = false) "
-                    "have as many taps on both sides, so their sizes must be odd"
+                    "have equally many taps on both sides, so their sizes must be odd"
                 )
         if self.ner_tags and self.encoder_layers < 2:
             raise ValueError(
@@ -291,7 +291,7 @@ class RnmtPlusConfig(SystemConfig):
 
 
 class HybridConfig(SystemConfig):
-    """Chen et al. 2018: any encoder of Transformer and RNMT+ with any decoder of them."""
+    """Chen et al. 2018: any encoder of Transformer and RNMT+ with either decoder."""
 
     system: Literal["hybrid"] = "hybrid"
     encoder: Literal["transformer", "rnmt", "cascade", "columns"] = "transformer"
@@ -305,7 +305,7 @@ class HybridConfig(SystemConfig):
     dropout: Rate = 0.3  # p: embedded inputs and block outputs
     attention_dropout: Rate = 0.0  # p_a
     relu_dropout: Rate = 0.0  # p_r
-    output_bias: bool = False  # of the Transformer's decoder; that of RNMT+ always has one
+    output_bias: bool = False  # of the Transformer's decoder; RNMT+'s always has one
     # RNMT+ parts
     rnmt_encoder_layers: Count = 6
     rnmt_decoder_layers: Count = 8

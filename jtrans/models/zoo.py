@@ -1,4 +1,4 @@
-"""Every system by its name: those of this package, and those that other distributions provide.
+"""Every system by its name: the systems of this package and of other installed distributions.
 
 To add one here: write its file, add one line to `SYSTEMS`, add a recipe. Another distribution
 declares its systems as entry points of the group `jtrans.systems`, ``mine = "package.file:Mine"``.

@@ -30,7 +30,7 @@ class DeviceInfo:
     name: str  # for example ``cpu`` or the GPU's name
     threads: int  # CPU threads that compute
     matmul_backend: str  # the library for float32 products: ``MKL``, ``oneDNN`` or ``cuBLAS``
-    note: str = ""  # what the user should know about it
+    note: str = ""  # a remark about it for the user
 
     def describe(self, precision: str) -> str:
         """Return one line, for example ``cpu, 2 threads, fp32 by oneDNN``."""
@@ -43,7 +43,7 @@ class DeviceInfo:
 
 
 def resolve_device(name: str | None = None) -> torch.device:
-    """Return the device of a name; ``auto`` takes JTRANS_DEVICE, else a GPU when there is one.
+    """Return the device of a name; ``auto`` takes JTRANS_DEVICE, else a GPU if there is one.
 
     Raises:
         ConfigError: an unknown device, or one this machine does not have.

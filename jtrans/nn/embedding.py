@@ -122,7 +122,7 @@ class InputEmbedding(nn.Module):
 class LearnedPositionEmbedding(nn.Module):
     """Token vectors plus a learned vector for each position, then dropout (docs/systems.md 9.1).
 
-    Padding gets a position too: it is on the right, where nothing reads it.
+    Padding gets a position, too: it is on the right, where nothing reads it.
 
     Args:
         vocabulary: number of tokens.

@@ -38,7 +38,7 @@ from jtrans.nn.separable import SourceAttention, TargetAttention
 Form = Callable[..., Tensor]
 Block = type[nn.Module]
 
-# called as form(block, x, **arguments), the arguments being those of the block's `forward`
+# called as form(block, x, **arguments), with the arguments of the block's `forward`
 KERNELS: dict[str, dict[Block, Form]] = {
     "cuda": {
         MultiHeadAttention: gpu_attention.self_attention,

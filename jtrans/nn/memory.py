@@ -61,9 +61,9 @@ def gigabytes(size: int) -> str:
 def available_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes that this process can still use; None if the system does not say.
 
-    The least of the machine's memory and swap, what the control groups of the process (a
-    container, a batch job) allow, and its own limit (`ulimit -v`). Files that the system only
-    caches count as available.
+    The least of the machine's memory and swap, the limits of the process's control groups (a
+    container, a batch job), and its own limit (`ulimit -v`). Files that the system only caches
+    count as available.
     """
     machine = _numbers(root / "proc/meminfo")
     if "MemAvailable" not in machine:

@@ -56,5 +56,5 @@ class SourceAttention(nn.Module):
 
 
 def over_lines(source_bias: Tensor | None) -> Tensor | None:
-    """View the bias of keys, [B, S], as that of all lines, heads and queries, [B, 1, 1, 1, S]."""
+    """View a bias of keys, [B, S], so that it broadcasts to [B, T, H, S, S]: [B, 1, 1, 1, S]."""
     return None if source_bias is None else source_bias[:, None, None, None]

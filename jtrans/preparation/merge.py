@@ -84,7 +84,7 @@ def merge_prepared(
         folder: the output folder; merging the same corpora again changes nothing.
         force: whether another prepared corpus in `folder` is replaced.
         progress: receives progress reports.
-        command: what to record as the command that merged the corpora.
+        command: the command that merged the corpora, to record.
 
     Raises:
         CorpusError: a part cannot be used or does not fit the first; nothing was written.
@@ -203,7 +203,7 @@ def _merge(
 
 
 def _provenance(corpora: Sequence[PreparedCorpus], command: str) -> dict[str, Any]:
-    """Return the provenance of the merged corpus: that of each part."""
+    """Return the provenance of the merged corpus, which holds that of each part."""
     parts = [corpus.info.get("provenance", {}) for corpus in corpora]
     return {"command": command, "parts": parts, "tools": tool_versions()}
 

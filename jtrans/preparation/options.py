@@ -71,7 +71,7 @@ class PrepareOptions(ConfigSection):
             "target", or False to keep pairs that are in valid or test.
         labels: where parts of speech and entities of the source words come from, each
             "spacy:MODEL" or "conllu:FILE"; a sentence has the labels of the first that has any.
-            Empty for those of the corpus, if any.
+            Empty for the labels of the corpus, if it has any.
         pipeline: a folder (prepared corpus or run) whose text pipeline is reused; it determines
             all `PIPELINE_OPTIONS`. Empty to learn a pipeline.
 
@@ -106,7 +106,7 @@ class PrepareOptions(ConfigSection):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            hint = "jtrans prepare --help shows what the options take"
+            hint = "jtrans prepare --help shows the valid values"
             fault = explain_fault(error, PrepareOptions, ConfigError, where="", hint=hint)
             fault.kind = _KINDS.get(error.errors()[0]["type"], fault.kind)
             raise fault from error

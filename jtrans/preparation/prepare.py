@@ -61,7 +61,7 @@ def prepare(
         workers: number of processes; None means one per processor.
         force: whether another prepared corpus in `folder` is replaced.
         progress: receives the reports of all steps.
-        command: what to record as the command that prepared the corpus.
+        command: the command that prepared the corpus, to record.
 
     Raises:
         CorpusError: text or folder cannot be used; nothing was written.
@@ -142,7 +142,7 @@ def _learn(
     request, progress, started = preparation.request, preparation.progress, time.monotonic()
     if request.pipeline is not None:
         pipeline, types = request.pipeline, count_types(preparation, train, request.pipeline)
-        progress.say("Pipeline", f"that of {request.options.pipeline}, nothing learned")
+        progress.say("Pipeline", f"taken from {request.options.pipeline}, nothing learned")
     else:
         pipeline, types = learn_pipeline(preparation, train)
         merges = [

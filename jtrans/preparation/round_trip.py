@@ -23,7 +23,7 @@ def round_trip_warning(
     Args:
         splits: the text.
         target: the target side of the pipeline, which segments and joins.
-        is_given: whether the pipeline is that of another corpus.
+        is_given: whether the pipeline was taken from another corpus.
     """
     shares: dict[str, str] = {}
     lost: list[tuple[str, str]] = []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from jtrans.files import read_lines
 from jtrans.preparation.work_folder import is_done
 
-# The size of shards depends on that of the text: enough shards for all workers, not too many files.
+# Shards are larger for larger text: enough of them for all workers, but not too many files.
 USUAL_SHARDS = 32
 SMALLEST_SHARD, LARGEST_SHARD = 1000, 20_000
 

@@ -34,7 +34,7 @@ class Statistics:
     )
     joint: int = 0  # sum of S x T over the pairs, with EOS: the positions of a joint model
     unlabelled: int = 0  # sentences without labels, where the corpus has labels
-    misaligned: int = 0  # those of them that have tags, but of words with other characters
+    misaligned: int = 0  # of these, sentences with tags of words with other characters
 
     @property
     def unknown_share(self) -> float:

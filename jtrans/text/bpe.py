@@ -181,7 +181,7 @@ class Bpe:
     def pieces(self, words: Iterable[str]) -> list[str]:
         """Split words into pieces, so that `undo` returns the same words.
 
-        The pieces are those of subword-nmt, except where they could not be undone: where the
+        The pieces are those of subword-nmt, except where `undo` could not restore the word: if the
         last piece of a word ends in the mark itself, its last character is split off (``a@@``
         becomes ``a@@@ @``).
         """

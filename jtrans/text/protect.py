@@ -77,5 +77,5 @@ def hide(line: str) -> tuple[str, list[str]]:
 
 
 def show(text: str, strings: Sequence[str]) -> str:
-    """Put the strings back in the place of their stand-ins."""
+    """Replace the stand-ins with their strings again."""
     return _NUMBERED.sub(lambda match: strings[int(match[1])], text) if strings else text

@@ -33,7 +33,7 @@ def border(left: str, right: str) -> str:
 
 
 def learn_spaces(lines: Iterable[tuple[str, Sequence[str]]]) -> tuple[str, ...]:
-    """Return the borders at which a space is more frequent than none; at "aa" there always is one.
+    """Return the borders at which most words are spaced, without "aa", which always has a space.
 
     Args:
         lines: normalised lines and their words.

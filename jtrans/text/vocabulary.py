@@ -30,7 +30,7 @@ class Vocabulary:
     the end of the sentence.
 
     Raises:
-        CorpusError: the specials are missing or there are not as many counts as tokens.
+        CorpusError: the specials are missing, or the numbers of tokens and counts differ.
     """
 
     tokens: list[str]  # all tokens, the four specials first; the id of a token is its position

@@ -1,4 +1,4 @@
-"""Full-width forms of ASCII characters (U+FF01 to U+FF5E), which are as wide as a Chinese one.
+"""Full-width forms of ASCII characters (U+FF01 to U+FF5E), as wide as Chinese characters.
 
 Letters, digits and signs mean the same in both widths (ＡＢＣ１２３％, ABC123%), but are different
 characters, and rare ones: without a rule most are unknown to a model. Punctuation is another

@@ -160,7 +160,7 @@ def test_parts_prepared_with_one_pipeline_are_put_together(
     join = ["prepare", "--train", "parts/1", "--train", "parts/2", "--out", "prepared/all"]
     results = [jtrans(*command) for command in (one, two, join)]
     assert [result.code for result in results] == [0, 0, 0], results
-    assert "Pipeline     that of parts/1, nothing learned" in results[1].err
+    assert "Pipeline     taken from parts/1, nothing learned" in results[1].err
     assert "Cleaning     kept 25 ·" in results[2].err
     assert "Next: jtrans train demo/reformer-fast --data prepared/all" in results[2].err
     assert info_of(tmp_path / "prepared/all")["splits"]["train"]["pairs"] == 25

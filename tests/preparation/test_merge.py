@@ -85,7 +85,7 @@ def test_a_pipeline_that_is_taken_is_the_very_same(tmp_path: Path) -> None:
     )
     one = PreparedCorpus.open(tmp_path / "one")
     assert two.pipeline.fingerprint() == one.pipeline.fingerprint()
-    assert listener.lines["Pipeline"] == f"that of {tmp_path / 'one'}, nothing learned"
+    assert listener.lines["Pipeline"] == f"taken from {tmp_path / 'one'}, nothing learned"
     assert "BPE" not in listener.lines
     assert two.info["splits"]["train"]["unknown"]["target"] > 0
     assert "unknown in train" in listener.lines["Encoding"]

@@ -1,1 +1,1 @@
-"""The corpora with names: one TOML file for each, and the code that reads them."""
+"""The named corpora: one TOML file for each, and the code that reads these files."""

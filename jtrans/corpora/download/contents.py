@@ -1,4 +1,4 @@
-"""Telling a file from what a server may send in its place: a login page, a part, another file."""
+"""Checks that a download is the file wanted, not a login page, a truncated or another file."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def unfit(mirror: Mirror, path: Path) -> str | None:
 
 
 def damage(path: Path, name: str) -> str | None:
-    """Read the packed file or archive `name`, at `path`, to its end; return what is wrong."""
+    """Read the packed file or archive `name`, at `path`, to its end; return its fault, if any."""
     openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
     try:
         if name.lower().endswith(".zip"):

@@ -172,7 +172,7 @@ def _unpack_once(entry: Entry, archive: Path, sha256: str, progress: Progress) -
 
     if not folder.exists():
         with alone(folder, progress):
-            if not folder.exists():  # another process may have done it meanwhile
+            if not folder.exists():  # another process may just have unpacked it
                 unpack(archive, folder, is_needed=is_needed)
     return folder
 

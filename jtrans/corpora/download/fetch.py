@@ -54,7 +54,7 @@ def fetch(
     progress: Progress | None = None,
     patience: Patience | None = None,
 ) -> Download:
-    """Download one file into `store`, unless it is there.
+    """Download one file into `store`, unless the store has it.
 
     Raises:
         JtransError: downloading is forbidden (JTRANS_OFFLINE).

@@ -2,7 +2,7 @@
 
     CACHE/files/KEY/NAME            the file; KEY is its sha256, or that of its address
     CACHE/files/KEY/download.json   where it came from, its size and sha256
-    CACHE/unpacked/                 what was unpacked
+    CACHE/unpacked/                 the contents of archives
 
 Earlier versions kept a folder for each corpus, by default in data/downloads. Files there are used.
 """
@@ -29,7 +29,7 @@ class OriginalRecord:
 
     file: str  # its name
     url: str  # its address; empty for a file of the user
-    size: int  # in bytes
+    size: int  # bytes
     sha256: str
 
     def to_json(self) -> dict[str, str | int]:

@@ -43,7 +43,7 @@ class _Member(NamedTuple):
 
 
 def is_archive(name: str) -> bool:
-    """Return whether a file name is that of an archive of several files."""
+    """Return whether a file of this name is an archive of several files."""
     return name.lower().endswith(ARCHIVES)
 
 

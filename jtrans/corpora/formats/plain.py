@@ -56,7 +56,7 @@ def read_files(
 
     Args:
         sources: source files.
-        targets: as many target files; or, for a single source file, several references.
+        targets: the same number of target files or, for a single source file, several references.
         origin: the name of the text; by default the files.
         skip_bad: whether lines that are not text are left out of all files, and counted.
 

@@ -52,7 +52,7 @@ class _Segment:
 
     notes: Counter[str]
     words: str = ""
-    _codes: list[str] = field(default_factory=list)  # the open ones, the outermost first
+    _codes: list[str] = field(default_factory=list)  # the open codes, the outermost first
     _dropped: str = ""  # the content of the outermost
     _is_gap: bool = False  # whether a code lies between `words` and the text that follows
 

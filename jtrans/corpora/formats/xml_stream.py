@@ -38,7 +38,7 @@ def read_xml_stream(path: Path, handler: Any) -> None:
 
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    # as if there were a document type: without one, an undeclared entity ends the parsing
+    # as if the file had a document type: without one, an undeclared entity ends the parsing
     parser.UseForeignDTD(True)
     parser.StartElementHandler = handler.start
     parser.EndElementHandler = handler.end

@@ -28,8 +28,8 @@ class Inner(Protocol):
     """The function f of one forward or backward pass; takes the parts of its input in turn."""
 
     dtype: torch.dtype  # of products
-    keeps: bool  # whether the forward pass saves what the backward pass could recompute
-    # what the forward pass saves of each part; the backward pass takes it from there
+    keeps: bool  # whether the forward pass saves tensors that the backward pass could recompute
+    # tensors of each part, appended by the forward pass and removed by the backward pass
     saved: deque[Tensor]
 
     @property
@@ -40,7 +40,7 @@ class Inner(Protocol):
         """Return f(y) of a part as rows, [b, a, ..., E] -> [n, E]."""
 
     def backward(self, y: Tensor, gradient: Tensor, part: Part) -> Tensor:
-        """Return the gradient of `y` as rows and add up those of the weights.
+        """Return the gradient of `y` as rows, [n, E], and add up the gradients of the weights.
 
         Args:
             y: the normalised part, [b, a, ..., E].

@@ -110,8 +110,8 @@ def mkl_for_tiny_products() -> Iterator[None]:
     the product: batches of 4 products of 5 x 64 with 64 x 40 numbers took 29 us with MKL, and 78
     with oneDNN; two with 256 x 60 numbers took 20 and 52.
 
-    The switch is that of the process: threads whose results must not depend on each other run
-    within one such context around all of them.
+    The switch belongs to the whole process: threads whose results must not depend on each other
+    run within one such context around all of them.
     """
     before = torch.get_float32_matmul_precision()
     if _is_held or before == PRECISIONS["MKL"]:

@@ -1,6 +1,6 @@
 """Batches of small products in bf16, which on a CPU are trained in float32.
 
-oneDNN generates code for every new shape of a product, which takes 1.4 ms for those of attention
+oneDNN generates code for every new shape of a product, which takes 1.4 ms in attention
 over 15 positions. MKL generates nothing, and computes 280 lines of them in float32, more exactly,
 in the time that oneDNN takes in bf16 (60 us each; both directions of 15 x 15 x 32).
 """

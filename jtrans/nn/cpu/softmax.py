@@ -32,13 +32,13 @@ def is_short(scores: Tensor) -> bool:
 
 
 def softmax_of_short_rows(scores: Tensor) -> Tensor:
-    """Return the softmax along the last axis, with a gradient; float32 at least."""
+    """Return the softmax of [..., L] along the last axis, with a gradient; float32 at least."""
     weights: Tensor = _Softmax.apply(scores)  # type: ignore[no-untyped-call]
     return weights
 
 
 def forward(scores: Tensor) -> Tensor:
-    """Return the softmax along the last axis, without a gradient; float32 at least."""
+    """Return the softmax of [..., L] along the last axis, without a gradient; float32 at least."""
     if scores.numel() == 0 or scores.shape[-1] >= VECTOR or not float(scores.amax()) < SAFE:
         return torch.softmax(scores, -1)
     # where nothing overflows or vanishes, subtracting each row's maximum would change nothing
@@ -53,8 +53,8 @@ def backward(gradient: Tensor, weights: Tensor) -> Tensor:
     """Return the gradient of the scores.
 
     Args:
-        gradient: that of the weights, [..., L].
-        weights: the result of the softmax.
+        gradient: the gradient of the weights, [..., L].
+        weights: the result of the softmax, [..., L].
     """
     if weights.shape[-1] >= VECTOR:
         return torch._softmax_backward_data(gradient, weights, -1, weights.dtype)

@@ -20,7 +20,7 @@ class Weighting(NamedTuple):
     """The inputs of the weights besides queries and keys."""
 
     key_bias: Tensor | None = None  # 0 on real keys, -inf on padding, [B, L]
-    seed: Tensor | None = None  # of the dropout mask of the weights; None where nothing is dropped
+    seed: Tensor | None = None  # of the dropout mask of the weights; None if nothing is dropped
     causal: bool = False  # query l attends to keys 0..l only
     rate: float = 0.0  # dropout of the weights
     shares_mask: bool = True  # the lines of a sentence share their dropout mask
@@ -52,7 +52,7 @@ def forward(qkv: Tensor, weighting: Weighting) -> Tensor:
 
 
 def backward(gradient: Tensor, qkv: Tensor, weighting: Weighting) -> Tensor:
-    """Return the gradient of `qkv` from that of the result; weights and mask are recomputed."""
+    """Return the gradient of `qkv`, given that of the result; recompute weights and mask."""
     with torch.autocast(qkv.device.type, enabled=False):
         weights, mask = _weights(qkv, weighting)
         q, k, v = qkv.unbind(0)

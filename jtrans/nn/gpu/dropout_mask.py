@@ -26,7 +26,7 @@ def threshold(rate: float) -> int:
 
 
 def draw_seed(device: torch.device) -> Tensor:
-    """Draw a seed, int64 [], on the device, so that nothing has to wait for it."""
+    """Draw a seed, int64 [], on the device, so that the CPU need not wait for it."""
     return torch.randint(0, 2**62, (), device=device)
 
 

@@ -66,7 +66,7 @@ def _offsets(sentence, within, position, head, s_b, s_a, s_h, s_l, BLOCK_D: tl.c
 
 @triton.jit
 def _product(a, b):  # type: ignore[no-untyped-def]
-    """Return a b, float32; float32 factors as exactly as three tf32 products make it."""
+    """Return a b in float32; float32 factors are multiplied in three tf32 products."""
     if _IS_INTERPRETED:
         return tl.dot(a.to(tl.float32), b.to(tl.float32))
     return tl.dot(a, b, input_precision="tf32x3")

@@ -40,10 +40,10 @@ class Inputs(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """The outputs of the operator: the first two, and what the backward pass needs."""
+    """The outputs of the operator: the first two, and tensors for the backward pass."""
 
     joint: Tensor  # [state ; context] before the first step and after each, [T + 1, B, 2N]
-    weights: Tensor  # of the attention whose context `joint` has, [T + 1, B, H, S]
+    weights: Tensor  # attention weights of the contexts in `joint`, [T + 1, B, H, S]
     queries: Tensor  # q R, [T + 1, B, N]
     cell: Tensor  # [T, B, 1, N]
     normed: Tensor  # [T, B, 1, 4, N]

@@ -26,7 +26,7 @@ class AttentiveLstm(Layer):
         initial: as in `NormedLstm`.
     """
 
-    is_shardable = False  # the decoder asks its attention for the keys of the source
+    is_shardable = False  # the decoder calls its attention to compute the keys of the source
 
     def __init__(
         self,

@@ -114,7 +114,7 @@ class Reversal(NamedTuple):
     """The indices by which sentences padded on the right are read backwards, of [T * B] rows."""
 
     rows: Tensor  # at each step of n tokens the row of token n-1, n-2, ..., 0, then of padding
-    copied: Tensor  # at each step its own row, in padding that of the last token
+    copied: Tensor  # at each step its own row, in padding the row of the last token
     mask: Tensor  # 1 on tokens, 0 on padding, [T, B, 1]
 
     @classmethod

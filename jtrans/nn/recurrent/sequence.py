@@ -2,7 +2,7 @@
 
 The input projections of all steps are one product; a step adds the product with the state before,
 and the rest of it is elementwise (`gates.py`). The backward pass keeps the gradients of z of all
-steps and computes those of the weights in one product each. Two directions run side by side.
+steps and computes the gradient of each weight in one product. Two directions run side by side.
 
 The steps are hidden in an operator, so that compilers see one node each way whatever the length.
 """

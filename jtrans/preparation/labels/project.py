@@ -67,7 +67,7 @@ def project(
 ) -> dict[str, NDArray[np.int8]]:
     """Label the pieces of a sentence, and EOS, which has no label.
 
-    `words` are those of the source `side`; `tagged` is None where the sentence has no tags.
+    `words` come from the segmenter of the source `side`; `tagged` is None if there are no tags.
 
     Returns:
         The label of each piece, by kind, [pieces + 1].
@@ -146,7 +146,7 @@ def gold_lines(
     the tag of the gold words with which they share characters. A pair whose characters differ
     from those of its gold words gets an empty line.
 
-    `gold` is that of the whole split; `words` are those of the pairs at `positions`.
+    `gold` annotates the whole split; `words` are the words of the pairs at `positions`.
 
     Returns:
         The lines, by the ending of their file, and the number of pairs with an empty line.
