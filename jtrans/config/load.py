@@ -166,7 +166,7 @@ def build_config(
         )
     system = model.get("system")
     if system is None:
-        for section in values.keys() - Config.model_fields.keys():  # perhaps a misspelt [model]
+        for section in values.keys() - Config.model_fields.keys():  # such as a misspelt [model]
             raise ConfigError(
                 f"unknown key {section}",
                 where=origin_of(section, origins(), where),

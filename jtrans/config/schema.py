@@ -272,13 +272,13 @@ class TrainingConfig(ConfigSection):
 
     @property
     def minutes_between_validations(self) -> float | None:
-        """The time of `validate_every`, None where it is not a time."""
+        """The time of `validate_every` in minutes; None if it is not a time."""
         every = self.validate_every
         return None if isinstance(every, int) or every == "epoch" else float(every.split("m")[0])
 
     @property
     def most_validations(self) -> int | None:
-        """The most validations that the limits of training allow, None where that is open."""
+        """The most validations that the limits of training allow; None if there is no limit."""
         if self.validate_every == "epoch":
             return self.max_epochs
         minutes = self.minutes_between_validations

@@ -112,9 +112,9 @@ def read_text(
 
 
 def name_test_splits(prefixes: Sequence[str]) -> list[str]:
-    """Name the test splits after their files; "test", "test2" ... where that is not possible.
+    """Name the test splits after their files, or "test", "test2" ... if that is not possible.
 
-    It is not where the files of two splits would have the same names: X.tok is the segmented text
+    It is not if the files of two splits would have the same names: X.tok is the segmented text
     of X, X.0 its first reference, and some file systems do not distinguish X from x.
     """
     names = [_split_name(prefix) for prefix in prefixes]

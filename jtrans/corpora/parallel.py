@@ -17,8 +17,8 @@ class Tagged:
 
     words: Sequence[str]  # its words, without white space
     tags: Sequence[str]  # a universal part of speech (UPOS) for each word, "_" for none
-    # "O", a type, or a type after "B-" or "I-" for each word; empty where they are not known. The
-    # same type twice in a row is one entity
+    # "O", a type, or a type after "B-" or "I-" for each word; empty if unknown. The same type twice
+    # in a row is one entity
     entities: Sequence[str] = ()
 
 
@@ -29,9 +29,9 @@ class Gold:
     # the source words that the rest refers to, separated by single spaces
     source_words: Sequence[str]
     target_words: Sequence[str]  # the same for the target
-    alignments: Sequence[str]  # the word alignments, "0-0 1-2"; empty where they are not known
+    alignments: Sequence[str]  # the word alignments, "0-0 1-2"; empty if unknown
     source_tags: Sequence[str]  # parts of speech of the source words, "DET NOUN"
-    # entity types of the source words, "O PER" or "O B-PER"; empty where they are not known
+    # entity types of the source words, "O PER" or "O B-PER"; empty if unknown
     source_entities: Sequence[str] = ()
 
 
@@ -43,7 +43,7 @@ class ParallelText:
     target: Sequence[str]  # target lines, the same number
     origin: tuple[str, ...] = ()  # where the lines were read, as the user named it
     files: tuple[str, ...] = ()  # the files, where `origin` is not their names
-    gold: Gold | None = None  # word alignments and tags, where they are known
+    gold: Gold | None = None  # word alignments and tags, if known
     # all translations of each line, `target` being the first, where a test set has several; empty
     # where it has one
     references: tuple[Sequence[str], ...] = ()
@@ -70,10 +70,10 @@ class Corpus:
     name: str  # as users type it
     languages: tuple[str, str]  # source and target
     splits: Mapping[str, ParallelText] = field(default_factory=dict)  # the text by name
-    # n, where there is no valid split: every n-th training pair that cleaning keeps goes there
+    # n, if there is no valid split: every n-th training pair that cleaning keeps becomes part of it
     # (`jtrans.preparation.select`)
     valid_every: int | None = None
-    # the same, with a number of pairs that are chosen by their text
+    # or the number of such pairs, chosen by their text
     valid_size: int | None = None
     # the original files of a corpus of the catalogue: path, url, bytes, sha256
     originals: tuple[Mapping[str, Any], ...] = ()

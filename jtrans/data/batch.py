@@ -81,7 +81,7 @@ def padded(sentences: Sequence[Ids], device: torch.device | None = None) -> tupl
 
 
 def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
-    """Return the batch of the pairs at `indices`, in that order, padded on the right."""
+    """Return the batch of the pairs at `indices`, [B], in that order, padded on the right."""
     source, source_mask = _pick(pairs.source, indices)  # [B, S]
     target_out, target_mask = _pick(pairs.target, indices)  # [B, T]
     # the end symbol is also the start symbol: shift right, EOS in front
@@ -102,7 +102,7 @@ def collate(pairs: ParallelIds, indices: Sequence[int] | NDArray[np.int64]) -> B
 def _pick(
     store: IdStore, indices: Sequence[int] | NDArray[np.int64], *, fill: int = PAD
 ) -> tuple[Tensor, Tensor]:
-    """Return some sentences, padded, and their mask, as `padded` does but without a loop."""
+    """Return some sentences and their mask, [B, S] each, as `padded` does but without a loop."""
     flat, offsets = store.flat
     chosen = np.asarray(indices, np.int64)
     starts = offsets[chosen]

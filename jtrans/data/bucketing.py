@@ -59,14 +59,14 @@ class BatchSampler:
         self.seed = seed
 
     def batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        """Return the batches of `epoch`, each an array of indices into the split."""
+        """Return the batches of `epoch`, each as indices into the split, [B]."""
         random = np.random.default_rng([self.seed, epoch])
         order = self._sorted(random)
         batches = np.split(order, self._cuts(order))
         return [batches[index] for index in random.permutation(len(batches))]
 
     def cut_by_source(self, batch: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Cut a batch of long sources into parts of at most `SOURCE_FACTOR x max_tokens` tokens.
+        """Cut a batch of long sources, [B], into parts of `SOURCE_FACTOR x max_tokens` tokens.
 
         A batch is filled by its targets: 2,048 targets of two tokens may have sources of 150.
         Batches are cut after they were put in order, so updates hold the same pairs as uncut.
@@ -101,7 +101,7 @@ class BatchSampler:
         return cuts[:-1]
 
     def _batch_size(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> int:
-        """Return the number of the next pairs that make a batch: all that fit, or the cheapest.
+        """Return how many of the next pairs make a batch: as many as fit, or the cheapest number.
 
         A joint batch costs its padded positions and an overhead; the cheapest one has the least
         cost per real position. That ends a batch before longer sentences and keeps S equal where

@@ -77,7 +77,7 @@ class IdStore:
 
     @property
     def flat(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """All ids concatenated, and where each sentence begins."""
+        """All ids concatenated, [ids], and where each sentence begins, [sentences + 1]."""
         return self._ids, self._offsets  # type: ignore[return-value]
 
     def __len__(self) -> int:
@@ -93,12 +93,12 @@ class IdStore:
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
-        """The number of tokens of each sentence, EOS counted."""
+        """The number of tokens of each sentence, EOS counted, [sentences]."""
         return np.diff(self._offsets)
 
     @cached_property
     def labelled(self) -> NDArray[np.int64]:
-        """The number of labels of each sentence that are not `IGNORE`."""
+        """The number of labels of each sentence that are not `IGNORE`, [sentences]."""
         return np.add.reduceat((self._ids != IGNORE).astype(np.int64), self._offsets[:-1])
 
     @property
@@ -192,7 +192,7 @@ class PreparedCorpus:
 
     @property
     def label_names(self) -> dict[str, list[str]]:
-        """The names of the source labels by kind ("pos", "ner"); empty where there are none."""
+        """The names of the source labels by kind ("pos", "ner"); empty if it has none."""
         return dict(self.info.get("labels", {}))
 
     def word_counts_path(self, side: Side) -> Path:

@@ -14,7 +14,7 @@ IN_MEMORY = 2**24  # bytes; smaller arrays are not worth a file
 
 
 def scratch_zeros(count: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Return a flat array of zeros to be filled, in a temporary file if it is large.
+    """Return zeros to be overwritten, [count], in a temporary file if they are many.
 
     The system may move parts of it to the disk; the file disappears with the array.
 
@@ -42,12 +42,12 @@ class ScratchArray:
         self._count = 0
 
     def append(self, part: NDArray[Any]) -> None:
-        """Write the next items."""
+        """Write the next items, [n]."""
         self._file.write(np.ascontiguousarray(part, self._dtype).data)
         self._count += part.size
 
     def read(self) -> NDArray[Any]:
-        """Return all items; nothing is appended afterwards."""
+        """Return all items, [items]; nothing may be appended afterwards."""
         if not self._count:
             return np.zeros(0, self._dtype)
         self._file.flush()

@@ -126,7 +126,7 @@ class Shortcut(nn.Module):
         self.projection = None if inputs == channels else WeightNormLinear(inputs, channels)
 
     def forward(self, out: Tensor, state: Tensor) -> Tensor:
-        """Return ``(out + state) R``."""
+        """Return ``(out + state) R``, [..., channels]; `state` is [..., inputs]."""
         return (out + (state if self.projection is None else self.projection(state))) * R
 
 
@@ -339,7 +339,7 @@ class ConvS2S(TranslationModel):
 
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
-        """Return the attention of every decoder layer that attends."""
+        """Return the attention of every decoder layer that has one, [B, T, S] each."""
         with record_attention() as weights:
             self.decode(target, self.encode(source, source != PADDING))
         return [
@@ -351,7 +351,7 @@ class ConvS2S(TranslationModel):
     def _run(
         self, side: int, x: Tensor, layer: Callable[[int, Tensor, Tensor | None], Tensor]
     ) -> Tensor:
-        """Run a stack; `layer` computes layer n for its input and the state that it adds."""
+        """Run a stack, [B, L, C] -> [B, L, C']; `layer` gets n, its input and the state it adds."""
         residuals = self.residuals[side]
         # sums of layers stay in float32 under autocast. The copy: a linear layer returns a view,
         # for which torch would compile the layer again

@@ -96,7 +96,7 @@ class ResidualNetwork(nn.Module):
         target_mask: Tensor,
         rows: Sequence[GridRows | None],
     ) -> Tensor:
-        """Map the grid, as in `DenseNetwork`."""
+        """Map the grid, [B, T, S, C] -> [B, T, S, C], with the arguments of `DenseNetwork`."""
         total = x
         for layer, layer_rows in zip(self.layers, rows, strict=True):
             x = layer(x, is_real, layer_rows)
@@ -273,7 +273,7 @@ class Pervasive(TranslationModel):
 
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
-        """Return the share of each source position in the aggregation.
+        """Return the share of each source position in the aggregation, [B, T, S].
 
         For a maximum, it is the share of features whose maximum lies there.
         """

@@ -68,7 +68,7 @@ class RecurrentDecoderLayer(Layer):
         return self.finish(x, after[0]), after
 
     def finish(self, x: Tensor, states: Tensor) -> Tensor:
-        """Return the output for input `x`, given the states of the LSTM."""
+        """Return the output for input `x`, given the states of the LSTM, [..., E] each."""
         return self.dropout.add(x, states) if self.has_residual else self.dropout(states)
 
 
@@ -234,7 +234,7 @@ class RnmtPlus(TranslationModel):
 
     @torch.no_grad()
     def explain(self, source: Tensor, target: Tensor) -> list[AttentionMap]:
-        """Return the attention of the decoder."""
+        """Return the attention of the decoder, [B, H, T, S]."""
         return self.decoder.explain(target, self.encode(source, source != PADDING))
 
 

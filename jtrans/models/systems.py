@@ -1,4 +1,4 @@
-"""The sizes and options of every system, apart from its code.
+"""The sizes and options of every system, separate from its code.
 
 These classes need no tensors, so that a wrong key or an impossible size is reported without
 loading torch. The model files use them unchanged.

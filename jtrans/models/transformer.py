@@ -165,7 +165,7 @@ class TransformerDecoding:
 
     @torch.no_grad()
     def explain_decoder(self, target: Tensor, memory: Memory) -> list[AttentionMap]:
-        """Return self- and cross-attention of all layers."""
+        """Return self- and cross-attention of all layers, [B, H, T, T] and [B, H, T, S]."""
         with record_attention() as weights:
             self.decode(target, memory)
         maps: list[AttentionMap] = []

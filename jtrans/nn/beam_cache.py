@@ -52,7 +52,7 @@ class KeyValueCache:
         return keys, values
 
     def tensors(self) -> list[Tensor]:
-        """Return the keys and the values held; none before the first slot."""
+        """Return keys and values, [B, ..., H, slots, D] each; none before the first slot."""
         return [held[..., : self.slots, :] for held in self._held]
 
     def keep_sentences(self, rows: Tensor) -> None:

@@ -69,7 +69,7 @@ class SharedDropout(nn.Module):
         return dropout_mask(shape, self.rate, x)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `x` with dropped features, same shape."""
+        """Return `x`, of any shape, with features dropped."""
         mask = self.mask(x)
         return x if mask is None else x * mask
 

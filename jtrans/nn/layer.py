@@ -68,7 +68,7 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
     Args:
         model: any model.
         policy: "none": as little as possible; "hidden": the hidden layers of FFNs (a ninth more
-            arithmetic), the gates of LSTMs and convolutions, and on a CPU all that training in
+            arithmetic), the gates of LSTMs and convolutions, and on a CPU whatever training in
             blocks need not keep; "layer": everything but each layer's input (a third more).
     """
     for module in model.modules():
@@ -79,7 +79,7 @@ def set_recompute(model: nn.Module, policy: Recompute) -> None:
 
 
 def is_compiled(choice: Literal["auto", "on", "off"], device: torch.device) -> bool:
-    """Return whether training compiles layers; ``auto`` means on a GPU for which torch can.
+    """Return whether training compiles layers; ``auto`` means on a GPU, if torch can do it there.
 
     Raises:
         ConfigError: ``on``, but torch cannot: on a GPU it needs Triton.

@@ -117,7 +117,7 @@ def decide(
         reasons: the result of `shape_reason` for each pair, as `REASON_CODES`, [pairs].
         keys: `pair_keys` of the pairs, [pairs, 2].
         rules: what a pair must satisfy.
-        leaked: whether a pair is also in valid or test, [pairs]; None where that does not matter.
+        leaked: whether a pair is also in valid or test, [pairs]; None if that does not matter.
 
     Returns:
         Which pairs stay, [pairs], and how many were dropped for each reason.

@@ -41,7 +41,7 @@ class _EncodeJob:
     fingerprint: str
     labelling: Labelling | None
     tagged: Sequence[Tagged | None] | None  # the part's sentences, where the corpus has tags
-    raw: Sequence[str] | None  # its source lines, where they are still to be tagged
+    raw: Sequence[str] | None  # its source lines, if they must still be tagged
 
 
 def encode_splits(
@@ -152,7 +152,7 @@ class _Encoder:
         self._cache: dict[str, list[int]] = {}
 
     def encode(self, lines: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of all lines, each ending in EOS, and the length of each."""
+        """Return the ids of all lines, each ending in EOS, [ids], and their lengths, [lines]."""
         ids = array("i")
         ends = np.zeros(len(lines) + 1, dtype=np.int64)
         recase = self.side.recase if self.side.truecaser else None

@@ -64,7 +64,7 @@ class MergedPart:
         return self.pairs.source if side == "source" else self.pairs.target
 
     def lengths(self, side: Side) -> NDArray[np.int64]:
-        """Return the lengths of one side of the pairs that stay."""
+        """Return the lengths of one side of the pairs that stay, [pairs]."""
         lengths: NDArray[np.int64] = self.store(side).lengths[self.mask]
         return lengths
 

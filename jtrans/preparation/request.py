@@ -141,7 +141,7 @@ def _check_text(corpus: Corpus, needed: Sequence[str]) -> None:
 
 
 def _check_segmenters(corpus: Corpus, sides: tuple[TextSide, TextSide]) -> None:
-    """Check that both sides are segmented alike where they are the same text."""
+    """Check that both sides are segmented alike if they are the same text."""
     source, target = (side.segmenter for side in sides)
     if corpus.languages[0] == corpus.languages[1] and source != target:
         raise usage_error(

@@ -99,9 +99,9 @@ def select_pairs(
 
 
 def _take_valid(train: PairNotes, request: Request) -> NDArray[np.bool_]:
-    """Choose the training pairs for valid, as the IWSLT14 scripts do; test may contain them.
+    """Choose the training pairs for valid, [pairs], as the IWSLT14 scripts do; test may have them.
 
-    None are chosen where there is a valid split.
+    None are chosen if the corpus has a valid split.
     """
     taken = np.zeros(train.size, np.bool_)
     if not request.valid_every:
@@ -147,7 +147,7 @@ def _choose_valid(
 
 
 def _is_repeated(keys: Keys) -> NDArray[np.bool_]:
-    """Return which keys occur more than once."""
+    """Return which keys occur more than once, [keys]."""
     _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
     return counts[places] > 1
 
@@ -180,7 +180,7 @@ def _held_out(shards: Mapping[str, Sequence[Shard]], request: Request) -> dict[s
 
 
 def _train_keys(parts: Sequence[ShardPart]) -> dict[str, Keys]:
-    """Return the keys of some training pairs by unit."""
+    """Return the keys of some training pairs by unit, [pairs] each."""
     notes = np.concatenate([part.shard.notes()[["source", "target"]][part.mask] for part in parts])
     return keys_by_unit(notes["source"], notes["target"])
 

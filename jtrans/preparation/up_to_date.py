@@ -90,7 +90,7 @@ def _is_all_ours(folder: Path, info: Mapping[str, Any]) -> bool:
 def _changes(
     info: Mapping[str, Any], record: Mapping[str, Any], unknown: Collection[str]
 ) -> list[str]:
-    """Name the differences between a prepared corpus and a request, but for `unknown` options."""
+    """Name the differences of a prepared corpus from a request, ignoring `unknown` options."""
     changes = [] if info["languages"] == record["languages"] else ["languages"]
     if _given_digests(info) != _given_digests(record):
         changes.append("text")

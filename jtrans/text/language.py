@@ -191,7 +191,7 @@ def language_of_file(path: str | Path) -> str | None:
 def main_script(lines: Iterable[str]) -> str | None:
     """Return the script of most letters in a sample of lines: "Latin", "Han", "Japanese", "Thai".
 
-    Han with kana is "Japanese". None where there are no letters of a known script.
+    Han with kana is "Japanese". None if there are no letters of a known script.
     """
     characters: Counter[str] = Counter()
     for line in islice(lines, _SAMPLE):

@@ -13,7 +13,7 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]")
 # Halves of a UTF-16 pair, which JSON may contain, but no UTF-8 file.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Soft hyphens, zero-width spaces, word joiners, invisible operators, Hangul fillers, annotation
-# marks and all that sets the direction of writing.
+# marks, and characters that set the direction of writing.
 _INVISIBLE = re.compile(
     "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\uffa0\ufff9-\ufffb\U000e0001]"
 )

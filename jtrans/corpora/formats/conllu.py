@@ -59,7 +59,7 @@ class ConlluSentence:
 def read_sentences(path: Path) -> Iterator[ConlluSentence]:
     """Yield the sentences of a CoNLL-U file.
 
-    Either all of them have entities, "O" for none, or, where the file names no entity, none has.
+    If the file names any entity, all of them have entities ("O" for none); otherwise none has.
 
     Raises:
         CorpusError: the file cannot be read, a line is not CoNLL-U, or there is no sentence.

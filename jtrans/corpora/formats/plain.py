@@ -105,7 +105,7 @@ def _without_bad(text: ParallelText, files: Sequence[LineFile]) -> ParallelText:
 
 
 def find_file(prefix: str, language: str) -> Path:
-    """Return PREFIX.LANGUAGE, or the packed PREFIX.LANGUAGE.gz (.xz, .zst) where only that exists.
+    """Return PREFIX.LANGUAGE, or the packed PREFIX.LANGUAGE.gz (.xz, .zst) if only that exists.
 
     Raises:
         CorpusError: none of them exists.

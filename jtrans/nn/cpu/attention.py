@@ -79,7 +79,7 @@ def target_attention_in_blocks(
     slot_bias: None = None,
     keeps: bool = True,
 ) -> Tensor:
-    """Return ``x + dropout(target attention of LN(x))``, see `self_attention_in_blocks`."""
+    """Return ``x + dropout(target attention of LN(x))``, [B, T, S, E]; see the function above."""
     return self_attention_in_blocks(block.attention, x, norm, dropout, causal=True, keeps=keeps)
 
 
@@ -92,7 +92,7 @@ def source_attention_in_blocks(
     source_bias: Tensor | None,
     keeps: bool = True,
 ) -> Tensor:
-    """Return ``x + dropout(source attention of LN(x))``, see `self_attention_in_blocks`."""
+    """Return ``x + dropout(source attention of LN(x))``, [B, T, S, E], likewise."""
     bias = over_lines(source_bias)
     return self_attention_in_blocks(block.attention, x, norm, dropout, bias=bias, keeps=keeps)
 

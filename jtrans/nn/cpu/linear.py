@@ -17,7 +17,7 @@ class Linear(nn.Linear):
     """x W^T + b, [..., in] -> [..., out]."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map every vector."""
+        """Map every vector, [..., in] -> [..., out]."""
         return linear(x, self.weight, self.bias)
 
 

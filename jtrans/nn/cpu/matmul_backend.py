@@ -1,4 +1,4 @@
-"""The library that multiplies float32 matrices on a CPU: MKL, or oneDNN where that is as exact.
+"""The library that multiplies float32 matrices on a CPU: MKL, or oneDNN if that is as exact.
 
 With the same switch oneDNN computes in bfloat16 on some processors; there it is not used.
 """

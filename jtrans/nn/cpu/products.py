@@ -69,11 +69,11 @@ _BITS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
 
 
 def relu_gradient_(gradient: Tensor, hidden: Tensor) -> Tensor:
-    """Set the gradient to 0 where the hidden layer, at least 0, is 0, and return it.
+    """Set the gradient to 0 where the hidden layer is 0, and return it.
 
     Args:
-        gradient: overwritten.
-        hidden: the hidden layer after the ReLU.
+        gradient: of the hidden layer, [n, F]; overwritten.
+        hidden: the hidden layer after the ReLU, so nowhere negative, [n, F].
     """
     bits = _BITS.get(gradient.dtype)
     if bits is None:

@@ -1,4 +1,4 @@
-"""Short-axis attention by batched matrix products: the operator where there is no GPU.
+"""Short-axis attention by batched matrix products: the operator on machines without a GPU.
 
 The same numbers as the GPU kernels up to rounding, the dropout mask included: scores, softmax and
 their gradients in float32 (float64 for float64 inputs), weights in the inputs' type before they
@@ -52,7 +52,7 @@ def forward(qkv: Tensor, weighting: Weighting) -> Tensor:
 
 
 def backward(gradient: Tensor, qkv: Tensor, weighting: Weighting) -> Tensor:
-    """Return the gradient of `qkv`, given that of the result; recompute weights and mask."""
+    """Return the gradient of `qkv`, given that of the result, [B, A, H, L, D]."""
     with torch.autocast(qkv.device.type, enabled=False):
         weights, mask = _weights(qkv, weighting)
         q, k, v = qkv.unbind(0)

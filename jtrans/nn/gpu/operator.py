@@ -73,7 +73,7 @@ def short_axis_attention(
         causal: query l attends to keys 0..l only.
         dropout: probability of dropping a weight, below 1.
         shares_mask: the lines of a sentence share their dropout mask.
-        seed: int64, [], on the device of `projected`; None draws one where it is needed.
+        seed: int64, [], on the device of `projected`; None draws one if it is needed.
 
     Returns:
         [B, L, E] or [B, T, S, E].

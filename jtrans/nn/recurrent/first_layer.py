@@ -75,7 +75,7 @@ class AttentiveLstm(Layer):
         return joint[1:]  # type: ignore[no-any-return]
 
     def _dropout_mask(self, steps: int, source: AdditiveKeys) -> Tensor | None:
-        """Draw the mask of the attention weights of all steps and of the first context."""
+        """Draw the mask of the attention weights of all steps, [T + 1, B, H, S]; None if off."""
         dropout = self.attention.dropout
         if not dropout.is_on:
             return None

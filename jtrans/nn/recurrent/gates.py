@@ -1,4 +1,4 @@
-"""One step of the layer-normalised LSTM cell but for its products (docs/systems.md 7.2).
+"""One step of the layer-normalised LSTM cell without its products (docs/systems.md 7.2).
 
     a_k = s_k * (z_k - mean(z_k)) / sqrt(var(z_k) + 1e-8) + b_k        for the gates k = u, i, f, o
     c_t = clip(sigmoid(a_f) c_{t-1} + sigmoid(a_i) tanh(a_u), -10, 10)
@@ -98,7 +98,7 @@ def step_backward(
 
 
 def layer_norm_backward(d_normed: Tensor, normed: Tensor, scale: Tensor) -> Tensor:
-    """Return the gradient of z: scale (g - mean(g) - y mean(g y)), y being the normalised z."""
+    """Return the gradient of z, [..., N]: scale (g - mean(g) - y mean(g y)), y the normalised z."""
     shape = normed.shape[-1:]
     zeros, ones = torch.zeros_like(scale), torch.ones_like(scale)
     mask = [True, False, False]
