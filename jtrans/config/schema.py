@@ -23,7 +23,7 @@ from jtrans.config.scalable import ScalableSizes
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(gt=0)]
 Text = Annotated[str, Field(min_length=1)]
-# of a validation; "pos" and "ner" are the accuracy of labels, for systems that learn them
+# results of a validation; "pos" and "ner": the accuracy of labels, for systems that learn them
 Metric = Literal["valid-loss", "valid-bleu", "valid-chrf", "valid-pos", "valid-ner"]
 
 
@@ -240,7 +240,7 @@ class TrainingConfig(ConfigSection):
     l2: Annotated[float, Field(ge=0.0)] = 0.0  # in the gradient, of weight matrices only
     clip_norm: Annotated[float, Field(ge=0.0)] = 25.0  # 0: off
     gradient_guard: bool = False  # drop updates of abnormal gradients (docs/systems.md 7.8)
-    ema_decay: Rate = 0.0  # of a moving average of the weights, which is validated; 0: off
+    ema_decay: Rate = 0.0  # decay of a moving average of weights, which is validated; 0: off
     r_drop: Annotated[float, Field(ge=0.0)] = 0.0  # weight of R-Drop (5 is usual); 0: off
     cutoff: Rate = 0.0  # probability that R-Drop's second pass does not read a token; 0: off
     word_dropout: Rate = 0.0  # probability of reading <unk> instead of a token; 0: off
@@ -368,7 +368,7 @@ class ExpectBand(ConfigSection):
     low: float
     high: float
     seeds: Count | None = None  # number of runs that the band is based on
-    minutes: Annotated[float, Field(gt=0.0)] | None = None  # of training, per run
+    minutes: Annotated[float, Field(gt=0.0)] | None = None  # training time per run
     machine: Text | None = None  # where these runs were trained
     results: Text | None = None  # the folder of their results in the repository
 

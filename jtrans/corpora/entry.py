@@ -23,7 +23,7 @@ class Mirror(ConfigSection):
     """One address of a file."""
 
     url: str  # https address
-    sha256: str = ""  # of the file there; empty if not known for certain
+    sha256: str = ""  # digest of the file there; empty if not known for certain
     size: int = 0  # bytes of the file there; 0 if unknown
 
     @property

@@ -43,7 +43,7 @@ class OwnFiles:
     """The files of a corpus by split: prefixes of two files, or single files with both sides."""
 
     train: Sequence[str]  # their pairs are concatenated
-    # the same; here and in tests PREFIX.0.en, PREFIX.1.en ... are several references
+    # joined likewise; here and in tests PREFIX.0.en, PREFIX.1.en ... are several references
     valid: Sequence[str] = ()
     # a single one becomes the split "test"; several are named after their files
     test: Sequence[str] = ()

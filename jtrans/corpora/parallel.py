@@ -28,7 +28,7 @@ class Gold:
 
     # the source words that the rest refers to, separated by single spaces
     source_words: Sequence[str]
-    target_words: Sequence[str]  # the same for the target
+    target_words: Sequence[str]  # the target words that alignments refer to
     alignments: Sequence[str]  # the word alignments, "0-0 1-2"; empty if unknown
     source_tags: Sequence[str]  # parts of speech of the source words, "DET NOUN"
     # entity types of the source words, "O PER" or "O B-PER"; empty if unknown

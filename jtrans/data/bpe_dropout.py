@@ -40,7 +40,7 @@ def make_bpe_dropout(
     Args:
         corpus: the prepared corpus.
         rate: probability that a merge is dropped.
-        seed: of the random variants and their choice.
+        seed: seed of the random variants and of their choice.
         longest: the most tokens of a sentence that the model can read, ``</s>`` counted.
 
     Raises:
@@ -118,7 +118,7 @@ class _Words:
             bounds = zip((starts * width).tolist(), (ends * width).tolist(), strict=True)
             word_types = (types.setdefault(flat[a:b], len(types)) for a, b in bounds)
             numbers.append(np.fromiter(word_types, np.int32, count=ends.size))
-        self._types = numbers.read()  # of each word of the text
+        self._types = numbers.read()  # the type of each word of the text, [words]
         self._variants = WordVariants([*types], side, rate, seed)
 
     def draw(

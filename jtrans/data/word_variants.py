@@ -35,7 +35,7 @@ class WordVariants:
         self._bounds = np.concatenate([np.zeros(1, np.int64), sizes.cumsum()])
         room = VARIANTS_IN_MEMORY // max(1, len(words))
         self._count = min(max(room, FEWEST_VARIANTS), MOST_VARIANTS)
-        self._pieces = scratch_zeros(1024, np.int32)  # of all variants, one after the other
+        self._pieces = scratch_zeros(1024, np.int32)  # the pieces of all variants, concatenated
         self._filled = 0
         # where the pieces of each variant begin, and their number (0: not drawn yet)
         self._begin = scratch_zeros(len(words) * self._count, np.int64)

@@ -97,7 +97,7 @@ class MultiStepAttention(nn.Module):
         Args:
             u: gated output of the convolution, [B, T, C], or a step of the search, [N, 1, C].
             g: embedded target tokens, [B, T, E] or [N, 1, E].
-            source: of B sentences.
+            source: keys and values of B source sentences.
 
         Returns:
             ``(W context + u) R``, of the shape of `u`.
@@ -136,8 +136,8 @@ class ConvolutionEncoderLayer(Layer):
     Args:
         inputs: features of its input.
         skipped: features of the state that is added; None if there is none.
-        sizes: of the layer.
-        dropout: of its input.
+        sizes: channels and kernel of the layer.
+        dropout: dropout of its input.
     """
 
     def __init__(
@@ -170,10 +170,10 @@ class ConvolutionDecoderLayer(Layer):
     Args:
         inputs: features of its input.
         skipped: features of the state that is added; None if there is none.
-        sizes: of the layer.
+        sizes: channels and kernel of the layer.
         width: E.
         attends: whether it has an attention.
-        dropout: of its input.
+        dropout: dropout of its input.
     """
 
     def __init__(

@@ -189,7 +189,7 @@ class DenseNetwork(nn.Module):
 class PervasiveState:
     """The state of N = B x beam hypotheses: the last k//2 rows that each convolution has read."""
 
-    memory: Memory  # of N hypotheses
+    memory: Memory  # the source's part of the grid, for each of N hypotheses
     beam: int
     rows: list[GridRows]  # by layer
     length: int = 0  # positions read so far
@@ -285,7 +285,7 @@ class Pervasive(TranslationModel):
             if module in weights.calls:
                 shares = weights[module]
                 if isinstance(module, MaxReduction):
-                    shares = shares.mean(-1)  # of [B, T, S, features]
+                    shares = shares.mean(-1)  # [B, T, S, features] -> [B, T, S]
                 maps.append((type(module), shares))
         if len(maps) == 1:
             return [AttentionMap("reduction", axes, maps[0][1])]

@@ -104,7 +104,7 @@ class RnmtEncoder(nn.Module):
 class RnmtState:
     """The state of N = B x beam hypotheses; it does not grow."""
 
-    keys: AdditiveKeys  # of the attention, for each sentence
+    keys: AdditiveKeys  # keys and values of the attention, for each sentence
     states: Tensor  # state and cell of each layer, then the context, [2 L + 1, N, E]
 
     @property

@@ -85,7 +85,7 @@ class TransformerPlusPlusConfig(TransformerConfig):
     encoder_causal_conv: bool = True  # False: kernels of the encoder are centred
     pos_tags: Tags = 18  # parts of speech, predicted from encoder layer 1; 0: no such head
     ner_tags: Tags = 37  # named entities, predicted from encoder layer 2; 0: no such head
-    pos_weight: LossWeight = 0.1  # of the loss per labelled token; translation has 1
+    pos_weight: LossWeight = 0.1  # weight of the loss per labelled token; translation: 1
     ner_weight: LossWeight = 0.1
 
     def is_mixed_in_encoder(self, layer: int) -> bool:
@@ -305,7 +305,7 @@ class HybridConfig(SystemConfig):
     dropout: Rate = 0.3  # p: embedded inputs and block outputs
     attention_dropout: Rate = 0.0  # p_a
     relu_dropout: Rate = 0.0  # p_r
-    output_bias: bool = False  # of the Transformer's decoder; RNMT+'s always has one
+    output_bias: bool = False  # in the Transformer's decoder; RNMT+'s always has one
     # RNMT+ parts
     rnmt_encoder_layers: Count = 6
     rnmt_decoder_layers: Count = 8

@@ -32,8 +32,8 @@ class Residual(nn.Module):
 
         Args:
             x: the running state.
-            block: f; it gets the further arguments.
-            arguments: of the block.
+            block: f, called with `x` or its norm and the further arguments.
+            arguments: further arguments of the block.
         """
         arguments["saves_memory"] = self.saves_memory
         if not self.pre_norm:

@@ -23,7 +23,7 @@ def padding_bias(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor | N
 
     Args:
         mask: True on real positions, [B, L].
-        dtype: of the bias.
+        dtype: type of the bias.
 
     Returns:
         [B, L]; None when nothing is padded (tested on a CPU only, as a GPU would wait).

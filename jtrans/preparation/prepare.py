@@ -89,7 +89,7 @@ def run_steps(preparation: Preparation, result: Path, provenance: Mapping[str, A
     Args:
         preparation: the request, and where to work.
         result: becomes the prepared corpus.
-        provenance: to record in corpus.json.
+        provenance: the provenance to record in corpus.json.
     """
     request, progress = preparation.request, preparation.progress
     started = time.monotonic()

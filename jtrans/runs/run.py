@@ -22,7 +22,7 @@ from jtrans.text.word_counts import read_word_counts
 
 RUNS = Path("runs")
 FORMAT = 1
-SECTIONS = frozenset({"model", "training", "decoding"})  # of config.toml, in all versions
+SECTIONS = frozenset({"model", "training", "decoding"})  # in the config.toml of all versions
 WATCH_SECONDS = 20.0  # how long a lock left by another host is watched for signs of life
 
 
@@ -44,7 +44,7 @@ class Run(CheckpointFolder, EventLog):
         Args:
             folder: the folder; a link stays, and its target is written.
             config: the resolved configuration.
-            pipeline: of the prepared corpus.
+            pipeline: the text pipeline of the prepared corpus.
             info: further entries of run.json.
             replace: whether to replace an existing run, whose lock the caller holds.
 

@@ -113,7 +113,7 @@ def _network_errors() -> Iterator[None]:
         raise
     except TimeoutError as error:
         raise StoppedError("no data arrived for too long") from error
-    except OSError as error:  # of the socket or of TLS
+    except OSError as error:  # raised by the socket or by TLS
         reason = getattr(error, "reason", None) or type(error).__name__
         raise StoppedError(f"connection lost ({reason})") from error
 

@@ -17,7 +17,7 @@ from jtrans.corpora.parallel import Gold, ParallelText, Tagged
 from jtrans.errors import CorpusError, how_many, usage_error
 
 ENDING = ".conllu"
-NO_TAG = "_"  # of a word without a part of speech
+NO_TAG = "_"  # the tag of a word without a part of speech
 _FORM, _UPOS, _MISC, _COLUMNS = 1, 3, 9, 10
 _ID = re.compile(r"(\d+)(?:-(\d+)|(\.)\d+)?", re.ASCII)
 _TAG = re.compile(r"[A-Z]+|_")

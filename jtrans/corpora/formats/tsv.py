@@ -23,7 +23,7 @@ def read_tsv(
         path: the file, plain or packed.
         languages: source and target. A first line that names both is a heading, and gives
             their columns.
-        columns: those of source and target, from 0; by default as in the heading, else 0 and 1.
+        columns: columns of source and target, from 0; by default as in the heading, else 0 and 1.
         skip_bad: whether bad lines are left out and counted.
 
     Raises:

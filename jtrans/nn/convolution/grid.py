@@ -65,7 +65,7 @@ class GridConvolution(nn.Module):
         self.groups = groups
         self.weight = nn.Parameter(torch.empty(outputs, inputs // groups, kernel, kernel))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
-        taps = (kernel // 2 + 1) * kernel * inputs // groups  # that one output reads
+        taps = (kernel // 2 + 1) * kernel * inputs // groups  # inputs of one output
         nn.init.normal_(self.weight, std=taps**-0.5)
         _clear_later_taps(self)
         self.register_load_state_dict_post_hook(_clear_later_taps)  # type: ignore[no-untyped-call]

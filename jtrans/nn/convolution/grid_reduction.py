@@ -41,7 +41,7 @@ class PositionReduction(nn.Module):
 
     Args:
         scores: maps a cell, [..., C], to its score, [..., 1].
-        dropout: of the weights.
+        dropout: dropout of the weights.
         is_scaled: whether the sum is divided by sqrt(S).
     """
 
@@ -63,7 +63,7 @@ class PositionReduction(nn.Module):
 
 
 class MeanReduction(nn.Module):
-    """The sum over the source, divided by a power of its length: 1 for the mean."""
+    """The sum over the source, divided by its length to a power: 1 gives the mean."""
 
     def __init__(self, power: float) -> None:
         super().__init__()

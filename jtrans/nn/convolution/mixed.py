@@ -46,7 +46,7 @@ class MixedAttention(nn.Module):
         self, width: int, heads: int, dropout: SharedDropout, local: LocalConvolution
     ) -> None:
         super().__init__()
-        self.heads = heads // 2  # of each half
+        self.heads = heads // 2  # heads of each half
         self.dropout = dropout
         self.local = local
         # W_q, W_k, W_v of the self half, W_c, W_q, W_v of the convolution half

@@ -62,7 +62,7 @@ class WeightNormLinear(nn.Module):
             return self._normalised()
         parameters = (self.direction, self.length)
         if any(parameter.is_inference() for parameter in parameters):
-            return self._normalised()  # such parameters have no version
+            return self._normalised()  # such parameters have no version to compare
         dtype = _dtype_of_products(self.direction)
         if self._prepared is None or not self._prepared.is_of(parameters, dtype):
             self._prepared = PreparedWeight(

@@ -101,8 +101,8 @@ def source_attention_in_blocks(
 class _Attention:
     """Attention along the third axis."""
 
-    dtype: torch.dtype  # of products
-    w_in: Tensor  # of queries, keys and values, [3E, E]
+    dtype: torch.dtype  # type of products
+    w_in: Tensor  # weights of queries, keys and values, [3E, E]
     b_in: Tensor  # [3E]
     w_out: Tensor  # [E, E]
     b_out: Tensor  # [E]

@@ -21,13 +21,13 @@ from torch import Tensor, nn
 
 ROWS = 4096  # positions of a block: smaller blocks cost more in waking threads than they save
 
-Part = tuple[slice, slice]  # of the first two axes
+Part = tuple[slice, slice]  # along the first two axes
 
 
 class Inner(Protocol):
     """The function f of one forward or backward pass; takes the parts of its input in turn."""
 
-    dtype: torch.dtype  # of products
+    dtype: torch.dtype  # type of products
     keeps: bool  # whether the forward pass saves tensors that the backward pass could recompute
     # tensors of each part, appended by the forward pass and removed by the backward pass
     saved: deque[Tensor]
@@ -69,7 +69,7 @@ def residual_in_blocks(
         norm: the layer norm; None without one.
         mask: dropout mask of the result, broadcasts to `x`.
         tensors: the tensors of f: its weights, then tensors without a gradient.
-        scale: of the sum.
+        scale: factor of the sum.
     """
     settings = (
         (scale, 0.0, None, None) if norm is None else (scale, norm.eps, norm.weight, norm.bias)
@@ -96,7 +96,7 @@ class _Residual(torch.autograd.Function):
     ) -> Tensor:
         dtype, norm = product_dtype(x), _Norm(gamma, beta, eps)
         mask = as_type(mask, dtype)
-        result = torch.empty_like(x)  # of the same strides
+        result = torch.empty_like(x)  # with the same strides
         with torch.autocast("cpu", enabled=False):
             inner = make_inner(dtype, *tensors)
             for part in parts(x.shape):

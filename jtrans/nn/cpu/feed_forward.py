@@ -31,7 +31,7 @@ def feed_forward_in_blocks(
         x: [B, ..., E], three axes at least.
         norm: the layer norm; None without one.
         dropout: dropout of the result.
-        scale: of the sum.
+        scale: factor of the sum.
         keeps: save the hidden layer for the backward pass; recomputing it instead is a ninth
             more arithmetic, but frees 4 of 5 numbers per feature.
     """
@@ -52,7 +52,7 @@ def feed_forward_in_blocks(
 class _FeedForward:
     """``(relu(y W1 + b1) * mask) W2 + b2``."""
 
-    dtype: torch.dtype  # of products
+    dtype: torch.dtype  # type of products
     w1: Tensor  # [F, E]
     b1: Tensor  # [F]
     w2: Tensor  # [E, F]

@@ -72,7 +72,7 @@ def relu_gradient_(gradient: Tensor, hidden: Tensor) -> Tensor:
     """Set the gradient to 0 where the hidden layer is 0, and return it.
 
     Args:
-        gradient: of the hidden layer, [n, F]; overwritten.
+        gradient: gradient of the hidden layer, [n, F]; overwritten.
         hidden: the hidden layer after the ReLU, so nowhere negative, [n, F].
     """
     bits = _BITS.get(gradient.dtype)

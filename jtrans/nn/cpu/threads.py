@@ -24,7 +24,7 @@ def threads_for(rows: int, device: torch.device) -> Iterator[None]:
     Otherwise with all threads. The number of threads may change the last digits of a product.
 
     Args:
-        rows: of the largest products.
+        rows: number of rows of the largest products.
         device: where they are computed.
     """
     threads = torch.get_num_threads()

@@ -20,7 +20,7 @@ class Weighting(NamedTuple):
     """The inputs of the weights besides queries and keys."""
 
     key_bias: Tensor | None = None  # 0 on real keys, -inf on padding, [B, L]
-    seed: Tensor | None = None  # of the dropout mask of the weights; None if nothing is dropped
+    seed: Tensor | None = None  # seed of the weights' dropout mask; None if nothing is dropped
     causal: bool = False  # query l attends to keys 0..l only
     rate: float = 0.0  # dropout of the weights
     shares_mask: bool = True  # the lines of a sentence share their dropout mask

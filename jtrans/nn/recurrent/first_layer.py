@@ -21,7 +21,7 @@ class AttentiveLstm(Layer):
         input_width: I.
         width: N, of its states.
         memory_width: features of the source states.
-        heads: of the attention.
+        heads: number of heads of the attention.
         dropout: rate of the attention weights.
         initial: as in `NormedLstm`.
     """

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-EPSILON = 1e-8  # of the norm
-LIMIT = 10.0  # of the cell state
+EPSILON = 1e-8  # added to variances
+LIMIT = 10.0  # largest absolute value of the cell state
 
 
 @dataclass
@@ -73,7 +73,7 @@ def step_backward(
         before: the cell before, [B, D, N]; None: 0.
         cell: the cell of this step, [B, D, N].
         gain: s, [D, 4, N].
-        sums: to which the gradients of gain and shift are added.
+        sums: the gradients of gain and shift are added to these.
     """
     candidate, take, keep, show = gates.unbind(-2)
     d_gates = torch.empty_like(gates)

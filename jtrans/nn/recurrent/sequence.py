@@ -31,7 +31,7 @@ def input_products(inputs: list[Tensor], weights: Tensor) -> Tensor:
     """Return the products of all steps with the input weights, float32 at least.
 
     Args:
-        inputs: of each direction, [T, B, I].
+        inputs: the input of each direction, [T, B, I].
         weights: [D, I, 4N].
 
     Returns:
