@@ -182,6 +182,10 @@ def test_a_folder_that_holds_no_run_is_refused_as_such(make_run: Any) -> None:
     Path("empty").mkdir()
     with pytest.raises(CheckpointError, match="no run in empty"):
         find_run("empty")
+    Path("empty/export.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(CheckpointError, match="but an export") as refused:
+        find_run("empty")
+    assert "score --hyp" in str(refused.value.hint)
 
 
 # Checkpoints

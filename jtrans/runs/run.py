@@ -84,9 +84,12 @@ class Run(CheckpointFolder, EventLog):
         """
         _check_name(folder)
         if not cls.exists(folder):
+            is_export = (folder / "export.json").is_file()
             raise CheckpointError(
-                f"no run in {folder}",
-                hint="create one with jtrans train RECIPE --data DIR --run DIR",
+                f"no run in {folder}" + (", but an export" if is_export else ""),
+                hint="name the run it was made of, or score its translations: jtrans score --hyp"
+                if is_export
+                else "create one with jtrans train RECIPE --data DIR --run DIR",
                 kind="run.missing",
             )
         run = cls(folder)
