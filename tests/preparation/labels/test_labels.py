@@ -220,7 +220,7 @@ def test_labels_of_another_text_are_refused_and_leave_nothing(tmp_path: Path, co
         "valid": ParallelText(["nichts davon"], ["none of it"]),
     }
     options = PrepareOptions(bpe="none", labels=f"conllu:{conllu}")
-    with pytest.raises(CorpusError, match="labels for none of the 2 sentences"):
+    with pytest.raises(CorpusError, match="none of the 2 sentences has labels"):
         prepare(Corpus("c", ("de", "en"), splits), tmp_path / "out", options=options)
     assert not (tmp_path / "out").exists()
 
